@@ -1,0 +1,10 @@
+"""Key, Truth, Batch, Task, Predictor: what every other room speaks."""
+
+from featlearn.core.key import Key as Key
+from featlearn.core.types import Batch as Batch
+from featlearn.core.types import Predictor as Predictor
+from featlearn.core.types import SettingError as SettingError
+from featlearn.core.types import Task as Task
+from featlearn.core.types import Truth as Truth
+
+__all__ = ["Batch", "Key", "Predictor", "SettingError", "Task", "Truth"]

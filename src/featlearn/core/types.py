@@ -1,0 +1,74 @@
+"""The nouns every room shares: Truth, Batch, Task, Predictor, and the error for a refused setting."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from featlearn.core.key import Key
+
+
+class SettingError(ValueError):
+    """A setting that is refused before any work: one line with field, value, allowed range and remedy.
+
+    Example:
+        >>> raise SettingError("d", 50, "at least D = 100", "raise d or lower D")
+        Traceback (most recent call last):
+        featlearn.core.types.SettingError: d = 50 is not allowed: at least D = 100; raise d or lower D
+    """
+
+    def __init__(self, field: str, value: object, allowed: str, remedy: str):
+        self.field, self.value, self.allowed, self.remedy = field, value, allowed, remedy
+        super().__init__(f"{field} = {value} is not allowed: {allowed}; {remedy}")
+
+    def __reduce__(self):
+        return SettingError, (self.field, self.value, self.allowed, self.remedy)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What labels really depend on.
+
+    features: unit vectors (r, d), the directions that a learner should find.
+    """
+
+    features: Float[Tensor, "r d"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of a task.
+
+    x: inputs (n, ...): vectors, images, index tuples or prompts.
+    y: labels (n) in {-1, +1} or class indices.
+    hidden: the latent variables behind x (n, ...), or None.
+    group: an integer per sample naming its component or domain (n), or None.
+    """
+
+    x: Shaped[Tensor, "n ..."]
+    y: Shaped[Tensor, " n"]
+    hidden: Shaped[Tensor, "n ..."] | None = None
+    group: Shaped[Tensor, " n"] | None = None
+
+
+T = TypeVar("T", bound=Truth)
+
+
+@runtime_checkable
+class Task(Protocol[T]):
+    """A family of learning problems with known truth; a frozen dataclass whose fields are its settings."""
+
+    def draw(self, key: Key) -> T:
+        """One member of the family."""
+        ...
+
+    def sample(self, truth: T, n: int, key: Key) -> Batch:
+        """n independent labelled samples of that member."""
+        ...
+
+
+class Predictor(Protocol):
+    """x (n, ...) -> scores (n, o): networks, kernels and closed forms alike."""
+
+    def __call__(self, x: Any, /) -> Tensor: ...

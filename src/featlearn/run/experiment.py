@@ -1,0 +1,103 @@
+"""Experiment: a printed table or picture as a value, and the small types around it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """One place where we do not do what the print says: what, as printed, as done here, why."""
+
+    what: str
+    printed: str
+    ours: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Expected seconds on one core and peak memory in MiB of one cell."""
+
+    seconds: float
+    mib: float
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell returns: flat JSON-able rows, and arrays for pictures (saved beside the rows, never in them)."""
+
+    rows: Sequence[Mapping[str, Any]]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a run, read from the store; each row also carries `cell`, the hash of the cell it came from.
+
+    arrays: cell hash -> loader of that cell's arrays (called only when a picture needs them).
+    missing, failed, diverged: hashes of cells without rows, by reason.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    arrays: Mapping[str, Callable[[], Mapping[str, np.ndarray]]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    diverged: tuple[str, ...] = ()
+
+    def where(self, **equal: Any) -> "Table":
+        """The rows whose fields equal the given values."""
+        rows = tuple(r for r in self.rows if all(r.get(k) == v for k, v in equal.items()))
+        return Table(rows, self.arrays, self.missing, self.failed, self.diverged)
+
+    def values(self, name: str) -> np.ndarray:
+        """One column as float64, rows without it left out."""
+        return np.array([r[name] for r in self.rows if r.get(name) is not None], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One number of a table beside print.
+
+    value: mean over seeds; low, high: its 95 % interval; n: seeds; printed: None where print has no such number;
+    verdict: "reproduced" | "deviates" | "no print"; entry: the inventory id of the printed number.
+    """
+
+    setting: str
+    row: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    n: int
+    printed: float | None = None
+    verdict: str = "no print"
+    entry: str = ""
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published table or picture, ready to run; a value, not a base class.
+
+    id: "<work>/<item>"; reproduces: inventory ids; Config: a frozen dataclass whose field docstrings are the help of
+    the command line and whose `__post_init__` refuses wrong settings; presets: at least smoke, small and paper.
+    cells(config): pure, one frozen dataclass of JSON-able fields per independent chunk of work;
+    run_cell(cell) -> CellResult; summarise(table) -> summary rows; draw(table) -> pictures by inventory id;
+    cost(cell): expected seconds and memory. version: raise it when the meaning of a cell's rows changes.
+    """
+
+    id: str
+    title: str
+    reproduces: tuple[str, ...]
+    Config: type
+    presets: Mapping[str, Any]
+    cells: Callable[[Any], Sequence[Any]]
+    run_cell: Callable[[Any], CellResult]
+    summarise: Callable[[Table], Sequence[SummaryRow]]
+    draw: Callable[[Table], Mapping[str, Any]]
+    deviations: tuple[Deviation, ...] = ()
+    cost: Callable[[Any], Cost] = lambda cell: Cost(60.0, 500.0)
+    version: int = 1
