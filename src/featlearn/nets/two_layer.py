@@ -1,0 +1,134 @@
+"""Two-layer networks, many at once, with gradients written by hand.
+
+g(x) = sum_i a_i sigma(<w_i, x> + b_i). The leading axis e of every parameter counts networks: seeds, rates and widths
+train together. `gradients` is the plain form of the engine in `featlearn.learn.fit`, and both are checked against
+autograd in float64.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featlearn.core import Key
+from featlearn.nets.pointwise import Activation, activate, check_choice, gated, loss_slope
+
+
+@dataclass(frozen=True)
+class TwoLayer:
+    """e networks of m neurons on R^d; calling it gives the scores (n, e), so it is a Predictor.
+
+    w: first layer (e, m, d). b: biases (e, m). a: second layer (e, m). activation: "relu" or "clip" (truncated ReLU).
+    """
+
+    w: Float[Tensor, "e m d"]
+    b: Float[Tensor, "e m"]
+    a: Float[Tensor, "e m"]
+    activation: Activation = "clip"
+
+    def __post_init__(self):
+        check_choice("activation", self.activation, Activation)
+
+    def __call__(self, x: Float[Tensor, "n d"] | Float[Tensor, "e n d"], /) -> Float[Tensor, "n e"]:
+        return forward(self, x).T
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def __getitem__(self, members: slice) -> "TwoLayer":
+        return replace(self, w=self.w[members], b=self.b[members], a=self.a[members])
+
+    def to(self, device: str | torch.device) -> "TwoLayer":
+        """The same networks on another device."""
+        return replace(self, w=self.w.to(device), b=self.b.to(device), a=self.a.to(device))
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradients of the mean loss, shaped as the parameters."""
+
+    w: Float[Tensor, "e m d"]
+    b: Float[Tensor, "e m"]
+    a: Float[Tensor, "e m"]
+
+
+def stack(nets: Sequence[TwoLayer]) -> TwoLayer:
+    """Several ensembles of one width and activation as one."""
+    return TwoLayer(
+        torch.cat([n.w for n in nets]), torch.cat([n.b for n in nets]), torch.cat([n.a for n in nets]), nets[0].activation
+    )
+
+
+def gaussian_init(
+    m: int, d: int, key: Key, *, sigma_w: float, sigma_b: float, sigma_a: float, activation: Activation = "clip"
+) -> TwoLayer:
+    """One network (e = 1) of m neurons with independent N(0, sigma^2) parameters; the sigmas are standard deviations."""
+    w = sigma_w * torch.randn(1, m, d, generator=(key / "w").torch())
+    b = sigma_b * torch.randn(1, m, generator=(key / "b").torch())
+    a = sigma_a * torch.randn(1, m, generator=(key / "a").torch())
+    return TwoLayer(w, b, a, activation)
+
+
+def mirrored(net: TwoLayer) -> TwoLayer:
+    """2m neurons whose second half repeats (w, b) with opposite a, so that g = 0 everywhere (emergence.method_training)."""
+    return replace(
+        net, w=torch.cat([net.w, net.w], 1), b=torch.cat([net.b, net.b], 1), a=torch.cat([net.a, -net.a], 1)
+    )
+
+
+def _per_member(x: Tensor) -> Tensor:
+    return x if x.ndim == 3 else x[None]
+
+
+def preactivation(net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "e n d"]) -> Float[Tensor, "e n m"]:
+    """<w_i, x> + b_i for every network, sample and neuron; x is shared (n, d) or one set per network (e, n, d)."""
+    return torch.matmul(_per_member(x), net.w.transpose(1, 2)) + net.b[:, None, :]
+
+
+def forward(
+    net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "e n d"], noise: float = 0.0, block: int = 4096
+) -> Float[Tensor, "e n"]:
+    """Scores g(x), with pre-activation noise integrated out if noise > 0; samples go in blocks to bound memory."""
+    x = _per_member(x)
+    parts = []
+    for i in range(0, x.shape[1], block):
+        act = activate(preactivation(net, x[:, i : i + block]), net.activation, noise)
+        parts.append(torch.matmul(act, net.a[:, :, None])[..., 0])
+    return torch.cat(parts, 1)
+
+
+def gradients(
+    net: TwoLayer,
+    x: Float[Tensor, "n d"] | Float[Tensor, "e n d"],
+    y: Float[Tensor, " n"] | Float[Tensor, "e n"],
+    *,
+    loss: str = "hinge",
+    noise: float = 0.0,
+    weights: Float[Tensor, " n"] | Float[Tensor, "e n"] | None = None,
+    block: int = 4096,
+) -> Gradients:
+    """Gradients of mean_s weight_s l(g(x_s), y_s) in w, b and a.
+
+    dw_i = a_i mean l' sigma'(z_i) x, db_i = a_i mean l' sigma'(z_i), da_i = mean l' sigma(z_i), where l' is the slope
+    of the loss, z_i = <w_i, x> + b_i, and sigma, sigma' are averaged over pre-activation noise N(0, noise^2).
+    Source: Lemma 12 of the emergence work (emergence.lemma12); its printed db lacks the noise inside the indicator.
+    """
+    x = _per_member(x)
+    n = x.shape[1]
+    e, m, d = net.w.shape
+    dw, db, da = net.w.new_zeros(e, m, d), net.w.new_zeros(e, m), net.w.new_zeros(e, m)
+    for i in range(0, n, block):
+        rows = slice(i, i + block)
+        z = preactivation(net, x[:, rows])
+        act = activate(z, net.activation, noise)
+        score = torch.matmul(act, net.a[:, :, None])[..., 0]
+        delta = loss_slope(score, y[..., rows], loss) / n
+        if weights is not None:
+            delta = delta * weights[..., rows]
+        da += torch.matmul(delta[:, None, :], act)[:, 0]
+        gate = gated(delta[:, :, None], z, net.activation, noise, out=act)
+        dw += torch.matmul(gate.transpose(1, 2), x[:, rows])
+        db += gate.sum(1)
+    return Gradients(dw * net.a[:, :, None], db * net.a, da)
