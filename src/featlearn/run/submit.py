@@ -1,0 +1,91 @@
+"""Submit: anything with `submit(fn, *args)` that returns something with `.result()`.
+
+Serial and a pool of spawned processes are here; `distributed.Client.get_executor()`, a submitit executor and
+`concurrent.futures.ThreadPoolExecutor` plug in unchanged: nothing else of them is used, and they are never closed.
+This file imports the standard library only, so that a worker can fix its thread count before numpy is loaded.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, Protocol
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class Handle(Protocol):
+    """The promise of a result."""
+
+    def result(self) -> Any:
+        """Wait for the result; raises what the function raised."""
+        ...
+
+
+class Submit(Protocol):
+    """Whatever can run a function elsewhere or later."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Handle:
+        """Arrange for fn(*args) and return at once."""
+        ...
+
+
+class _Later:
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...]):
+        self._fn, self._args = fn, args
+
+    def result(self) -> Any:
+        return self._fn(*self._args)
+
+
+class Serial:
+    """Runs each function in this process when its result is asked for, so progress is seen between cells."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Handle:
+        """Remember the call."""
+        return _Later(fn, args)
+
+
+def set_thread_variables(threads: int) -> None:
+    """Ask libraries that are not loaded yet for `threads` threads."""
+    for name in THREAD_VARIABLES:
+        os.environ[name] = str(threads)
+
+
+def _start_worker(lifeline: Any, threads: int) -> None:
+    set_thread_variables(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the driver decides
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+
+
+def _end_with(lifeline: Any) -> None:
+    # The other end closes when the driver stops the pool and also when the driver is killed: no orphans.
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv()
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def process_pool(workers: int, threads: int = 1) -> Iterator[Submit]:
+    """A pool of `workers` spawned processes, `threads` threads each.
+
+    Leaving the block by an exception (Ctrl-C too) ends the workers at once, which loses nothing but unfinished cells;
+    they also end when this process is killed.
+    """
+    context = multiprocessing.get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(theirs, threads))
+    try:
+        yield pool
+    except BaseException:
+        ours.close()
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    else:
+        pool.shutdown(wait=True)
+    finally:
+        ours.close()
+        theirs.close()
