@@ -1,1 +1,14 @@
-""""""
+"""Real data: fetched, verified and loaded."""
+
+from featlearn.data.catalogue import DataError as DataError
+from featlearn.data.catalogue import Dataset as Dataset
+from featlearn.data.catalogue import registry as registry
+from featlearn.data.download import cache_root as cache_root
+from featlearn.data.download import fetch as fetch
+from featlearn.data.download import find as find
+from featlearn.data.images import Images as Images
+from featlearn.data.images import digits as digits
+from featlearn.data.images import mnist as mnist
+from featlearn.data.images import read_idx as read_idx
+
+__all__ = ["DataError", "Dataset", "Images", "cache_root", "digits", "fetch", "find", "mnist", "read_idx", "registry"]
