@@ -72,3 +72,7 @@ class Predictor(Protocol):
     """x (n, ...) -> scores (n, o): networks, kernels and closed forms alike."""
 
     def __call__(self, x: Any, /) -> Tensor: ...
+
+
+class Diverged(FloatingPointError):
+    """Training left the finite numbers; the message says at which step. A cell that raises it ends as `diverged`."""

@@ -20,10 +20,16 @@ def check_choice(field: str, value: str, allowed: object) -> None:
         raise SettingError(field, value, "one of " + ", ".join(names), "choose one of them")
 
 
+def normal_cdf(t: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+    """Standard normal distribution function, by erf (vectorised, unlike torch.special.ndtr on a CPU)."""
+    return 0.5 * torch.erf(t * math.sqrt(0.5)) + 0.5
+
+
 def smooth_relu(u: Float[Tensor, "*s"], noise: float) -> Float[Tensor, "*s"]:
     """E max(u + noise xi, 0) = u Phi(u/s) + s phi(u/s), xi standard normal."""
     t = u / noise
-    return u * torch.special.ndtr(t) + (noise / math.sqrt(2 * math.pi)) * torch.exp(-0.5 * t * t)
+    bell = torch.exp(-0.5 * (t * t).clamp_max(80))  # beyond, e^-40 stands for less: denormal numbers are slow
+    return u * normal_cdf(t) + (noise / math.sqrt(2 * math.pi)) * bell
 
 
 def activate(z: Float[Tensor, "*s"], kind: str, noise: float = 0.0) -> Float[Tensor, "*s"]:
@@ -40,18 +46,28 @@ def activate(z: Float[Tensor, "*s"], kind: str, noise: float = 0.0) -> Float[Ten
 def slope(z: Float[Tensor, "*s"], kind: str, noise: float = 0.0) -> Float[Tensor, "*s"]:
     """Derivative of `activate` in z; at the kinks of the exact functions it is 0."""
     if noise:
-        upper = torch.special.ndtr(z / noise)
-        return upper if kind == "relu" else upper - torch.special.ndtr((z - 1) / noise)
+        upper = normal_cdf(z / noise)
+        return upper if kind == "relu" else upper - normal_cdf((z - 1) / noise)
     return (z > 0).to(z.dtype) if kind == "relu" else ((z > 0) & (z < 1)).to(z.dtype)
 
 
-def gated(scale: Float[Tensor, "*r"], z: Float[Tensor, "*s"], kind: str, noise: float, out: Tensor) -> Tensor:
-    """`scale * slope(z)` in one pass over z, into `out`; scale broadcasts against z.
+def noisy(z: Float[Tensor, "*s"], kind: str, noise: float) -> tuple[Tensor, Tensor]:
+    """(activate, slope) of the smoothed activation together, each error function evaluated once."""
+    u, t = z, z / noise
+    slope_, act = normal_cdf(t), (t * t).clamp_max_(80).mul_(-0.5).exp_()
+    if kind == "clip":
+        u1, t1 = z - 1, (z - 1) / noise
+        lower, bell = normal_cdf(t1), (t1 * t1).clamp_max_(80).mul_(-0.5).exp_()
+        act.sub_(bell).mul_(noise / math.sqrt(2 * math.pi)).addcmul_(u, slope_).addcmul_(u1, lower, value=-1)
+        return act, slope_.sub_(lower)
+    return act.mul_(noise / math.sqrt(2 * math.pi)).addcmul_(u, slope_), slope_
+
+
+def gated(scale: Float[Tensor, "*r"], z: Float[Tensor, "*s"], kind: str, out: Tensor) -> Tensor:
+    """`scale * slope(z)` of the exact activation in one pass over z, into `out`; scale broadcasts against z.
 
     The two aten kernels are those autograd itself runs; they multiply by the gate without storing it.
     """
-    if noise:
-        return torch.mul(slope(z, kind, noise), scale, out=out)
     if kind == "relu":
         return torch.ops.aten.threshold_backward(scale, z, 0.0, grad_input=out)
     return torch.ops.aten.hardtanh_backward(scale, z, 0.0, 1.0, grad_input=out)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.nets.pointwise import Activation, activate, check_choice, gated, loss_slope
+from featlearn.nets.pointwise import Activation, activate, check_choice, gated, loss_slope, noisy
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,14 @@ def gradients(
     for i in range(0, n, block):
         rows = slice(i, i + block)
         z = preactivation(net, x[:, rows])
-        act = activate(z, net.activation, noise)
+        act, gate = noisy(z, net.activation, noise) if noise else (activate(z, net.activation), None)
         score = torch.matmul(act, net.a[:, :, None])[..., 0]
         delta = loss_slope(score, y[..., rows], loss) / n
         if weights is not None:
             delta = delta * weights[..., rows]
         da += torch.matmul(delta[:, None, :], act)[:, 0]
-        gate = gated(delta[:, :, None], z, net.activation, noise, out=act)
+        delta = delta[:, :, None]
+        gate = gated(delta, z, net.activation, out=act) if gate is None else gate.mul_(delta)
         dw += torch.matmul(gate.transpose(1, 2), x[:, rows])
         db += gate.sum(1)
     return Gradients(dw * net.a[:, :, None], db * net.a, da)

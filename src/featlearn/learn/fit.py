@@ -1,0 +1,205 @@
+"""Train ensembles of two-layer networks with hand-written gradients.
+
+On a CPU networks are independent, so they train in small groups whose activations stay in cache, each group on one
+thread for all its steps; on a GPU all networks are one group of batched products. One step costs the two matrix
+products that backpropagation needs and three passes over the activations.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from featlearn.core import Diverged, Key
+from featlearn.learn.schedules import Rate, Stage, batches
+from featlearn.nets import TwoLayer
+from featlearn.nets.pointwise import Loss, activate, check_choice, gated, loss_slope, noisy
+
+CACHE_FLOATS = 2**18  # 1 MiB: activations of a group and a batch should stay near the core
+Probe = Callable[[TwoLayer, slice], Tensor]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Result of training. net: the trained networks. trace: for every probe its values (t, e, ...) at `steps` (t)."""
+
+    net: TwoLayer
+    steps: tuple[int, ...]
+    trace: Mapping[str, Shaped[Tensor, "t e ..."]]
+
+
+def with_ones(x: Tensor) -> Tensor:
+    """x with a last column of ones, so that a bias is one more weight."""
+    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], -1)
+
+
+def _column(rate: Rate, members: slice, like: Tensor, ndim: int) -> Tensor | float:
+    """A rate, per network or common, ready to multiply a gradient with `ndim` axes."""
+    if not isinstance(rate, Tensor):
+        return rate
+    return rate[members].to(like).reshape(-1, *[1] * (ndim - 1))
+
+
+def _is_zero(rate: Rate) -> bool:
+    return bool((rate == 0).all()) if isinstance(rate, Tensor) else rate == 0
+
+
+class _Group:
+    """A few networks in training: packed first layer (g, m, d+1), second layer (g, m), work space."""
+
+    def __init__(self, net: TwoLayer, x1: Tensor, y: Tensor, weights: Tensor | None, loss: str, members: slice):
+        self.v = torch.cat([net.w, net.b[:, :, None]], -1).contiguous()
+        self.a = net.a.clone()
+        self.kind, self.loss, self.members = net.activation, loss, members
+        own = slice(None) if len(x1) == 1 else members
+        self.x1, self.y = x1[own], y[slice(None) if len(y) == 1 else members]
+        self.weights = None if weights is None else weights[slice(None) if len(weights) == 1 else members]
+        self.speed: tuple[Tensor, Tensor] | None = None
+
+    def net(self) -> TwoLayer:
+        return TwoLayer(self.v[..., :-1].clone(), self.v[..., -1].clone(), self.a.clone(), self.kind)
+
+    def gradient(self, rows: Tensor | None, stage: Stage, first: bool) -> tuple[Tensor | None, Tensor]:
+        """Gradients of the mean loss: packed first layer (None if it is frozen) and second layer."""
+        total = self.x1.shape[1] if rows is None else len(rows)
+        g, m, d1 = self.v.shape
+        block = max(256, CACHE_FLOATS // (g * m))
+        dv = None
+        da = torch.zeros_like(self.a)
+        for i in range(0, total, block):
+            if rows is None:
+                x, y, wt = self.x1[:, i : i + block], self.y[:, i : i + block], self.weights
+                wt = None if wt is None else wt[:, i : i + block]
+            else:
+                part = rows[i : i + block]
+                x, y = self.x1.index_select(1, part), self.y.index_select(1, part)
+                wt = None if self.weights is None else self.weights.index_select(1, part)
+            z = torch.matmul(x, self.v.transpose(1, 2))
+            act, gate = noisy(z, self.kind, stage.noise) if stage.noise else (activate(z, self.kind), None)
+            score = torch.matmul(act, self.a[:, :, None])[..., 0]
+            delta = loss_slope(score, y, self.loss)
+            delta = delta / total if wt is None else delta * (wt / total)
+            da += torch.matmul(delta[:, None, :], act)[:, 0]
+            if first:
+                delta = delta[:, :, None]
+                gate = gated(delta, z, self.kind, out=act) if gate is None else gate.mul_(delta)
+                part_v = torch.matmul(gate.transpose(1, 2), x)
+                dv = part_v if dv is None else dv.add_(part_v)
+        return (None if dv is None else dv.mul_(self.a[:, :, None])), da
+
+    def step(self, rows: Tensor | None, stage: Stage) -> None:
+        moves_w, moves_b = not _is_zero(stage.rate_w), not _is_zero(stage.rate_b)
+        dv, da = self.gradient(rows, stage, first=moves_w or moves_b)
+        if stage.momentum:
+            if self.speed is None:
+                self.speed = torch.zeros_like(self.v), torch.zeros_like(self.a)
+            if dv is not None:
+                dv = self.speed[0].mul_(stage.momentum).add_(dv)
+            da = self.speed[1].mul_(stage.momentum).add_(da)
+        if stage.keep_w != 1:
+            self.v[..., :-1].mul_(stage.keep_w)
+        if dv is not None:
+            rate_w, rate_b = (_column(r, self.members, self.v, 3) for r in (stage.rate_w, stage.rate_b))
+            if isinstance(rate_w, float) and isinstance(rate_b, float) and rate_w == rate_b:
+                self.v.sub_(dv, alpha=rate_w)
+            else:
+                self.v[..., :-1].sub_(dv[..., :-1] * rate_w)
+                self.v[..., -1:].sub_(dv[..., -1:] * rate_b)
+        if stage.keep_a != 1:
+            self.a.mul_(stage.keep_a)
+        if not _is_zero(stage.rate_a):
+            self.a.sub_(da * _column(stage.rate_a, self.members, self.a, 2))
+
+
+def _train(
+    group: _Group, stages: Sequence[Stage], key: Key, probes: Mapping[str, Probe], probe_at: frozenset[int]
+) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
+    trace: dict[str, list[Tensor]] = {name: [] for name in probes}
+
+    def look(step: int) -> None:
+        if step in probe_at:
+            net = group.net()
+            for name, probe in probes.items():
+                trace[name].append(probe(net, group.members).cpu())
+
+    look(0)
+    done, n = 0, group.x1.shape[1]
+    for i, stage in enumerate(stages):
+        group.speed = None
+        for rows in batches(n, stage.batch, stage.steps, key / i):
+            group.step(None if rows is None else rows.to(group.v.device), stage)
+            done += 1
+            look(done)
+        if not (torch.isfinite(group.v).all() and torch.isfinite(group.a).all()):
+            raise Diverged(f"weights are not finite after step {done}; lower the step sizes of stage {i + 1}")
+    return group.net(), trace
+
+
+def fit(
+    net: TwoLayer,
+    x: Float[Tensor, "n d"] | Float[Tensor, "e n d"],
+    y: Float[Tensor, " n"] | Float[Tensor, "e n"],
+    stages: Sequence[Stage],
+    key: Key,
+    *,
+    loss: Loss = "hinge",
+    weights: Float[Tensor, " n"] | Float[Tensor, "e n"] | None = None,
+    probes: Mapping[str, Probe] | None = None,
+    probe_at: Sequence[int] = (),
+    threads: int | None = None,
+) -> Run:
+    """Train an ensemble of two-layer networks through the given stages.
+
+    Formula: theta <- keep theta - rate * grad mean_s weight_s l(g(x_s), y_s), stage by stage.
+    Shapes: x (n, d) and y (n) shared by all networks, or (e, n, d) and (e, n) with one data set each; weights like y.
+    Minibatch indices depend on `key` alone, so all members see the same rows and an ensemble equals a loop of single
+    runs with the same key. probes: functions (networks of a group, their indices in the ensemble) -> values (g, ...),
+    evaluated after the steps in `probe_at` (0 is the start). threads: groups trained at once on a CPU, by default as
+    many as torch uses; the result does not depend on it.
+    Errors: `Diverged` when weights leave the finite numbers, with the step; `SettingError` for a batch above n.
+
+    Example:
+        >>> from featlearn.nets import gaussian_init
+        >>> net = gaussian_init(8, 3, Key("n"), sigma_w=1, sigma_b=0, sigma_a=1)
+        >>> x, y = torch.randn(20, 3), torch.ones(20)
+        >>> fit(net, x, y, [Stage(steps=5, rate_w=0.1, rate_a=0.1)], Key("batches")).net.w.shape
+        torch.Size([1, 8, 3])
+    """
+    check_choice("loss", loss, Loss)
+    device = net.w.device
+    x1 = with_ones(x if x.ndim == 3 else x[None]).to(device)
+    y2 = (y if y.ndim == 2 else y[None]).to(device)
+    w2 = None if weights is None else (weights if weights.ndim == 2 else weights[None]).to(device)
+    for name, tensor in (("x", x1), ("y", y2)):
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{name} holds values that are not finite; remove or impute them before training")
+    smallest = min([s.batch or x1.shape[1] for s in stages if s.steps], default=1)
+    per_group = len(net) if device.type != "cpu" else max(1, CACHE_FLOATS // (smallest * net.a.shape[1]))
+    groups = [slice(i, min(i + per_group, len(net))) for i in range(0, len(net), per_group)]
+    at = frozenset(probe_at)
+    probes = probes or {}
+
+    def work(members: slice) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
+        if device.type == "cpu":
+            torch.set_num_threads(1)  # per thread: each pool thread owns its group, products inside stay serial
+        with torch.no_grad():
+            return _train(_Group(net[members], x1, y2, w2, loss, members), stages, key, probes, at)
+
+    if device.type == "cpu":
+        count = min(len(groups), threads or torch.get_num_threads() or os.cpu_count() or 1)
+        with ThreadPoolExecutor(count) as pool:
+            parts = list(pool.map(work, groups))
+    else:
+        parts = [work(g) for g in groups]
+    trained = [p[0] for p in parts]
+    result = replace(
+        net, w=torch.cat([t.w for t in trained]), b=torch.cat([t.b for t in trained]), a=torch.cat([t.a for t in trained])
+    )
+    total = sum(s.steps for s in stages)
+    steps = tuple(sorted(s for s in at if s <= total))
+    trace = {name: torch.cat([torch.stack(p[1][name]) for p in parts], 1) for name in probes} if steps else {}
+    return Run(result, steps, trace)

@@ -1,0 +1,62 @@
+"""Stages of training: how many steps, at which rates, on how much data; and the schedules that the print gives."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featlearn.core import Key, SettingError
+
+Rate = float | Float[Tensor, " e"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A run of equal gradient steps: theta <- keep * theta - rate * gradient.
+
+    steps: how many. rate_w, rate_b, rate_a: step size of first layer, biases and second layer, one number or one per
+    network (e); 0 leaves a layer as it is. keep_w, keep_a: the factor 1 - 2 eta lambda that an l2 penalty
+    lambda ||theta||^2 leaves of a weight at each step; 0 forgets the weight, as lambda = 1/(2 eta) does.
+    noise: standard deviation of the smoothing pre-activation noise. batch: samples a step, None for all of them.
+    momentum: heavy-ball factor (0 is plain gradient descent).
+    """
+
+    steps: int
+    rate_w: Rate = 0.0
+    rate_b: Rate = 0.0
+    rate_a: Rate = 0.0
+    keep_w: float = 1.0
+    keep_a: float = 1.0
+    noise: float = 0.0
+    batch: int | None = None
+    momentum: float = 0.0
+
+    def __post_init__(self):
+        if self.steps < 0:
+            raise SettingError("steps", self.steps, "at least 0", "0 skips the stage")
+        if self.batch is not None and self.batch < 1:
+            raise SettingError("batch", self.batch, "at least 1, or None for full batches", "try 1000")
+        if self.noise < 0:
+            raise SettingError("noise", self.noise, "at least 0", "0 is the exact activation")
+        if not 0 <= self.momentum < 1:
+            raise SettingError("momentum", self.momentum, "in [0, 1)", "0 is plain gradient descent")
+
+
+def batches(n: int, batch: int | None, steps: int, key: Key) -> Iterator[Int[Tensor, " b"] | None]:
+    """Index sets of `steps` minibatches: epochs of a fresh permutation each, None where the batch is the whole set."""
+    if batch is None or batch >= n:
+        if batch is not None and batch > n:
+            raise SettingError("batch", batch, f"at most n = {n}", "lower batch or raise n")
+        for _ in range(steps):
+            yield None
+        return
+    generator = key.torch()
+    order = torch.empty(0, dtype=torch.long)
+    at = 0
+    for _ in range(steps):
+        if at + batch > len(order):  # the last short batch of an epoch is dropped, so that every batch is full
+            order, at = torch.randperm(n, generator=generator), 0
+        yield order[at : at + batch]
+        at += batch
