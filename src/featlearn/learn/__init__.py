@@ -1,1 +1,11 @@
-""""""
+"""Training: ensembles of two-layer networks, linear models on fixed features, linearised networks, schedules."""
+
+from featlearn.learn.fit import Run as Run
+from featlearn.learn.fit import fit as fit
+from featlearn.learn.linear import Linear as Linear
+from featlearn.learn.linear import Linearised as Linearised
+from featlearn.learn.linear import fit_linear as fit_linear
+from featlearn.learn.linear import fit_linearised as fit_linearised
+from featlearn.learn.schedules import Stage as Stage
+
+__all__ = ["Linear", "Linearised", "Run", "Stage", "fit", "fit_linear", "fit_linearised"]

@@ -1,0 +1,26 @@
+"""How well weights point along known features."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+def cosines(
+    w: Float[Tensor, "e m d"], feature: Float[Tensor, " d"], outside: Float[Tensor, "e m"] | None = None
+) -> Float[Tensor, "e m"]:
+    """Signed cosine of every neuron with one direction; a zero weight has cosine 0.
+
+    Formula: <w_i, u> / (||u|| sqrt(||w_i||^2 + outside_i^2)). outside: norm of the part of the weight that lies outside
+    the coordinates of w (training in a subspace), which data never see but a cosine does.
+    """
+    norm2 = w.square().sum(-1)
+    if outside is not None:
+        norm2 = norm2 + outside.square()
+    length = norm2.sqrt() * feature.norm()
+    return (w @ feature) / length.clamp_min(1e-30)
+
+
+def closest_cosine(
+    w: Float[Tensor, "e m d"], feature: Float[Tensor, " d"], outside: Float[Tensor, "e m"] | None = None
+) -> Float[Tensor, " e"]:
+    """max_i cos(w_i, u): the metric "Cos Similarity" of the emergence tables (emergence.method_baselines)."""
+    return cosines(w, feature, outside).max(-1).values
