@@ -167,7 +167,8 @@ def binomial_pmf(k: int, p: float) -> Float[Tensor, " kp1"]:
     i = torch.arange(k + 1, dtype=torch.float64)
     n = torch.tensor(float(k), dtype=torch.float64)
     log_choose = torch.lgamma(n + 1) - torch.lgamma(i + 1) - torch.lgamma(n - i + 1)
-    return torch.exp(log_choose + torch.xlogy(i, torch.tensor(p)) + torch.xlogy(n - i, torch.tensor(1 - p)))
+    on, off = torch.tensor([p, 1 - p], dtype=torch.float64)
+    return torch.exp(log_choose + torch.xlogy(i, on) + torch.xlogy(n - i, off))
 
 
 @dataclass(frozen=True)
