@@ -78,6 +78,6 @@ def check_id(experiment: str) -> str:
     """An experiment id, if it is "<work>/<item>" of letters, digits, dot, dash and underscore; else CellError."""
     if not ID.fullmatch(experiment):
         raise CellError(
-            f"id = {experiment!r} is not allowed: <work>/<item> of letters, digits, '.', '-' and '_'; rename the experiment"
+            f"id = {experiment!r} is not allowed: <work>/<item> of letters, digits, '.', '-', '_'; rename it"
         )
     return experiment

@@ -18,7 +18,7 @@ RELATIONS = ("equal", "at most", "at least")
 
 @dataclass(frozen=True)
 class Assumption:
-    """A premise of the statement, evaluated at the sizes used: e.g. Assumption("k >= log^2(D/delta)", False, "5 < 68.8")."""
+    """A premise of the statement at the sizes used: e.g. Assumption("k >= log^2(D/delta)", False, "5 < 68.8")."""
 
     says: str
     met: bool

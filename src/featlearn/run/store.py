@@ -13,6 +13,8 @@ import json
 import math
 import os
 import time
+import types
+import typing
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -194,7 +196,20 @@ def _build(cls: type, data: dict[str, Any], path: Path, remedy: str) -> Any:
     missing = sorted(needed - set(data))
     if missing:
         raise DamagedError(f"{path} is damaged (no {', '.join(missing)}): {remedy}")
+    for name in sorted(known.keys() & data.keys()):
+        if not _fits(data[name], known[name].type):
+            raise DamagedError(f"{path} is damaged ({name} = {str(data[name])[:40]!r}): {remedy}")
     return cls(**{k: v for k, v in data.items() if k in known})
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON can stand for a field of this type."""
+    if isinstance(hint, types.UnionType):
+        return any(_fits(value, h) for h in typing.get_args(hint))
+    kind = typing.get_origin(hint) or hint
+    if kind is float:
+        return type(value) in (int, float)
+    return type(value) is {Mapping: dict, Sequence: list}.get(kind, kind)
 
 
 AGAIN = "run again (it is moved aside and computed anew) or restore it from a copy"
@@ -233,7 +248,7 @@ class Store:
         record = _build(Record, read_json(path, AGAIN), path, AGAIN)
         if record.hash != hash_ or record.experiment != experiment:
             raise DamagedError(f"{path} is damaged (it holds cell {record.hash} of {record.experiment}): {AGAIN}")
-        if record.status not in STATUSES or not isinstance(record.rows, list):
+        if record.status not in STATUSES:
             raise DamagedError(f"{path} is damaged (status {record.status!r}): {AGAIN}")
         if record.arrays:
             arrays = path.with_suffix(".npz")

@@ -12,11 +12,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
+@runtime_checkable
 class Handle(Protocol):
     """The promise of a result."""
 
@@ -25,6 +26,7 @@ class Handle(Protocol):
         ...
 
 
+@runtime_checkable
 class Submit(Protocol):
     """Whatever can run a function elsewhere or later."""
 
