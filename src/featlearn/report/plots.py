@@ -1,0 +1,266 @@
+"""Reusable pictures: curves over seeds, bars beside print, maps of neurons. Each draws what it is given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featlearn.report import style
+from featlearn.report.compare import ReportError
+from featlearn.run.experiment import SummaryRow
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with what a page needs beside it.
+
+    caption: one or two sentences under the picture; alt: the same for people who cannot see it (default: the
+    caption); data: the plotted numbers, as rows or as columns of one length, saved as CSV beside the picture.
+    """
+
+    figure: Any
+    caption: str = ""
+    alt: str = ""
+    data: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve: y over x, with its interval over seeds (low, high: same shape as y) where there is one."""
+
+    name: str
+    x: Any
+    y: Any
+    low: Any = None
+    high: Any = None
+
+
+@dataclass(frozen=True)
+class NeuronPanel:
+    """Neurons as points of the plane.
+
+    points: (n, 2); plus, minus: positions (2,) of the ground truth and of its negative in the same map;
+    near_plus, near_minus: masks (n,) of the neurons to colour with the star they point to.
+    """
+
+    title: str
+    points: Any
+    plus: Any
+    minus: Any
+    near_plus: Any = None
+    near_minus: Any = None
+
+
+def curves(
+    target: Any,
+    series: Sequence[Series],
+    xlabel: str,
+    ylabel: str,
+    *,
+    title: str = "",
+    log: str = "",
+    printed: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    ylim: tuple[float, float] | None = None,
+) -> Any:
+    """Lines with their intervals over seeds; the axes that were drawn on.
+
+    target: an Axes, or a Figure without axes. log: "", "x", "y" or "xy". printed: series name -> printed points
+    (x, y), drawn as hollow diamonds. Put units into the labels: "test accuracy (%)".
+    Errors: ReportError where a series has arrays of different lengths or an interval with one end only.
+
+    Example:
+        >>> network = Series("Network", [1, 2], [50, 99], [49, 98], [51, 100])
+        >>> axes = curves(style.figure(), [network], "step", "accuracy (%)")
+    """
+    for s in series:
+        lengths = {
+            name: len(v) for name, v in (("x", s.x), ("y", s.y), ("low", s.low), ("high", s.high)) if v is not None
+        }
+        if len(set(lengths.values())) != 1 or (s.low is None) != (s.high is None):
+            raise ReportError(f"series {s.name!r} has lengths {lengths}: x, y, low and high must match; give both ends")
+    with style.applied(_width(target)):
+        axes, own = _axes(target)
+        look = style.looks([s.name for s in series])
+        for s in series:
+            x, y = np.asarray(s.x, float), np.asarray(s.y, float)
+            L = look[s.name]
+            few = len(x) <= 12
+            marks = {"marker": L.marker, "markeredgecolor": "white", "markeredgewidth": 0.8} if few else {}
+            axes.plot(x, y, color=L.colour, linestyle=L.dash, label=s.name, zorder=3, **marks)
+            if s.low is not None:
+                low, high = np.asarray(s.low, float), np.asarray(s.high, float)
+                axes.fill_between(x, low, high, color=L.colour, alpha=0.18, linewidth=0, zorder=2)
+                if few:  # a band between few points hides where the intervals are
+                    axes.vlines(x, low, high, color=L.colour, linewidth=1.3, zorder=2.5)
+        for name, points in (printed or {}).items():
+            px, py = np.asarray(points, float).T
+            colour = look[name].colour if name in look else style.PRINT
+            axes.plot(px, py, "D", mfc="white", mec=colour, mew=1.8, ms=7.5, zorder=4, label=f"{name}, print")
+        if "x" in log:
+            axes.set_xscale("log")
+        if "y" in log:
+            axes.set_yscale("log")
+        if ylim is not None:
+            axes.set_ylim(*ylim)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        if title:
+            axes.set_title(title)
+        _legend(axes, own, columns=2)
+    return axes
+
+
+def bars_against_print(
+    target: Any,
+    rows: Sequence[SummaryRow],
+    metric: str,
+    *,
+    label: str = "",
+    xlim: tuple[float, float] | None = None,
+    baseline: float | None = None,
+) -> Any:
+    """A horizontal bar per row of a summary: ours with its interval, print as a hollow diamond.
+
+    target: an Axes, or a Figure without axes. Bars begin at zero; several settings make groups. label: the axis
+    label (default: metric and unit). baseline: a dotted line, e.g. 50 for guessing.
+    Errors: ReportError where no row has that metric.
+
+    Example:
+        >>> row = SummaryRow("", "NTK", "test_acc", 85.2, 84.9, 85.5, 5, 86.4, "reproduced", "emergence.table1", "%")
+        >>> axes = bars_against_print(style.figure(), [row], "test_acc", baseline=50)
+    """
+    rows = [r for r in rows if r.metric == metric]
+    if not rows:
+        raise ReportError(f"metric = {metric!r} is not allowed: no row of the summary has it; choose one it has")
+    settings = list(dict.fromkeys(r.setting for r in rows))
+    with style.applied(_width(target)):
+        axes, own = _axes(target)
+        look = style.looks([r.row for r in rows])
+        y, ticks, names = 0.0, [], []
+        for setting in settings:
+            if len(settings) > 1:
+                axes.text(0.0, y, f" {setting}", weight="bold", va="center", transform=axes.get_yaxis_transform())
+                y += 1.0
+            for r in (r for r in rows if r.setting == setting):
+                L = look[r.row]
+                axes.barh(y, r.value, 0.66, color=L.colour, hatch=L.hatch, edgecolor="white", linewidth=0, zorder=2)
+                if r.n > 1 and np.isfinite([r.low, r.high]).all():
+                    axes.errorbar(
+                        r.value,
+                        y,
+                        xerr=[[max(r.value - r.low, 0.0)], [max(r.high - r.value, 0.0)]],
+                        fmt="none",
+                        ecolor=style.PRINT,
+                        elinewidth=1.5,
+                        capsize=4,
+                        zorder=3,
+                    )
+                if r.printed is not None:
+                    axes.plot(r.printed, y, "D", mfc="white", mec=style.PRINT, mew=1.7, ms=8, zorder=4, clip_on=False)
+                ticks.append(y)
+                names.append(r.row)
+                y += 1.0
+            y += 0.4
+        axes.set_yticks(ticks, names)
+        axes.set_ylim(y - 0.75, -0.75)
+        axes.grid(False, axis="y")
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        if xlim is not None:
+            axes.set_xlim(*xlim)
+        elif rows[0].unit == "%":
+            axes.set_xlim(0, 104)
+            axes.set_xticks([0, 25, 50, 75, 100])
+        if baseline is not None:
+            axes.axvline(baseline, color=style.PRINT, linestyle=":", linewidth=1.3, zorder=2.5)
+        unit = rows[0].unit
+        axes.set_xlabel(label or (f"{metric} ({unit})" if unit else metric))
+        _print_legend(axes, own, any(r.printed is not None for r in rows), max(r.n for r in rows))
+    return axes
+
+
+def neuron_map(target: Any, panels: Sequence[NeuronPanel]) -> list[Any]:
+    """Neurons in the plane, one panel per snapshot: neurons grey, those near a star in its colour, the ground truth a
+    red star, its negative an orange one. Distances mean what the layout made of them, so the axes have no ticks.
+
+    target: a Figure without axes. Panels: (n, 2) points each. Returns the axes.
+    Errors: ReportError where points are not (n, 2).
+
+    Example:
+        >>> panel = NeuronPanel("init", np.zeros((3, 2)), np.ones(2), -np.ones(2))
+        >>> len(neuron_map(style.figure(9, 3.2), [panel]))
+        1
+    """
+    if not panels:
+        raise ReportError("panels = [] is not allowed: at least one snapshot; compute a layout first")
+    for p in panels:
+        shape = np.shape(p.points)
+        if len(shape) != 2 or shape[1] != 2:
+            raise ReportError(
+                f"points = array of shape {shape} is not allowed in panel {p.title!r}: (n, 2); lay them out"
+            )
+    with style.applied(_width(target)):
+        all_axes = np.ravel(target.subplots(1, len(panels), squeeze=False))
+        for axes, p in zip(all_axes, panels, strict=True):
+            points = np.asarray(p.points, float)
+            n = len(points)
+            plus = np.zeros(n, bool) if p.near_plus is None else np.asarray(p.near_plus, bool)
+            minus = np.zeros(n, bool) if p.near_minus is None else np.asarray(p.near_minus, bool)
+            size = float(np.clip(4000 / max(n, 1), 7, 40))
+            dots = {"s": size, "linewidths": 0, "rasterized": n > 3000}
+            axes.scatter(*points[~(plus | minus)].T, c=style.NEURON, alpha=0.55, zorder=2, label="neuron", **dots)
+            axes.scatter(*points[plus].T, c=style.STAR_PLUS, alpha=0.55, zorder=3, **dots)
+            axes.scatter(*points[minus].T, c=style.STAR_MINUS, alpha=0.55, zorder=3, **dots)
+            star = {"marker": "*", "s": 330, "edgecolors": "white", "linewidths": 1.2, "zorder": 5}
+            axes.scatter(*np.asarray(p.plus, float), c=style.STAR_PLUS, label="ground truth", **star)
+            axes.scatter(*np.asarray(p.minus, float), c=style.STAR_MINUS, label="its negative", **star)
+            axes.set_title(p.title)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.grid(False)
+            for spine in axes.spines.values():
+                spine.set_visible(True)
+                spine.set_color("#D5DAE0")
+            axes.set_aspect("equal", adjustable="datalim")
+            axes.margins(0.12)
+        handles, labels = all_axes[0].get_legend_handles_labels()
+        target.legend(handles, labels, loc="outside lower center", ncols=3)
+    return list(all_axes)
+
+
+def _width(target: Any) -> float:
+    return float((target if hasattr(target, "subplots") else target.figure).get_size_inches()[0])
+
+
+def _axes(target: Any) -> tuple[Any, bool]:
+    """Axes to draw on, and whether they have the figure to themselves."""
+    if not hasattr(target, "subplots"):
+        return target, False
+    if target.axes:
+        raise ReportError(f"target = a figure with {len(target.axes)} axes is not allowed: pass the axes to draw on")
+    return target.subplots(), True
+
+
+def _legend(axes: Any, own: bool, columns: int) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    if not handles or (len(handles) == 1 and own and axes.get_title()):
+        return
+    if own:
+        axes.figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(handles)))
+    else:
+        axes.legend(handles, labels, loc="best")
+
+
+def _print_legend(axes: Any, own: bool, has_print: bool, n: int) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    ours = f"ours, mean of {n} seeds with 95 % interval" if n > 1 else "ours, one seed"
+    handles: list[Any] = [Patch(color=style.NEURON, label=ours)]
+    if has_print:
+        handles.append(Line2D([], [], ls="", marker="D", mfc="white", mec=style.PRINT, mew=1.7, ms=8, label="print"))
+    if own:
+        axes.figure.legend(handles=handles, loc="outside lower left", ncols=1)
+    else:
+        axes.legend(handles=handles, loc="lower right", frameon=True)

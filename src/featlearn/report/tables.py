@@ -1,0 +1,151 @@
+"""Summary rows as tables: a plain grid of text that a terminal, a page or a paper can show."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from featlearn.run.experiment import SummaryRow
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text. columns: (heading, "left" or "right"); verdict: index of the verdict's column, or -1."""
+
+    title: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, ...], ...]
+    verdict: int = -1
+    note: str = ""
+
+    def to_rich(self) -> Any:
+        """The grid as a rich Table; rich is imported here, and text with brackets stays text."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(title=self.title or None, caption=self.note or None, title_justify="left")
+        for name, side in self.columns:
+            table.add_column(Text(name), justify="right" if side == "right" else "left", no_wrap=side == "right")
+        styles = {"reproduced": "green", "deviates": "bold red", "no print": "dim"}
+        for row in self.rows:
+            table.add_row(*(Text(c, style=styles.get(c, "") if i == self.verdict else "") for i, c in enumerate(row)))
+        return table
+
+
+def number(value: float | None, unit: str = "", spread: float | None = None) -> str:
+    """A number for people: percentages with one decimal, else as many digits as the interval's half width allows.
+
+    Example:
+        >>> number(86.4, "%"), number(0.99712, "", 0.0004), number(None), number(1.2e-9)
+        ('86.4', '0.9971', '–', '1.2e-09')
+    """
+    if value is None:
+        return "–"
+    value = float(value)
+    if not math.isfinite(value):
+        return "nan" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    if unit == "%":
+        text = f"{value:.2f}" if spread is not None and 0 < spread < 0.05 else f"{value:.1f}"
+    elif value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+        text = f"{value:.3g}"
+    elif value == int(value) and not spread and abs(value) >= 10:
+        text = f"{value:.0f}"
+    elif spread is not None and 0 < spread < math.inf:
+        text = f"{value:.{min(max(1 - math.floor(math.log10(spread)) - 1, 0) + (spread < 1), 5)}f}"
+    else:
+        text = f"{value:.{3 if abs(value) < 10 else 1}f}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def interval(r: SummaryRow) -> str:
+    """The 95 % interval of a row as text; a dash for one seed."""
+    half = (r.high - r.low) / 2
+    if r.n < 2 or not math.isfinite(half):
+        return "–"
+    return f"[{number(r.low, r.unit, half)}, {number(r.high, r.unit, half)}]"
+
+
+def value(r: SummaryRow) -> str:
+    """Our number of a row as text, with the digits its interval supports."""
+    half = (r.high - r.low) / 2
+    return number(r.value, r.unit, half if r.n > 1 and math.isfinite(half) else None)
+
+
+def difference(r: SummaryRow) -> str:
+    """Ours minus print, with its sign; a dash where there is no print."""
+    if r.printed is None:
+        return "–"
+    d = r.value - r.printed
+    text = number(d, r.unit, max(abs(r.high - r.low) / 2, 0.0) or None)
+    return text if text.startswith("−") or not d > 0 else f"+{text}"
+
+
+def metric_name(r: SummaryRow) -> str:
+    """The metric with its unit."""
+    return f"{r.metric} ({r.unit})" if r.unit else r.metric
+
+
+def long(rows: Sequence[SummaryRow], title: str = "") -> Grid:
+    """One line per number: setting (where there are several), row, metric, ours, interval, seeds, print, difference,
+    verdict.
+
+    Example:
+        >>> long([SummaryRow("", "NTK", "cos", 0.5, 0.5, 0.5, 1)]).rows[0]
+        ('NTK', 'cos', '0.500', '–', '1', '–', '–', 'no print')
+    """
+    settings = any(r.setting for r in rows)
+    heads = [("setting", "left")] if settings else []
+    heads += [("row", "left"), ("metric", "left"), ("ours", "right"), ("95 % interval", "right"), ("seeds", "right")]
+    heads += [("print", "right"), ("difference", "right"), ("verdict", "left")]
+    body = tuple(
+        (
+            *((r.setting,) if settings else ()),
+            r.row,
+            metric_name(r),
+            value(r),
+            interval(r),
+            str(r.n),
+            number(r.printed, r.unit),
+            difference(r),
+            r.verdict,
+        )
+        for r in rows
+    )
+    return Grid(title, tuple(heads), body, verdict=len(heads) - 1)
+
+
+def wide(rows: Sequence[SummaryRow], title: str = "") -> Grid:
+    """One line per row of the printed table: for every metric ours ± half its interval, and print beside it.
+
+    Example:
+        >>> wide([SummaryRow("", "NTK", "cos", 0.5, 0.4, 0.6, 5, 0.4, "reproduced")]).rows
+        (('NTK', '0.50 ± 0.10', '0.400'),)
+    """
+    settings = any(r.setting for r in rows)
+    metrics = list(dict.fromkeys(r.metric for r in rows))
+    names = {r.metric: metric_name(r) for r in rows}
+    heads: list[tuple[str, str]] = [("setting", "left")] if settings else []
+    heads.append(("row", "left"))
+    for m in metrics:
+        heads += [(names[m], "right"), ("print", "right")]
+    at = {(r.setting, r.row, r.metric): r for r in rows}
+    body = []
+    for setting, row in dict.fromkeys((r.setting, r.row) for r in rows):
+        line = [setting, row] if settings else [row]
+        for m in metrics:
+            r = at.get((setting, row, m))
+            line += ["–", "–"] if r is None else [_plus_minus(r), number(r.printed, r.unit) + _mark(r)]
+        body.append(tuple(line))
+    note = "! deviates from print" if any(r.verdict == "deviates" for r in rows) else ""
+    return Grid(title, tuple(heads), tuple(body), note=note)
+
+
+def _plus_minus(r: SummaryRow) -> str:
+    half = (r.high - r.low) / 2
+    if r.n < 2 or not math.isfinite(half):
+        return value(r)
+    return f"{value(r)} ± {number(half, r.unit, half)}"
+
+
+def _mark(r: SummaryRow) -> str:
+    return " !" if r.verdict == "deviates" else ""
