@@ -45,7 +45,7 @@ def cases_picture(evidence: Evidence, width: float = 7.0) -> Any:
     if many:
         panels = sorted(panels, key=lambda p: all(_fine(c) for c in p))[:MAX_PANELS]
         left_out = len(cases) - sum(len(p) for p in panels)
-    heights = [0.95 if _strip(p) else 0.9 + 0.36 * len(p) if is_scalar(p[0]) else 2.7 for p in panels]
+    heights = [1.0 if _strip(p) else 0.9 + 0.36 * len(p) if is_scalar(p[0]) else 2.7 for p in panels]
     with style.applied(width):
         fig = style.figure(width, sum(heights) + 0.75 + (0.3 if left_out else 0.0))
         axes = np.ravel(fig.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights}))
@@ -55,6 +55,7 @@ def cases_picture(evidence: Evidence, width: float = 7.0) -> Any:
             else:
                 _lines(ax, panel[0], evidence)
         _legend(fig, cases)
+        fig.get_layout_engine().set(h_pad=0.1)
         if left_out:
             fig.supxlabel(f"{left_out} more cases are in the table", fontsize="small", x=0.01, ha="left")
     return fig
@@ -126,6 +127,10 @@ def _range(group: Sequence[Case]) -> tuple[float, float, bool]:
     """Left end, right end and whether the axis is logarithmic."""
     values = [v for c in group for v in _marks(c)] or [0.0, 1.0]
     low, high = min(values), max(values)
+    bands = [float(c.predict) + s * float(c.tolerance) for c in group if c.relation == "equal" for s in (-1, 1)]
+    near = [v for v in bands if math.isfinite(v) and low - 0.5 * (high - low) <= v <= high + 0.5 * (high - low)]
+    if low <= 0 or high / low <= _LOG_RATIO:  # show a whole tolerance band unless it dwarfs what it is for
+        low, high = min([low, *near]), max([high, *near])
     if low > 0 and high / low > _LOG_RATIO:
         pad = (high / low) ** 0.08
         return low / pad, high * pad, True
@@ -158,7 +163,7 @@ def _dots(ax: Any, group: Sequence[Case]) -> None:
         if right > left:
             ax.barh(y, right - left, 0.62, left, color=style.BAND, alpha=0.16, linewidth=0, zorder=1)
         if math.isfinite(predict):
-            ax.vlines(predict, y - 0.34, y + 0.34, color=style.PREDICT, linewidth=2.6, zorder=3)
+            ax.vlines(predict, y - 0.46, y + 0.46, color=style.PREDICT, linewidth=2.6, zorder=3)
         if c.rival is not None and math.isfinite(float(c.rival)):
             ax.plot(float(c.rival), y, "X", color=style.RIVAL, mec="white", mew=0.9, ms=10, zorder=4, clip_on=False)
         if math.isfinite(observe):
@@ -177,10 +182,10 @@ def _dots(ax: Any, group: Sequence[Case]) -> None:
         ax.set_yticks([])
         ax.set_title(_label(group[0], 62), fontsize="medium", weight="normal")
         if unit:
-            ax.set_xlabel(unit)
+            ax.set_xlabel(f"value ({unit})")
     else:
         ax.set_yticks(range(len(group)), [_label(c, 34) for c in group])
-        ax.set_xlabel(unit or "value")
+        ax.set_xlabel(f"value ({unit})" if unit else "value")
     if not log:
         from matplotlib.ticker import MaxNLocator
 
@@ -193,8 +198,8 @@ def _lost(value: Any) -> bool:
 
 def _label(c: Case, limit: int) -> str:
     name = c.name if len(c.name) <= limit else c.name[: limit - 1] + "…"
-    mark = "✓" if _fine(c) else "✗"
-    return f"{name}  {SIGN[c.relation]}  {mark}".replace("$", r"\$")
+    bound = "" if c.relation == "equal" else f"  ({SIGN[c.relation]})"
+    return f"{'✓' if _fine(c) else '✗'} {name}{bound}".replace("$", r"\$")
 
 
 def _lines(ax: Any, c: Case, evidence: Evidence) -> None:
@@ -227,7 +232,7 @@ def _lines(ax: Any, c: Case, evidence: Evidence) -> None:
     ax.set_ylim(bottom, top)
     ax.set_title(_label(c, 62), fontsize="medium", weight="normal")
     ax.set_xlabel(xlabel)
-    ax.set_ylabel(c.unit or "value")
+    ax.set_ylabel(f"value ({c.unit})" if c.unit else "value")
 
 
 def _legend(fig: Any, cases: Sequence[Case]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from featlearn.report import export, html, style
 from featlearn.report.html import Html, tag
-from featlearn.report.model import ClaimPage, ExperimentPage
+from featlearn.report.model import ClaimPage, ExperimentPage, provenance_of
 from featlearn.report.plots import Picture
 
 SVG_SHOWN = 700_000  # bytes; a larger drawing is shown as PNG, which phones render faster
@@ -122,6 +122,7 @@ def _records(data: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Mapp
 
 def provenance(p: Any, extra: Sequence[tuple[str, Any]] = ()) -> Html:
     """Commit, device, versions, date and cost as a list; says so where nothing was recorded."""
+    p = provenance_of(p)
     if p is None and not any(v for _, v in extra):
         return tag("p", "Nothing was recorded.", class_="soft")
     pairs: list[tuple[str, Any]] = list(extra)

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from featlearn.run.claim import Evidence, Verdict
+from featlearn.run.claim import Verdict
 from featlearn.run.experiment import Experiment, SummaryRow, Table
+from featlearn.run.verdicts import Saved, mechanism
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class ExperimentPage:
     """An experiment and, where it was run, its rows. table None: it was not run, and the page says how to.
 
     stale: the rows come from another version of the experiment. command: "" means `featlearn run <id>`.
+    provenance: a Provenance, or what `provenance_of` takes.
     """
 
     experiment: Experiment
@@ -36,7 +38,7 @@ class ExperimentPage:
     table: Table | None = None
     summary: Sequence[SummaryRow] = ()
     command: str = ""
-    provenance: Provenance | None = None
+    provenance: Any = None
     stale: bool = False
 
     @property
@@ -46,21 +48,46 @@ class ExperimentPage:
 
 @dataclass(frozen=True)
 class ClaimPage:
-    """A verdict with the command that gives it ("" means `featlearn verify <id>`) and where it comes from."""
+    """A verdict with the command that gives it ("" means `featlearn verify <id>`) and where it comes from.
+
+    error: the exception in one line where the check itself broke. mechanism: whether something beside vacuous bounds
+    was tested, so that a vacuous verdict still covers its entries.
+    """
 
     verdict: Verdict
     command: str = ""
-    provenance: Provenance | None = None
+    provenance: Any = None
+    error: str = ""
+    mechanism: bool = False
 
 
-def as_claim_page(item: Verdict | ClaimPage) -> ClaimPage:
-    """A ClaimPage from either."""
-    return item if isinstance(item, ClaimPage) else ClaimPage(item)
+def provenance_of(source: Any, **more: Any) -> Provenance | None:
+    """A Provenance from what a store says: the common origin of some cells, or the mapping a record carries.
+
+    Example:
+        >>> provenance_of({"commit": "0123abc", "dirty": None, "python": "3.11", "torch": None}).versions
+        {'python': '3.11'}
+    """
+    if source is None or isinstance(source, Provenance):
+        return source
+    if isinstance(source, Mapping):
+        packages = ("python", "featlearn", "torch", "numpy")
+        versions = {k: str(source[k]) for k in packages if source.get(k)}
+        found: dict[str, Any] = {"commit": source.get("commit") or "", "dirty": bool(source.get("dirty"))}
+        return Provenance(**(found | {"versions": versions} | more))
+    same = ("commit", "dirty", "device", "versions", "seconds", "peak_mib", "seeds")
+    found = {name: getattr(source, name) for name in same} | {"date": getattr(source, "started", "")}
+    return Provenance(**(found | more))
 
 
-def mechanism_checked(evidence: Evidence) -> bool:
-    """Whether some case could be tested here: it agrees, its rival is rejected, and it is no vacuous bound."""
-    return any(c.rival is not None and not c.vacuous and c.ok and c.rival_rejected for c in evidence.cases)
+def as_claim_page(item: "Verdict | Saved | ClaimPage") -> ClaimPage:
+    """A ClaimPage from a fresh verdict, from one read back from a store, or from itself."""
+    if isinstance(item, ClaimPage):
+        return item
+    if isinstance(item, Saved):
+        origin = provenance_of(item.provenance, date=item.when)
+        return ClaimPage(item.verdict, provenance=origin, error=item.error, mechanism=item.mechanism)
+    return ClaimPage(item, mechanism=mechanism(item.evidence))
 
 
 def covers(page: ExperimentPage | ClaimPage) -> bool:
@@ -74,7 +101,7 @@ def covers(page: ExperimentPage | ClaimPage) -> bool:
     v = page.verdict
     if v.verdict in ("holds", "refuted"):
         return True
-    return v.verdict in ("vacuous", "assumptions unmet") and mechanism_checked(v.evidence)
+    return v.verdict in ("vacuous", "assumptions unmet") and page.mechanism
 
 
 def covered(

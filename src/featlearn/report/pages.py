@@ -1,17 +1,10 @@
-"""The pages of the site, each a pure function of its values."""
+"""The pages that lead to results: the index, one per work, one per inventory entry."""
 
-import math
-import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from featlearn.report import tables
-from featlearn.report.cases import SIGN, cases_data, cases_picture
-from featlearn.report.context import Site, provenance
+from featlearn.report.context import Site
 from featlearn.report.html import (
     FILTER,
     Html,
@@ -22,7 +15,6 @@ from featlearn.report.html import (
     command,
     document,
     facts,
-    grid_table,
     nested,
     prose,
     table,
@@ -37,8 +29,8 @@ from featlearn.report.model import (
     experiment_state,
     verdict_state,
 )
-from featlearn.report.plots import Picture
-from featlearn.run.claim import VERDICTS, Case
+from featlearn.report.parts import count, home, section, short, verdict_badges
+from featlearn.run.claim import VERDICTS
 
 MEANING = {
     "holds": "every observation agrees with its prediction and disagrees with the nearest wrong answer",
@@ -81,20 +73,21 @@ def index(site: Site) -> str:
         tag("h1", "What was published, and what we got"),
         tag(
             "p",
-            f"{_count(len(site.works), 'body of work', 'bodies of work')} on feature learning: every table, figure, "
+            f"{count(len(site.works), 'body of work', 'bodies of work')} on feature learning: every table, figure, "
             "theorem and method, beside what this software measured. A number is reproduced when it lies within its "
             "95 % interval over seeds, or within a tolerance stated in advance, of print. A claim holds only if its "
             "check would have caught the nearest wrong answer.",
             class_="lead",
         ),
         tag("div", [tag("div", tag("b", a), tag("span", b), class_="tile") for a, b in tiles], class_="tiles"),
-        tag("h2", "Verdicts"),
+        _surprises(site),
+        tag("h2", "Works"),
+        table(heads, body),
+        tag("h2", "What the verdicts mean"),
         table(
             [("verdict", "left"), ("claims", "right"), ("meaning", "wide")],
             [[badge(verdict_state(v)), counts[v], text] for v, text in meanings],
         ),
-        tag("h2", "Works"),
-        table(heads, body),
         _list_experiments(site, own, "Other experiments", ""),
         tag("h2", "How to reproduce"),
         tag("p", "Each page ends with the exact command that gives it. The usual ones:"),
@@ -106,7 +99,7 @@ def index(site: Site) -> str:
             "featlearn report                             # this site, from your own runs"
         ),
     ]
-    return document("featlearn: published and measured", [tag("span", "featlearn", class_="brand")], out, "")
+    return document("featlearn: published and measured", [tag("b", "featlearn")], out, "")
 
 
 def work(site: Site, w: Any) -> str:
@@ -117,10 +110,10 @@ def work(site: Site, w: Any) -> str:
     for e in w.entries:
         is_covered = _covered(site, e.id)
         states = _states(site, e.id)
-        says = tag("div", _short(e.says, 190), class_="small")
+        says = tag("div", short(e.says, 190), class_="small")
         cells = [site.link("entry", e.id, _local(e.id, w.id)), e.kind, e.check_kind, says, states]
         rows.append(Row.of(cells, data_kind=e.kind, data_check=e.check_kind, data_state=_yes(is_covered)))
-    heads = [("entry", "name"), ("kind", "left"), ("check", "left"), ("what it says", "wide"), ("state", "left")]
+    heads = [("entry", "name"), ("kind", "left"), ("check", "name"), ("what it says", "wide"), ("state", "left")]
     xs = [x for x in site.experiments if by_work(x.experiment.id) == w.id]
     cs = [c for c in site.claims if by_work(c.verdict.claim.id) == w.id]
     filters = [
@@ -137,8 +130,8 @@ def work(site: Site, w: Any) -> str:
     claim_rows = [
         [
             site.link("claim", c.verdict.claim.id, _local(c.verdict.claim.id, w.id)),
-            tag("div", _short(c.verdict.claim.says, 160), class_="small"),
-            _verdict_badges(c),
+            tag("div", short(c.verdict.claim.says, 160), class_="small"),
+            verdict_badges(c),
         ]
         for c in cs
     ]
@@ -156,7 +149,7 @@ def work(site: Site, w: Any) -> str:
         tag("form", filters, id="filter", hidden=True),
         table(heads, rows, id="entries"),
     ]
-    return document(f"{w.title} · featlearn", [_home(site), w.title], out, "../", FILTER)
+    return document(f"{w.title} · featlearn", [home(site), w.title], out, "../", FILTER)
 
 
 def entry(site: Site, w: Any, e: Any) -> str:
@@ -167,7 +160,7 @@ def entry(site: Site, w: Any, e: Any) -> str:
         rows = [
             ["experiment", _to_experiment(site, x), x.experiment.title, badge(experiment_state(x, e.id))] for x in xs
         ]
-        rows += [["claim", _to_claim(site, c), _short(c.verdict.claim.says, 140), _verdict_badges(c)] for c in cs]
+        rows += [["claim", _to_claim(site, c), short(c.verdict.claim.says, 140), verdict_badges(c)] for c in cs]
         checked.append(table([("by", "left"), ("id", "name"), ("what", "wide"), ("state", "left")], rows))
     else:
         checked.append(tag("p", "Nothing covers this entry yet.", class_="soft"))
@@ -183,261 +176,66 @@ def entry(site: Site, w: Any, e: Any) -> str:
         *_printed(e),
         tag("h2", "How it can be checked"),
         prose(e.check),
-        *_section("Setting", nested(e.setting) if e.setting else None),
-        *_section("Errors and open readings of the print", bullets(findings)),
-        *_section("Left open by the print", bullets(e.unstated)),
-        *_section("Checked by hand", nested(e.verified_by_hand) if e.verified_by_hand else None),
-        *_section("What the released code does", nested(e.from_code) if e.from_code else None),
+        *section("Setting", nested(e.setting) if e.setting else None),
+        *section("Errors and open readings of the print", bullets(findings)),
+        *section("Left open by the print", bullets(e.unstated)),
+        *section("Checked by hand", nested(e.verified_by_hand) if e.verified_by_hand else None),
+        *section("What the released code does", nested(e.from_code) if e.from_code else None),
     ]
-    trail = [_home(site), site.link("work", w.id, w.title), _local(e.id, w.id)]
+    trail = [home(site), site.link("work", w.id, w.title), _local(e.id, w.id)]
     return document(f"{e.id} · featlearn", trail, out, "../")
 
 
-def experiment(site: Site, x: ExperimentPage) -> str:
-    """One experiment: reported, settings, ours against print, pictures, command, deviations, provenance."""
-    ex, t = x.experiment, x.table
-    w = next((w for w in site.works if w.id == by_work(ex.id)), None)
-    reported = []
-    for id_ in ex.reproduces:
-        e = site.entries.get(id_)
-        where = tag("div", e.where, class_="soft small") if e else None
-        reported.append([site.link("entry", id_, e.id if e else id_), [e.says if e else "", where]])
-    doc = (getattr(sys.modules.get(getattr(ex.run_cell, "__module__", "")), "__doc__", None) or "").strip()
-    notes = []
-    if x.stale:
-        notes.append("These rows come from another version of this experiment; run it again.")
-    for n, what in (
-        ((len(t.failed), "failed"), (len(t.diverged), "diverged"), (len(t.missing), "are missing")) if t else ()
-    ):
-        if n:
-            notes.append(f"{_count(n, 'cell', 'cells')} {what}; the numbers below are without them.")
-    if x.was_run and any(r.n == 1 for r in x.summary):
-        notes.append("Rows with one seed have no interval.")
-    run = x.command or f"featlearn run {ex.id}" + (f" --preset {x.preset}" if x.preset else "")
-    results: list[Any] = []
-    if x.was_run:
-        grid = tables.long(x.summary)
-        results.append(
-            grid_table(grid, verdict_state) if x.summary else tag("p", "No summary was made.", class_="soft")
-        )
-        results += site.attempt(ex.id, lambda: _draw(site, x))
-    else:
-        results.append(tag("div", tag("p", "Not run. The command below gives this page its numbers."), class_="note"))
-    dev = [[d.what, d.printed, d.ours, d.why] for d in ex.deviations]
-    cells = [("preset", x.preset), ("rows", len(t.rows) if t and t.rows else None), ("version", ex.version)]
-    out = [
-        tag("p", ["experiment ", tag("span", ex.id, style="text-transform:none")], class_="kicker"),
-        tag("h1", ex.title),
-        tag(
-            "div",
-            badge(experiment_state(x)),
-            tag("span", x.preset and f"preset {x.preset}", class_="soft"),
-            class_="badges",
-        ),
-        *[tag("div", tag("p", text), class_="note", role="note") for text in notes],
-        tag("h2", "What the work reports"),
-        table([("entry", "name"), ("says", "wide")], reported) if reported else tag("p", "An experiment of its own."),
-        tag("details", tag("summary", "About this experiment"), prose(doc)) if doc else None,
-        tag("h2", "Ours against print"),
-        *results,
-        tag("h2", "Command"),
-        command(run),
-        *_section("Settings", _config(x)),
-        tag("h2", "Where we differ from the print"),
-        table([("what", "left"), ("print", "wide"), ("ours", "wide"), ("why", "wide")], dev)
-        if dev
-        else tag("p", "Nowhere that we know of.", class_="soft"),
-        tag("h2", "Provenance"),
-        provenance(x.provenance, cells),
-    ]
-    trail = [_home(site), site.link("work", w.id, w.title) if w else None, ex.id]
-    return document(f"{ex.title} · featlearn", [c for c in trail if c is not None], out, "../")
-
-
-def claim(site: Site, c: ClaimPage) -> str:
-    """One claim: statement, print where it is wrong, assumptions, cases, picture, command."""
-    v = c.verdict
-    cl, ev = v.claim, v.evidence
-    w = next((w for w in site.works if w.id == by_work(cl.id)), None)
-    entries = []
-    for id_ in cl.entries:
-        e = site.entries.get(id_)
-        entries.append([site.link("entry", id_), e.kind if e else "", e.where if e else ""])
-    printed = cl.printed
-    vacuous = [k for k in ev.cases if k.vacuous]
-    assumptions = [
-        [a.says, a.detail, badge(State("met", "good") if a.met else State("unmet", "warn"))] for a in ev.assumptions
-    ]
-    pictures = site.attempt(cl.id, lambda: _draw_claim(site, c)) if ev.cases else []
-    out = [
-        tag("p", "claim", class_="kicker"),
-        tag("h1", cl.id),
-        tag("div", _verdict_badges(c), class_="badges"),
-        tag("div", prose(cl.says), class_="statement"),
-        tag("p", v.why),
-        *([tag("div", prose(printed), class_="note", role="note")] if printed else []),
-        tag("p", ev.comment) if ev.comment else None,
-        *_section("How far the bound is from biting", bullets([f"{k.name}: {k.vacuous}" for k in vacuous])),
-        *pictures,
-        *_section("Cases", _cases(ev.cases) if ev.cases else tag("p", "No case was evaluated.", class_="soft")),
-        *_section(
-            "Premises at the sizes used",
-            table([("premise", "wide"), ("here", "left"), ("", "left")], assumptions) if assumptions else None,
-        ),
-        tag("h2", "Covers"),
-        table([("entry", "name"), ("kind", "left"), ("where", "wide")], entries),
-        tag("h2", "Command"),
-        command(c.command or f"featlearn verify {cl.id}"),
-        tag("h2", "Provenance"),
-        provenance(c.provenance, [("check", _seconds(v.seconds))]),
-    ]
-    trail = [_home(site), site.link("work", w.id, w.title) if w else None, cl.id]
-    return document(f"{cl.id} · featlearn", [t for t in trail if t is not None], out, "../")
-
-
-def _draw(site: Site, x: ExperimentPage) -> list[Html]:
-    drawn = x.experiment.draw(x.table) or {}
-    out = []
-    for id_, picture in drawn.items():
-        e = site.entries.get(id_.partition("#")[0])
-        caption = f"{id_}: {_short(e.says, 220)}" if e else f"{x.experiment.title} ({id_})"
-        out.append(site.picture(f"experiment.{x.experiment.id}.{id_}", picture, caption))
-    return out
-
-
-def _draw_claim(site: Site, c: ClaimPage) -> list[Html]:
-    cl, ev = c.verdict.claim, c.verdict.evidence
-    drawn = cl.draw(ev) if cl.draw else cases_picture(ev)
-    if drawn is None:
-        return []
-    picture = drawn if isinstance(drawn, Picture) else Picture(drawn, data=cases_data(ev))
-    return [site.picture(f"claim.{cl.id}", picture, f"Prediction, observation and rival of {cl.id}.")]
-
-
-def _cases(cases: Sequence[Case]) -> Html:
-    heads = [("case", "wide"), ("prediction", "right"), ("", "left"), ("observed", "right"), ("tolerance", "right")]
-    heads += [("rival", "right"), ("the rival is", "wide"), ("agreement", "left"), ("state", "left")]
-    rows = []
-    for c in cases:
-        name = [c.name, tag("div", f"in {c.unit}", class_="soft small") if c.unit else None]
-        state = State("agrees", "good") if c.ok else State("disagrees", "bad")
-        badges = [badge(state)]
-        if c.rival is not None:
-            badges.append(badge(State("rival rejected", "good") if c.rival_rejected else State("rival fits", "odd")))
-        if c.vacuous:
-            badges.append(badge(State("cannot bite", "warn")))
-        sign = SIGN[c.relation]
-        cells = [name, _value(c.predict), f"{sign} observed" if sign == "=" else f"{_flip(sign)} observed"]
-        cells += [_value(c.observe), _value(c.tolerance), _value(c.rival), c.rival_says, slack(c)]
-        rows.append([*cells, tag("div", badges, class_="badges")])
-    return table(heads, rows)
-
-
-def slack(c: Case) -> str:
-    """How close the observation comes to breaking the case: its worst element, in words.
-
-    Example:
-        >>> slack(Case("b", 10.0, 0.01, relation="at most", vacuous="m >= 1e9"))
-        'reaches 0.1 % of the bound'
-    """
-    predict, observe, tol = np.broadcast_arrays(
-        *(np.asarray(v, np.float64) for v in (c.predict, c.observe, c.tolerance))
-    )
-    if observe.size == 0 or not (np.isfinite(observe).all() and np.isfinite(predict).all()):
-        return "not finite"
-    if c.relation == "equal":
-        off = np.abs(observe - predict)
-        if not np.any(tol > 0):
-            return "exact" if not off.any() else f"off by {_digits(off.max())}"
-        if np.any(off[tol == 0] > 0):
-            return f"off by {_digits(off[tol == 0].max())} where nothing is allowed"
-        return f"uses {_percent(float((off[tol > 0] / tol[tol > 0]).max()))} of the tolerance"
-    if not (predict > 0).all() or not (observe >= 0).all():
-        gap = (predict - observe if c.relation == "at most" else observe - predict).min()
-        return f"{_digits(gap)} from the bound" if gap >= 0 else f"{_digits(-gap)} past the bound"
-    ratio = observe / predict
-    if c.relation == "at most":
-        return f"reaches {_percent(float(ratio.max()))} of the bound"
-    return f"{_digits(float(ratio.min()))} times the bound"
-
-
-def _percent(share: float) -> str:
-    return f"{_digits(100 * share)} %"
-
-
-def _digits(v: float) -> str:
-    return "∞" if math.isinf(v) else f"{v:.3g}"
-
-
-def _flip(sign: str) -> str:
-    return "≥" if sign == "≤" else "≤"
-
-
-def _value(v: Any) -> str:
-    if v is None:
-        return "–"
-    a = np.asarray(v, np.float64)
-    if a.ndim == 0:
-        return f"{float(a):.5g}".replace("-", "−", 1)
-    shape = " × ".join(str(n) for n in a.shape)
-    return f"{shape} values, {a.min():.3g} … {a.max():.3g}" if a.size else "no values"
-
-
-def _config(x: ExperimentPage) -> Html | None:
-    if x.config is None or not is_dataclass(x.config):
-        return nested(x.config) if x.config else None  # type: ignore[return-value]
-    paper = x.experiment.presets.get("paper")
-    same = paper is not None and type(paper) is type(x.config) and x.preset != "paper"
-    rows = []
-    for f in fields(x.config):
-        cells = [tag("code", f.name), _setting(getattr(x.config, f.name))]
-        if same:
-            theirs = getattr(paper, f.name)
-            cells.append(
-                _setting(theirs) if theirs != getattr(x.config, f.name) else tag("span", "same", class_="soft")
-            )
-        rows.append(cells)
-    heads = [("field", "name"), ("value", "left"), *([("preset paper", "left")] if same else [])]
-    return table(heads, rows)
-
-
-def _setting(v: Any) -> str:
-    if isinstance(v, tuple | list):
-        return ", ".join(_setting(i) for i in v) or "none"
-    return str(nested(v)) if not isinstance(v, str) else v
+def _surprises(site: Site) -> Html | None:
+    """Verdicts other than the ones we stand behind, where a reader sees them first."""
+    odd = [c for c in site.claims if not c.verdict.as_expected and c.verdict.verdict != "not run"]
+    if not odd:
+        return None
+    text = f"{count(len(odd), 'verdict differs', 'verdicts differ')} from the expected one: "
+    links = [x for i, c in enumerate(odd) for x in (", " if i else "", site.link("claim", c.verdict.claim.id, root=""))]
+    return tag("div", tag("p", text, links), class_="note bad", role="note")
 
 
 def _printed(e: Any) -> list[Any]:
     if not e.printed:
-        return _section("Printed values", nested(e.numbers) if e.numbers else None)
+        return section("Printed values", nested(e.numbers) if e.numbers else None)
     metrics = list(dict.fromkeys((p.metric, p.unit) for p in e.printed))
     settings = any(p.setting for p in e.printed)
+    digits = _digits(e.printed)
     if len(metrics) > 8:
         heads = [*([("setting", "left")] if settings else []), ("row", "left"), ("metric", "left"), ("value", "right")]
-        rows = [[*([p.setting] if settings else []), p.row, _metric(p.metric, p.unit), _cell(p)] for p in e.printed]
-        return _section("Printed numbers", table(heads, rows))
+        rows = [
+            [*([p.setting] if settings else []), p.row, _metric(p.metric, p.unit), _cell(p, digits)] for p in e.printed
+        ]
+        return section("Printed numbers", table(heads, rows))
     at = {(p.setting, p.row, p.metric, p.unit): p for p in e.printed}
     heads = [*([("setting", "left")] if settings else []), ("row", "left"), *((_metric(*m), "right") for m in metrics)]
     rows = [
-        [*([s] if settings else []), r, *(_cell(at.get((s, r, *m))) for m in metrics)]
+        [*([s] if settings else []), r, *(_cell(at.get((s, r, *m)), digits) for m in metrics)]
         for s, r in dict.fromkeys((p.setting, p.row) for p in e.printed)
     ]
-    return _section("Printed numbers", table(heads, rows))
+    return section("Printed numbers", table(heads, rows))
 
 
 def _metric(name: str, unit: str) -> str:
     return f"{name} ({unit})" if unit else name
 
 
-def _cell(p: Any) -> str:
+def _cell(p: Any, digits: Mapping[tuple[str, str], int]) -> str:
     if p is None:
         return "–"
-    text = f"{p.value:g}".replace("-", "−", 1)
+    n = digits[p.metric, p.unit]
+    text = (f"{p.value:.{n}f}" if n <= 6 else f"{p.value:g}").replace("-", "−", 1)
     return text if p.spread is None else f"{text} ± {p.spread:g}"
 
 
-def _section(title: str, content: Any) -> list[Any]:
-    return [tag("h2", title), content] if content else []
+def _digits(printed: Sequence[Any]) -> dict[tuple[str, str], int]:
+    """Decimals that show every printed value of a metric: a column of one length."""
+    out: dict[tuple[str, str], int] = {}
+    for p in printed:
+        decimals = 9 if "e" in repr(p.value) else len(repr(p.value).partition(".")[2].rstrip("0"))
+        out[p.metric, p.unit] = max(out.get((p.metric, p.unit), 0), decimals)
+    return out
 
 
 def _list_experiments(site: Site, xs: Sequence[ExperimentPage], title: str, root: str) -> Html | None:
@@ -468,16 +266,6 @@ def _states(site: Site, id_: str) -> Html:
     return tag("div", badges, class_="badges") if badges else tag("span", "open", class_="soft small")
 
 
-def _verdict_badges(c: ClaimPage) -> Html:
-    v = c.verdict
-    expected = None
-    if not v.as_expected:
-        expected = badge(State(f"expected: {v.claim.expected}", "bad"))
-    elif v.verdict != "holds":
-        expected = tag("span", "as expected", class_="soft small")
-    return tag("div", badge(verdict_state(v.verdict)), expected, class_="badges")
-
-
 def _counts(cs: Sequence[ClaimPage]) -> Html:
     counts = Counter(c.verdict.verdict for c in cs)
     shown = [badge(State(f"{counts[v]} {v}", verdict_state(v).cls)) for v in VERDICTS if counts[v]]
@@ -486,10 +274,6 @@ def _counts(cs: Sequence[ClaimPage]) -> Html:
 
 def _covered(site: Site, id_: str) -> bool:
     return covered(id_, site.experiments_of.get(id_, []), site.claims_of.get(id_, []))
-
-
-def _home(site: Site) -> Html:
-    return site.link("index", "", "featlearn")
 
 
 def _to_experiment(site: Site, x: ExperimentPage) -> Html:
@@ -511,18 +295,3 @@ def _yes(is_covered: bool) -> str:
 
 def _local(id_: str, work_id: str) -> str:
     return id_.removeprefix(f"{work_id}.").removeprefix(f"{work_id}/")
-
-
-def _short(text: str, limit: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " …"
-
-
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"
-
-
-def _seconds(v: float) -> str:
-    from featlearn.report.html import seconds
-
-    return seconds(v)

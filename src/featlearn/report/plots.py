@@ -209,13 +209,13 @@ def neuron_map(target: Any, panels: Sequence[NeuronPanel]) -> list[Any]:
             minus = np.zeros(n, bool) if p.near_minus is None else np.asarray(p.near_minus, bool)
             size = float(np.clip(4000 / max(n, 1), 7, 40))
             dots = {"s": size, "linewidths": 0, "rasterized": n > 3000}
-            axes.scatter(*points[~(plus | minus)].T, c=style.NEURON, alpha=0.55, zorder=2, label="neuron", **dots)
+            axes.scatter(*points[~(plus | minus)].T, c=style.NEURON, alpha=0.55, zorder=2, **dots)
             axes.scatter(*points[plus].T, c=style.STAR_PLUS, alpha=0.55, zorder=3, **dots)
             axes.scatter(*points[minus].T, c=style.STAR_MINUS, alpha=0.55, zorder=3, **dots)
             star = {"marker": "*", "s": 330, "edgecolors": "white", "linewidths": 1.2, "zorder": 5}
-            axes.scatter(*np.asarray(p.plus, float), c=style.STAR_PLUS, label="ground truth", **star)
-            axes.scatter(*np.asarray(p.minus, float), c=style.STAR_MINUS, label="its negative", **star)
-            axes.set_title(p.title)
+            axes.scatter(*np.asarray(p.plus, float), c=style.STAR_PLUS, **star)
+            axes.scatter(*np.asarray(p.minus, float), c=style.STAR_MINUS, **star)
+            axes.set_title(p.title, weight="normal")
             axes.set_xticks([])
             axes.set_yticks([])
             axes.grid(False)
@@ -224,9 +224,16 @@ def neuron_map(target: Any, panels: Sequence[NeuronPanel]) -> list[Any]:
                 spine.set_color("#D5DAE0")
             axes.set_aspect("equal", adjustable="datalim")
             axes.margins(0.12)
-        handles, labels = all_axes[0].get_legend_handles_labels()
-        target.legend(handles, labels, loc="outside lower center", ncols=3)
+        target.legend(handles=_star_handles(), loc="outside lower center", ncols=3)
     return list(all_axes)
+
+
+def _star_handles() -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    look = (("neuron", "o", style.NEURON, 8), ("ground truth", "*", style.STAR_PLUS, 19))
+    look = (*look, ("its negative", "*", style.STAR_MINUS, 19))
+    return [Line2D([], [], ls="", marker=m, color=c, mec="white", ms=s, label=n) for n, m, c, s in look]
 
 
 def _width(target: Any) -> float:

@@ -11,11 +11,12 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from featlearn.report import export, pages
+from featlearn.report import export, pages, results
 from featlearn.report.compare import ReportError
 from featlearn.report.context import Site, path
 from featlearn.report.model import ClaimPage, ExperimentPage, as_claim_page
 from featlearn.run.claim import Verdict
+from featlearn.run.verdicts import Saved
 
 MARKER = ".featlearn-site.json"
 
@@ -33,7 +34,7 @@ def build(
     out: Path | str,
     works: Sequence[Any],
     experiments: Sequence[ExperimentPage],
-    verdicts: Sequence[Verdict | ClaimPage],
+    verdicts: Sequence[Verdict | Saved | ClaimPage],
     progress: Callable[[int, int], None] | None = None,
 ) -> Built:
     """Write the whole site into `out`: an index, a page per work, entry, experiment and claim, pictures and CSV.
@@ -61,8 +62,8 @@ def build(
         jobs: list[tuple[str, Callable[[], str]]] = []
         jobs += [(path("work", w.id), lambda w=w: pages.work(site, w)) for w in works]
         jobs += [(path("entry", e.id), lambda w=w, e=e: pages.entry(site, w, e)) for w in works for e in w.entries]
-        jobs += [(path("experiment", x.experiment.id), lambda x=x: pages.experiment(site, x)) for x in experiments]
-        jobs += [(path("claim", c.verdict.claim.id), lambda c=c: pages.claim(site, c)) for c in claims]
+        jobs += [(path("experiment", x.experiment.id), lambda x=x: results.experiment(site, x)) for x in experiments]
+        jobs += [(path("claim", c.verdict.claim.id), lambda c=c: results.claim(site, c)) for c in claims]
         jobs.append(("index.html", lambda: pages.index(site)))  # last, so that it never points at missing pages
         stage("style.css", files(__package__).joinpath("style.css").read_bytes())
         for i, (name, make) in enumerate(jobs, start=1):
@@ -85,7 +86,7 @@ def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] 
         known = {p for p in _manifest(out) if p.endswith(".html") and (out / p).is_file()}
         site = Site(works, [experiment_page], [], stage, known)
         stage("style.css", files(__package__).joinpath("style.css").read_bytes())
-        stage(name, pages.experiment(site, experiment_page).encode())
+        stage(name, results.experiment(site, experiment_page).encode())
     return out / name
 
 
