@@ -1,0 +1,103 @@
+"""What holds for every test: threads, no windows, no network, nothing written into the checkout."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+# Before torch or numpy are loaded. A thread count in the environment (`OMP_NUM_THREADS=1 pytest`) is respected.
+THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
+for _name in ("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, str(THREADS))
+os.environ["MPLBACKEND"] = "Agg"
+
+# Commands that tests start cannot be guarded from here; those that respect these variables reach a closed port.
+for _name in ("http_proxy", "https_proxy", "all_proxy"):
+    os.environ[_name] = os.environ[_name.upper()] = "http://127.0.0.1:9"
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "localhost,127.0.0.1,::1"
+
+
+class NetworkRefused(BaseException):
+    """Not an Exception, so that code which falls back to a mirror on any error cannot hide the attempt."""
+
+
+def _is_local(address: object) -> bool:
+    host = address[0] if isinstance(address, tuple) else address
+    if isinstance(host, bytes):
+        host = host.decode(errors="replace")
+    if host is None or not isinstance(host, str):
+        return host is None
+    return host in ("", "localhost", "::1") or host.startswith("127.") or host.startswith("/")
+
+
+def _refuse(address: object) -> None:
+    if not _is_local(address):
+        raise NetworkRefused(f"a test reached for {address!r}: tests use no network; serve it on 127.0.0.1")
+
+
+def _guard_sockets(patch: pytest.MonkeyPatch) -> None:
+    connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def guarded_connect(self, address):
+        _refuse(address)
+        return connect(self, address)
+
+    def guarded_connect_ex(self, address):
+        _refuse(address)
+        return connect_ex(self, address)
+
+    def guarded_getaddrinfo(host, *args, **kwargs):
+        _refuse(host)
+        return getaddrinfo(host, *args, **kwargs)
+
+    patch.setattr(socket.socket, "connect", guarded_connect)
+    patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+    patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+
+
+WRITES = {"os.mkdir": 1, "os.rename": 2, "os.remove": 1, "os.rmdir": 1, "os.symlink": 2, "os.link": 2, "os.truncate": 1}
+SCRATCH = {"__pycache__", ".pytest_cache", ".ruff_cache", ".venv", ".git"}
+_running: list[str] = []
+
+
+def written_paths(event: str, args: tuple) -> list[Path]:
+    """The paths that an audited event would create, change or remove."""
+    if event == "open":
+        path, _, flags = args
+        writing = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        found = [path] if writing else []
+    else:
+        found = list(args[: WRITES.get(event, 0)])
+    return [Path(os.path.abspath(os.fsdecode(p))) for p in found if isinstance(p, str | bytes | os.PathLike)]
+
+
+def in_checkout(path: Path) -> bool:
+    """Whether a path lies in the sources, caches and the user's environment aside."""
+    return path.is_relative_to(CHECKOUT) and not SCRATCH & set(path.relative_to(CHECKOUT).parts)
+
+
+def _audit(event: str, args: tuple) -> None:
+    if not _running or (event != "open" and event not in WRITES):
+        return
+    for path in written_paths(event, args):
+        if in_checkout(path):
+            raise PermissionError(f"{_running[-1]} writes {path}: tests write to tmp_path only")
+
+
+sys.addaudithook(_audit)  # cannot be removed again, so it asks whether a test is running
+
+
+@pytest.fixture(autouse=True)
+def _house_rules(request, monkeypatch, tmp_path_factory):
+    """Each test runs in an empty folder of its own, with the thread count and the guards of this file."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(THREADS)
+    _guard_sockets(monkeypatch)
+    monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+    _running.append(request.node.nodeid)
+    yield
+    _running.pop()

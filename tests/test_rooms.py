@@ -1,0 +1,244 @@
+"""The rooms of the package: who imports whom, what is loaded when, file sizes, docstrings."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import featlearn
+
+PACKAGE = Path(featlearn.__file__).parent
+FILES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
+
+TENSOR = {"numpy", "torch", "jaxtyping", "scipy"}
+PLOT = {"matplotlib"}
+
+# room -> (rooms it may import, packages it may import, packages it may import inside functions only)
+RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "core": (set(), {"numpy", "torch", "jaxtyping"}, set()),
+    "tasks": ({"core"}, TENSOR, set()),
+    "nets": ({"core"}, TENSOR, set()),
+    "learn": ({"core"}, TENSOR, set()),
+    "kernels": ({"core"}, TENSOR, set()),
+    "measure": ({"core"}, TENSOR, {"sklearn"}),
+    "methods": ({"core"}, TENSOR, {"transformers"}),
+    "data": ({"core"}, TENSOR, {"sklearn", "torchvision"}),
+    "inventory": (set(), set(), set()),
+    "run": (set(), {"numpy"}, {"threadpoolctl"}),  # which only sets the threads of numpy's own libraries
+    "report": ({"run", "inventory"}, {"numpy"}, PLOT | {"scipy", "rich", "pandas", "pyarrow"}),
+}
+_BELOW = {"core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data", "inventory", "run"}
+RULES["theory"] = (_BELOW, TENSOR, PLOT | {"sklearn"})
+RULES["experiments"] = (_BELOW | {"theory", "report"}, TENSOR, PLOT | {"sklearn"})
+RULES["tools"] = (_BELOW | {"report"}, TENSOR, PLOT | {"sklearn", "transformers"})
+# `--help` must not wait for torch, so the command line imports rooms inside functions (tested below by running it).
+RULES["cli"] = (set(RULES) | {"catalog"}, {"tyro", "rich", "numpy"}, {"torch"})
+# The command line's table of contents: made once from the code by `python -m featlearn.catalog`, then only read.
+RULES["catalog"] = (set(RULES) - {"cli", "tools", "catalog"}, set(), set())
+RULES["__init__"] = (set(), set(), set())
+
+INSIDE_FUNCTIONS_ONLY = {"cli", "catalog"}
+"""Modules that may import other rooms inside functions only."""
+
+
+COMPUTED = {"run", "cli"}
+"""Rooms that load what the user names."""
+
+IMPORTERS = {"import_module", "importlib.import_module", "__import__"}
+
+
+def room_of(file: str) -> str:
+    room = file.split("/")[0].removesuffix(".py")
+    return "cli" if room.startswith("cli_") else room  # the command line is one room in several files
+
+
+def imports(source: str, file: str) -> list[tuple[int, str, bool]]:
+    """(line, dotted name, whether inside a function) of every import, relative ones resolved; nothing is executed.
+
+    Imports under `if TYPE_CHECKING:` count like others: an arrow is an arrow.
+    """
+    package = ["featlearn", *file.split("/")[:-1]]
+    found: list[tuple[int, str, bool]] = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend((node.lineno, a.name, inside) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            # `from featlearn import run` and `from . import x` name the room in the second half
+            whole = module == "featlearn" or not node.module
+            found.extend((node.lineno, f"{module}.{a.name}" if whole else module, inside) for a in node.names)
+        elif isinstance(node, ast.Call) and _name(node.func) in (
+            "import_module",
+            "importlib.import_module",
+            "__import__",
+        ):
+            found.append((node.lineno, _leading_text(node.args[0]) if node.args else "", inside))
+        deeper = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            visit(child, deeper)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def _leading_text(node: ast.AST) -> str:
+    """ "featlearn.theory.x" of "featlearn.theory.x" and "featlearn.theory." of f"featlearn.theory.{work}"."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _name(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_name(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def breaches(source: str, file: str) -> list[str]:
+    """One line for each import of a file that its room may not make."""
+    room = room_of(file)
+    if room not in RULES:
+        return [f"{file}: {room!r} is no room of the design; put the file into one of {', '.join(sorted(RULES))}"]
+    rooms, packages, lazy = RULES[room]
+    out = []
+    for line, name, inside in imports(source, file):
+        top, *rest = name.split(".")
+        if not name:
+            if room not in COMPUTED:
+                out.append(f"{file}:{line}: {room} may not import a name that is computed")
+        elif top == "featlearn":
+            target = room_of(rest[0]) if rest else ""
+            if target in ("", "__version__", room):
+                continue
+            if target not in rooms:
+                out.append(f"{file}:{line}: {room} may not import {target}")
+            elif room in INSIDE_FUNCTIONS_ONLY and not inside:
+                out.append(f"{file}:{line}: {room} imports {target} inside functions only")
+        elif top not in sys.stdlib_module_names and top not in packages:
+            if top not in lazy:
+                out.append(f"{file}:{line}: {room} may not import {top}")
+            elif not inside:
+                out.append(f"{file}:{line}: {room} imports {top} inside functions only")
+    return out
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_follow_the_table(file):
+    assert breaches((PACKAGE / file).read_text(), file) == []
+
+
+@pytest.mark.parametrize(
+    "file, source, said",
+    [
+        ("core/x.py", "from featlearn.tasks import ParityMix", "core may not import tasks"),
+        ("core/x.py", "from ..tasks import ParityMix", "core may not import tasks"),
+        ("core/x.py", "from .. import tasks", "core may not import tasks"),
+        ("tasks/x.py", "from featlearn import core, nets", "tasks may not import nets"),
+        ("run/x.py", "def f():\n    import torch", "run may not import torch"),
+        ("run/x.py", "import importlib\nimportlib.import_module('torch.nn')", "run may not import torch"),
+        ("run/x.py", "from featlearn.core import Key", "run may not import core"),
+        ("inventory/__init__.py", "import numpy as np", "inventory may not import numpy"),
+        ("report/x.py", "from matplotlib.figure import Figure", "report imports matplotlib inside functions only"),
+        ("theory/emergence/x.py", "from featlearn.experiments import load", "theory may not import experiments"),
+        ("theory/emergence/x.py", "class A:\n    import matplotlib", "theory imports matplotlib inside functions only"),
+        ("tools/x.py", "from featlearn.theory import load", "tools may not import theory"),
+        ("cli.py", "from featlearn.core import Key", "cli imports core inside functions only"),
+        ("experiments/w/x.py", "import featlearn.cli", "experiments may not import cli"),
+        (
+            "theory/__init__.py",
+            "import importlib\nimportlib.import_module(f'featlearn.experiments.{x}')",
+            "theory may not",
+        ),
+        ("theory/__init__.py", "import importlib\nimportlib.import_module(x)", "a name that is computed"),
+        ("helpers/x.py", "", "no room of the design"),
+    ],
+)
+def test_a_forbidden_arrow_is_seen(file, source, said):
+    (found,) = breaches(source, file)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    "file, source",
+    [
+        ("core/x.py", "import hashlib\nimport torch\nfrom featlearn.core.key import Key\nfrom .key import Key"),
+        ("tasks/x.py", "from featlearn.core import Key\nimport featlearn"),
+        ("report/x.py", "def draw():\n    from matplotlib.figure import Figure\n    import pandas"),
+        ("theory/__init__.py", "import importlib\nimportlib.import_module(f'featlearn.theory.{x}')"),
+        ("cli.py", "def main():\n    import featlearn.theory\n    from featlearn import experiments"),
+    ],
+)
+def test_an_allowed_arrow_passes(file, source):
+    assert breaches(source, file) == []
+
+
+def test_only_the_command_line_imports_experiments_and_theory():
+    who = {room for room, (rooms, _, _) in RULES.items() if rooms & {"experiments", "theory"}}
+    assert who == {"cli", "catalog", "experiments"}  # experiments: of theory only
+    assert "experiments" not in RULES["experiments"][0]
+
+
+HEAVY = ("torch", "transformers", "matplotlib", "scipy", "sklearn")
+
+
+def loaded_after(code: str) -> tuple[str, list[str]]:
+    """What a fresh interpreter prints, and which heavy packages it has loaded at its end."""
+    code = f"import sys\ntry:\n    {code}\nfinally:\n    print('LOADED', *[m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    *head, last = done.stdout.rstrip().split("\n")
+    assert last.startswith("LOADED"), done.stdout + done.stderr
+    return "\n".join(head) + done.stderr, last.split()[1:]
+
+
+def test_the_probe_for_heavy_packages_sees_one():
+    assert loaded_after("import scipy, featlearn")[1] == ["scipy"]
+
+
+def test_importing_featlearn_loads_nothing_heavy():
+    assert loaded_after("import featlearn")[1] == []
+
+
+@pytest.mark.skipif(not (PACKAGE / "cli.py").exists(), reason="until featlearn/cli.py exists")
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"], ["list", "--json"], ["rum"]], ids=" ".join)
+def test_the_first_words_of_the_command_line_load_nothing_heavy(words):
+    printed, heavy = loaded_after(f"sys.argv = {['featlearn', *words]!r}; from featlearn.cli import main; main()")
+    assert "Traceback" not in printed.replace("SystemExit", "")
+    assert heavy == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_files_stay_short(file):
+    lines = len((PACKAGE / file).read_text().splitlines())
+    assert lines < 600, f"{file} has {lines} lines: split it by subject"
+    if lines >= 500:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn(f"{file} has {lines} lines: near the limit of 600", stacklevel=1)
+
+
+ROOMS = sorted(f"featlearn.{f[: -len('/__init__.py')].replace('/', '.')}" for f in FILES if f.endswith("/__init__.py"))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_public_names_are_documented(room):
+    module = importlib.import_module(room)
+    assert module.__doc__, f"{room} has no docstring"
+    missing = []
+    for name in getattr(module, "__all__", ()):
+        found = getattr(module, name)  # AttributeError: a name in __all__ that does not exist
+        if (inspect.isfunction(found) or inspect.isclass(found)) and not _has_docstring(found):
+            missing.append(name)
+    assert not missing, f"{room}: no docstring: {', '.join(missing)}"
+
+
+def _has_docstring(thing: object) -> bool:
+    doc = thing.__doc__ or ""
+    # a dataclass without a docstring gets its signature as one
+    return bool(doc) and not doc.startswith(f"{getattr(thing, '__name__', '')}(")
