@@ -91,7 +91,10 @@ def parity_mix(D: int, k: int, p_o: float = 0.5) -> Family:
     count = block.sum(1)
     same = ((count == 0) | (count == k)) / 2
     chance = np.stack([np.full(2**k, p_o * 0.5**k), (1 - p_o) * same])
-    return Family(D, block, np.where(count % 2 == 1, 1.0, -1.0), chance, np.array([0.5, p_o / (2 - 2 * p_o)]))
+    rate = np.array([0.5, p_o / (2 - 2 * p_o)])
+    if p_o == 0.5:  # the components differ in the block alone
+        chance, rate = chance.sum(0, keepdims=True), rate[:1]
+    return Family(D, block, np.where(count % 2 == 1, 1.0, -1.0), chance, rate)
 
 
 def fair(D: int, k: int, positive: tuple[int, ...]) -> Family:
@@ -185,10 +188,12 @@ def population_terms(family: Family, q: Float[Array, "m D"], b: Float[Array, " m
     return Terms(*out)
 
 
-def background_gate(family: Family, q: Float[Array, "m D"], b: Float[Array, " m"], noise: float) -> Float[Array, " m"]:
-    """beta of the first step: Pr[<phi_-A, q_-A> + b + noise xi in (0, 1)], exact."""
+def background_gate(
+    family: Family, q: Float[Array, "m D"], b: Float[Array, " m"], noise: float, order: int = 0
+) -> Float[Array, " m"]:
+    """beta of the first step: Pr[<phi_-A, q_-A> + b + noise xi in (0, 1)], or its derivative in b; exact."""
     w, step = _frequencies(family, q, b, noise)
-    kernel = _gate_transform(w, noise) * np.exp(1j * w * b[:, None]) * (step / math.pi)
+    kernel = _gate_transform(w, noise) * (1j * w) ** order * np.exp(1j * w * b[:, None]) * (step / math.pi)
     kernel[:, 0] *= 0.5
     mean, total = family.mean[-1], np.zeros(len(b), complex)
     for weight, rate in zip(family.chance.sum(1), family.rate, strict=True):
