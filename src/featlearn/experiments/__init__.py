@@ -1,1 +1,20 @@
-""""""
+"""Published tables and pictures, one module each; `load` imports only the one that is asked for.
+
+Adding an experiment: write `<work>/<item>.py` with EXPERIMENT = Experiment(...), and its line here.
+"""
+
+import importlib
+
+from featlearn.run.experiment import Experiment
+
+EXPERIMENTS: tuple[str, ...] = ()
+
+
+def load(id: str) -> Experiment:
+    """The experiment "<work>/<item>", from `featlearn.experiments.<work>.<item>`; LookupError if it is not listed."""
+    if id not in EXPERIMENTS:
+        raise LookupError(f"no experiment {id!r}: one of {', '.join(EXPERIMENTS) or 'none yet'}")
+    found = importlib.import_module(f"featlearn.experiments.{id.replace('/', '.')}").EXPERIMENT
+    if found.id != id:
+        raise LookupError(f"featlearn/experiments/{id}.py calls itself {found.id!r}: give it the id {id!r}")
+    return found

@@ -1,0 +1,153 @@
+"""`featlearn verify`: check claims, say what each inventory entry of a work came to."""
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+
+from featlearn.cli import DONE, FAILED, CommandError, console, nearest, parse, print_json, warn
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    what: tyro.conf.Positional[str]
+    """A work (emergence) or the id of one claim (emergence.lemma5)."""
+    json: bool = False
+    """One JSON document on stdout."""
+    store: str = "runs"
+    """Folder of your runs: claims read their rows there or in the committed evidence, and verdicts go there."""
+
+
+def verify_command(args: Sequence[str]) -> int:
+    """Check the claims of a work, or one claim."""
+    options = parse(
+        VerifyOptions, args, "featlearn verify", "Check the claims of a work, or one claim. Claims never train."
+    )
+    from featlearn import catalog
+    from featlearn.run.store import StoreError
+
+    claims, whole = claims_of(options.what)
+    store = catalog.layers(options.store)
+    try:
+        judged = check(claims, tables_of(store), store, options.json)
+    except StoreError as e:
+        raise CommandError(str(e), FAILED) from e
+    if options.json:
+        print_json([_row(v, e) for v, e in judged])
+    else:
+        _show(options.what, judged, whole)
+    return DONE if all(v.as_expected and not e for v, e in judged) else FAILED
+
+
+def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
+    """The claims of a work or the one of that id, and whether it is a whole work; CommandError with the nearest."""
+    from featlearn import inventory, theory
+
+    work = what.partition(".")[0]
+    if work not in theory.WORKS:
+        if work in inventory.WORKS and "." not in what:
+            return (), True  # a work without claims: everything is "not run"
+        raise CommandError(f"no work or claim {what!r}{nearest(what, inventory.WORKS)}; `featlearn list` shows all")
+    claims = theory.load(work)
+    if what == work:
+        return claims, True
+    found = tuple(c for c in claims if c.id == what)
+    if not found:
+        raise CommandError(f"no claim {what!r}{nearest(what, [c.id for c in claims])}; `featlearn list` shows all")
+    return found, False
+
+
+def tables_of(store: Any) -> Callable[[str], Any]:
+    """Experiment id -> Table of its best rows: preset paper, else small, in any layer; None if it was never run."""
+    from featlearn import experiments
+    from featlearn.run.find import best
+
+    def tables(id_: str) -> Any:
+        found = best(experiments.load(id_), store)
+        return None if found is None else found.table
+
+    return tables
+
+
+def check(claims: Sequence[Any], tables: Callable[[str], Any], store: Any, quiet: bool) -> list[tuple[Any, str]]:
+    """(verdict, error) of every claim, each written as soon as it is known. A check that breaks is "not run"."""
+    from featlearn.core import Key
+    from featlearn.run.claim import Evidence, Verdict, verify
+    from featlearn.run.execute import last_line
+    from featlearn.run.verdicts import write_verdict
+
+    out = []
+    err = console(err=True)
+    with err.status("") as status:
+        for n, claim in enumerate(claims, start=1):
+            status.update(f"{n}/{len(claims)} {claim.id}")
+            start, error = time.perf_counter(), ""
+            try:
+                verdict = verify(claim, Key("verify"), tables)
+            except Exception as e:
+                error = traceback.format_exc()
+                why = f"the check broke: {last_line(e)}"
+                verdict = Verdict(claim, "not run", why, Evidence(not_run=why), time.perf_counter() - start)
+            path = write_verdict(store, verdict, error)
+            if error:
+                warn(f"{claim.id}: {verdict.why} (traceback in {path})")
+            out.append((verdict, error))
+    return out
+
+
+def _row(verdict: Any, error: str) -> dict[str, Any]:
+    from featlearn.run.verdicts import NUMBERS, numbers_of
+
+    cases = verdict.evidence.cases
+    numbers = [numbers_of(c) for c in cases]
+    return {
+        "id": verdict.claim.id,
+        "entries": list(verdict.claim.entries),
+        "verdict": verdict.verdict,
+        "expected": verdict.claim.expected,
+        "why": verdict.why,
+        "cases": [c.name for c in cases],
+        **{name: [n[name] for n in numbers] for name in NUMBERS},
+        "seconds": round(verdict.seconds, 3),
+        "error": error,
+    }
+
+
+def coverage(work: str, judged: Sequence[tuple[Any, str]]) -> list[tuple[str, str, str]]:
+    """(entry, verdicts, claims) for every inventory entry of a work; "not run" where no claim covers it."""
+    from featlearn import inventory
+
+    out = []
+    for entry in inventory.load(work).entries:
+        found = [v for v, _ in judged if entry.id in v.claim.entries]
+        verdicts = ", ".join(dict.fromkeys(v.verdict for v in found)) or "not run"
+        out.append((entry.id, verdicts, ", ".join(v.claim.id for v in found)))
+    return out
+
+
+def _show(what: str, judged: Sequence[tuple[Any, str]], whole: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    table = Table("claim", "verdict", "expected", "why", title=f"Claims of {what}" if whole else None,
+                  title_justify="left")  # fmt: skip
+    for v, error in judged:
+        style = "green" if v.as_expected and not error else "bold red"
+        table.add_row(v.claim.id, Text(v.verdict, style=style), v.claim.expected, Text(v.why))
+    if judged:
+        out.print(table)
+    if whole:
+        table = Table("entry", "verdict", "by", title="Coverage", title_justify="left")
+        for entry, verdicts, by in coverage(what, judged):
+            table.add_row(entry, Text(verdicts, style="dim" if verdicts == "not run" else ""), by)
+        out.print(table)
+    different = [v.claim.id for v, e in judged if e or not v.as_expected]
+    ended = f"; not as expected: {', '.join(different)}" if different else ", all as expected" if judged else ""
+    out.print(f"{len(judged)} claims{ended}", markup=False)
+
+
+__all__ = ["VerifyOptions", "check", "claims_of", "coverage", "tables_of", "verify_command"]
