@@ -1,0 +1,91 @@
+"""Committed mutants: edits of the package, each of which must turn its named test red.
+
+A mutant is the nearest wrong code to what its test protects: a factor dropped, a sign, an off-by-one, a check that is
+gone. `old` stands exactly once in the file. Run those of one file with `pytest tests/test_mutants.py -k run/cells`.
+"""
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """file: below src/featlearn. old -> new: the edit. test: node id of the test that must fail."""
+
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # --- run ---------------------------------------------------------------------------------------------------------
+    Mutant(
+        "run/cells.py",
+        "sort_keys=True",
+        "sort_keys=False",
+        "tests/run/test_cells.py::test_tuples_are_lists_and_order_of_fields_does_not_matter",
+    ),
+    Mutant(
+        "run/cells.py",
+        "canonical_json([experiment, version]) + canonical_json(cell)",
+        "canonical_json([experiment]) + canonical_json(cell)",
+        "tests/run/test_cells.py::test_experiment_and_version_count",
+    ),
+    Mutant(
+        "run/cells.py",
+        "if not math.isfinite(value):",
+        "if math.isnan(value):",
+        "tests/run/test_cells.py::test_refused_by_name_in_one_line",
+    ),
+    Mutant(
+        "run/cells.py",
+        "ID.fullmatch(experiment)",
+        "ID.match(experiment)",
+        "tests/run/test_cells.py::test_ids_stay_inside_the_store",
+    ),
+    Mutant(
+        "run/estimate.py", "ddof=1", "ddof=0", "tests/run/test_estimate.py::test_interval_covers_the_mean_in_95_percent"
+    ),
+    Mutant(
+        "run/estimate.py",
+        "(2 * i) / (2 * i + 1) if df % 2",
+        "(2 * i - 1) / (2 * i + 1) if df % 2",
+        "tests/run/test_estimate.py::test_quantile_equals_scipy",
+    ),
+    Mutant(
+        "run/estimate.py",
+        'mark = (group, name, row["seed"])',
+        "mark = (group, name, id(row))",
+        "tests/run/test_estimate.py::test_rows_of_one_seed_are_not_independent",
+    ),
+    Mutant(
+        "run/store.py",
+        'write_atomic(path.with_suffix(".npz"), packed)\n        write_atomic(path, text.encode())',
+        "pass\n        write_atomic(path, text.encode())",
+        "tests/run/test_store.py::test_json_implies_arrays",
+    ),
+    Mutant(
+        "run/store.py",
+        'if data["format"] > FORMAT:',
+        'if data["format"] > FORMAT + 1:',
+        "tests/run/test_store.py::test_newer_record_is_refused_before_any_work",
+    ),
+    Mutant(
+        "run/execute.py",
+        'if record is None or record.status == "failed":',
+        "if record is None:",
+        "tests/run/test_execute.py",
+    ),
+    # --- the tests of the package itself -----------------------------------------------------------------------------
+    Mutant(
+        "core/key.py",
+        "import hashlib\n",
+        "import hashlib\n\nimport featlearn.tasks  # noqa\n",
+        "tests/test_rooms.py::test_imports_follow_the_table",
+    ),
+    Mutant(
+        "__init__.py",
+        "__version__ =",
+        "import scipy\n\n__version__ =",
+        "tests/test_rooms.py::test_importing_featlearn_loads_nothing_heavy",
+    ),
+)

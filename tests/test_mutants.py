@@ -1,0 +1,115 @@
+"""Each committed mutant must turn its test red; and the runner must not call red what is only broken."""
+
+import os
+import queue
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from mutants import MUTANTS, Mutant
+from mutation import Server, mutate
+
+import featlearn
+
+PACKAGE = Path(featlearn.__file__).parent
+NAMES = [f"{m.file}-{i}" for i, m in enumerate(MUTANTS)]
+
+
+class Runner:
+    """Two servers, so that mutants run two at a time; each test then waits for its own."""
+
+    def __init__(self, scratch: Path, servers: int):
+        self._scratch, self._free = scratch, queue.Queue()
+        self.servers = [Server() for _ in range(servers)]
+        for server in self.servers:
+            self._free.put(server)
+        self._pool = ThreadPoolExecutor(servers)
+        self._found: dict[Mutant, Future] = {}
+
+    def start(self, mutant: Mutant) -> Future:
+        """The answer to come for a mutant."""
+        if mutant not in self._found:
+            self._found[mutant] = self._pool.submit(self._run, mutant, self._scratch / str(len(self._found)))
+        return self._found[mutant]
+
+    def _run(self, mutant: Mutant, scratch: Path) -> dict:
+        scratch.mkdir()
+        src = mutate(PACKAGE, scratch, mutant.file, mutant.old, mutant.new)
+        server = self._free.get()
+        try:
+            return server.ask(src, mutant.test, scratch)
+        finally:
+            self._free.put(server)
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        for server in self.servers:
+            server.close()
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory) -> Iterator[Runner]:
+    made = Runner(tmp_path_factory.mktemp("mutants"), min(2, os.cpu_count() or 1))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def queued(runner, request) -> None:
+    """Start every mutant whose test was selected."""
+    for item in request.session.items:
+        mutant = getattr(item, "callspec", None) and item.callspec.params.get("mutant")
+        if isinstance(mutant, Mutant):
+            runner.start(mutant)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=NAMES)
+def test_mutant_is_seen(mutant, runner, queued):
+    found = runner.start(mutant).result()
+    assert found["failed"], f"{mutant.test} stays green, or broke ({found['broken']}):\n{found['log']}"
+    assert found["home"] is None or not Path(found["home"]).is_relative_to(PACKAGE)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=NAMES)
+def test_mutant_stands_in_the_file_once(mutant):
+    text = (PACKAGE / mutant.file).read_text()
+    assert text.count(mutant.old) == 1
+    assert mutant.old != mutant.new
+
+
+def test_no_mutant_twice():
+    assert len({(m.file, m.old, m.new) for m in MUTANTS}) == len(MUTANTS)
+
+
+CELLS = "tests/run/test_cells.py::test_experiment_and_version_count"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "new, test, ran, broken",
+    [
+        ('"""Cells: ', CELLS, True, False),  # nothing changes: green, not red
+        ('"""Cells: ', "tests/run/test_cells.py::test_that_does_not_exist", False, True),
+        ('1 / 0\n"""Cells: ', CELLS, False, True),  # the module cannot be imported
+        ('syntax error"""Cells: ', CELLS, False, True),
+        ('import os; os._exit(3)\n"""Cells: ', CELLS, False, True),  # dies
+    ],
+    ids=["unchanged", "no such test", "import fails", "syntax", "dies"],
+)
+def test_only_a_failing_assertion_is_red(new, test, ran, broken, runner, tmp_path):
+    src = mutate(PACKAGE, tmp_path, "run/cells.py", '"""Cells: ', f"# changed\n{new}")
+    found = runner.servers[0].ask(src, test, tmp_path)
+    assert found["failed"] == []
+    assert bool(found["ran"]) == ran, found["log"]
+    assert bool(found["broken"]) == broken or (not found["ran"] and found.get("code") == 4)
+    assert not ran or Path(found["home"]).is_relative_to(tmp_path)
+
+
+def test_an_edit_that_does_not_fit_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="0 times"):
+        mutate(PACKAGE, tmp_path, "run/cells.py", "no such text", "")
+    with pytest.raises(ValueError, match="stands there once"):
+        mutate(PACKAGE, tmp_path, "run/cells.py", "return", "yield")
+    assert list(tmp_path.iterdir()) == []
