@@ -239,14 +239,13 @@ def _legend(fig: Any, cases: Sequence[Case]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    dot = {"ls": "", "mec": "white", "mew": 0.9}
+    edge: dict[str, Any] = {"mec": "white", "mew": 0.9}
     handles: list[Any] = [
         Line2D([], [], color=style.PREDICT, lw=2.6, label="prediction"),
-        Line2D([], [], marker="o", color=style.OBSERVE, ms=9, label="observed", **dot),
+        Line2D([], [], ls="", marker="o", color=style.OBSERVE, ms=9, label="observed", **edge),
     ]
     if any(c.rival is not None for c in cases):
-        mark = {"marker": "X", "ms": 10, "color": style.RIVAL}
-        dashed = any(not is_scalar(c) for c in cases)
-        handles.append(Line2D([], [], label="rival", **mark, **(dot | ({"ls": "--"} if dashed else {}))))
+        dash = "" if all(is_scalar(c) for c in cases) else "--"
+        handles.append(Line2D([], [], ls=dash, marker="X", color=style.RIVAL, ms=10, label="rival", **edge))
     handles.append(Patch(color=style.BAND, alpha=0.2, lw=0, label="allowed"))
     fig.legend(handles=handles, loc="outside upper left", ncols=4)

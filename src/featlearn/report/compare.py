@@ -50,21 +50,22 @@ def against_print(
     rows: list[SummaryRow] = []
     seen: set[tuple[str, str, str]] = set()
     for e in map(_flat, estimates):
-        key, (value, low, high, n) = e[:3], e[3:]
+        setting, row, metric, value, low, high, n = e
+        key, ours = (setting, row, metric), (value, low, high, n)
         if key in seen:
             raise ReportError(f"estimate {key} occurs twice: one number a cell; pool its seeds first")
         seen.add(key)
-        unit = (units or {}).get(key[2], "")
+        unit = (units or {}).get(metric, "")
         if key not in cells:
-            rows.append(SummaryRow(*key, value, low, high, n, unit=unit))
+            rows.append(SummaryRow(setting, row, metric, *ours, unit=unit))
             continue
         id_, p = cells[key]
-        verdict = "reproduced" if _close(value, low, high, p.value, tolerance.get(key[2], 0.0)) else "deviates"
-        rows.append(SummaryRow(*key, value, low, high, n, p.value, verdict, id_, unit or p.unit))
+        verdict = "reproduced" if _close(value, low, high, p.value, tolerance.get(metric, 0.0)) else "deviates"
+        rows.append(SummaryRow(setting, row, metric, *ours, p.value, verdict, id_, unit or p.unit))
     return rows
 
 
-def _flat(e: Estimate | tuple) -> tuple:
+def _flat(e: Estimate | tuple) -> tuple[str, str, str, float, float, float, int]:
     """(setting, row, metric, value, low, high, n), checked."""
     if isinstance(e, Estimate):
         if len(e.group) != 2:

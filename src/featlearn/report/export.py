@@ -1,6 +1,7 @@
 """Rows for other tools: LaTeX, CSV, parquet."""
 
 import csv
+import importlib
 import io
 import os
 from collections.abc import Mapping, Sequence
@@ -145,8 +146,8 @@ def replace(path: Path, data: bytes) -> None:
 
 def _parquet(rows: Sequence[SummaryRow | Mapping[str, Any]]) -> bytes:
     try:
-        import pyarrow
-        import pyarrow.parquet
+        pyarrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise ReportError(
             "to = 'parquet' needs pyarrow, which is not installed: pip install pyarrow, or choose csv"
@@ -159,7 +160,7 @@ def _parquet(rows: Sequence[SummaryRow | Mapping[str, Any]]) -> bytes:
         if len({type(v) if not isinstance(v, int | float) else float for v in column if v is not None}) > 1:
             columns[name] = [None if v is None else str(v) for v in column]  # a column of one file has one type
     out = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(columns), out)
+    parquet.write_table(pyarrow.table(columns), out)
     return out.getvalue()
 
 

@@ -60,7 +60,7 @@ def prose(text: str) -> Html:
         for line in [*lines, None]:
             formula = line is not None and line.startswith("    ")
             if (line is None or formula) and run:
-                out.append(tag("p", _inline(" ".join(run))))
+                out.append(tag("p", inline(" ".join(run))))
                 run = []
             if formula:
                 out.append(tag("pre", str(line).strip(), class_="formula"))
@@ -69,7 +69,8 @@ def prose(text: str) -> Html:
     return Html("".join(out))
 
 
-def _inline(text: str) -> Html:
+def inline(text: str) -> Html:
+    """Text with `code` in backquotes."""
     parts = re.split(r"`([^`]+)`", text)
     return Html("".join(tag("code", p) if i % 2 else escape(p) for i, p in enumerate(parts)))
 
@@ -82,10 +83,17 @@ def command(text: str) -> Html:
 def table(
     heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], caption: str = "", **attributes: Any
 ) -> Html:
-    """A table in a box of its own that scrolls sideways where it is too wide. heads: (text, left | right | wide)."""
+    """A table in a box of its own that scrolls sideways where it is too wide. heads: (text, class of the column).
+
+    class_="stack": on a narrow screen every row becomes a block instead, for tables of text.
+    """
     head = tag("tr", [tag("th", name, scope="col", class_=side) for name, side in heads])
     body = [
-        tag("tr", [tag("td", c, class_=side) for c, (_, side) in zip(r, heads, strict=True)], **_row_attributes(r))
+        tag(
+            "tr",
+            [tag("td", c, class_=side, data_label=name or None) for c, (name, side) in zip(r, heads, strict=True)],
+            **_row_attributes(r),
+        )
         for r in rows
     ]
     inner = [tag("caption", caption) if caption else None, tag("thead", head), tag("tbody", body)]
@@ -142,7 +150,7 @@ def _plain(value: Any) -> str:
 
 def bullets(items: Sequence[str]) -> Html:
     """A list of short texts; nothing where there is none."""
-    return tag("ul", [tag("li", _inline(" ".join(i.split()))) for i in items]) if items else Html("")
+    return tag("ul", [tag("li", inline(" ".join(i.split()))) for i in items]) if items else Html("")
 
 
 def bar(part: int, whole: int) -> Html:

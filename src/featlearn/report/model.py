@@ -70,14 +70,17 @@ def provenance_of(source: Any, **more: Any) -> Provenance | None:
     """
     if source is None or isinstance(source, Provenance):
         return source
+    found: dict[str, Any]
     if isinstance(source, Mapping):
         packages = ("python", "featlearn", "torch", "numpy")
         versions = {k: str(source[k]) for k in packages if source.get(k)}
-        found: dict[str, Any] = {"commit": source.get("commit") or "", "dirty": bool(source.get("dirty"))}
-        return Provenance(**(found | {"versions": versions} | more))
+        found = {"commit": source.get("commit") or "", "dirty": bool(source.get("dirty"))}
+        found["versions"] = versions
+        return Provenance(**{**found, **more})
     same = ("commit", "dirty", "device", "versions", "seconds", "peak_mib", "seeds")
-    found = {name: getattr(source, name) for name in same} | {"date": getattr(source, "started", "")}
-    return Provenance(**(found | more))
+    found = {name: getattr(source, name) for name in same}
+    found["date"] = getattr(source, "started", "")
+    return Provenance(**{**found, **more})
 
 
 def as_claim_page(item: "Verdict | Saved | ClaimPage") -> ClaimPage:

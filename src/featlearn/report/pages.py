@@ -15,6 +15,7 @@ from featlearn.report.html import (
     command,
     document,
     facts,
+    inline,
     nested,
     prose,
     table,
@@ -82,11 +83,12 @@ def index(site: Site) -> str:
         tag("div", [tag("div", tag("b", a), tag("span", b), class_="tile") for a, b in tiles], class_="tiles"),
         _surprises(site),
         tag("h2", "Works"),
-        table(heads, body),
+        table(heads, body, class_="stack"),
         tag("h2", "What the verdicts mean"),
         table(
             [("verdict", "left"), ("claims", "right"), ("meaning", "wide")],
             [[badge(verdict_state(v)), counts[v], text] for v, text in meanings],
+            class_="stack",
         ),
         _list_experiments(site, own, "Other experiments", ""),
         tag("h2", "How to reproduce"),
@@ -110,7 +112,7 @@ def work(site: Site, w: Any) -> str:
     for e in w.entries:
         is_covered = _covered(site, e.id)
         states = _states(site, e.id)
-        says = tag("div", short(e.says, 190), class_="small")
+        says = tag("div", inline(short(e.says, 190)), class_="small")
         cells = [site.link("entry", e.id, _local(e.id, w.id)), e.kind, e.check_kind, says, states]
         rows.append(Row.of(cells, data_kind=e.kind, data_check=e.check_kind, data_state=_yes(is_covered)))
     heads = [("entry", "name"), ("kind", "left"), ("check", "name"), ("what it says", "wide"), ("state", "left")]
@@ -130,7 +132,7 @@ def work(site: Site, w: Any) -> str:
     claim_rows = [
         [
             site.link("claim", c.verdict.claim.id, _local(c.verdict.claim.id, w.id)),
-            tag("div", short(c.verdict.claim.says, 160), class_="small"),
+            tag("div", inline(short(c.verdict.claim.says, 160)), class_="small"),
             verdict_badges(c),
         ]
         for c in cs
@@ -143,11 +145,13 @@ def work(site: Site, w: Any) -> str:
         tag("details", tag("summary", "Notes on the sources"), prose(w.notes)) if w.notes else None,
         _list_experiments(site, xs, "Experiments", "../"),
         tag("h2", "Claims") if cs else None,
-        table([("claim", "name"), ("statement", "wide"), ("verdict", "left")], claim_rows) if cs else None,
+        table([("claim", "name"), ("statement", "wide"), ("verdict", "left")], claim_rows, class_="stack")
+        if cs
+        else None,
         tag("h2", "Entries"),
         tag("p", "Everything the work states or shows, with how it can be checked and what came of it."),
         tag("form", filters, id="filter", hidden=True),
-        table(heads, rows, id="entries"),
+        table(heads, rows, id="entries", class_="stack"),
     ]
     return document(f"{w.title} · featlearn", [home(site), w.title], out, "../", FILTER)
 
@@ -160,8 +164,10 @@ def entry(site: Site, w: Any, e: Any) -> str:
         rows = [
             ["experiment", _to_experiment(site, x), x.experiment.title, badge(experiment_state(x, e.id))] for x in xs
         ]
-        rows += [["claim", _to_claim(site, c), short(c.verdict.claim.says, 140), verdict_badges(c)] for c in cs]
-        checked.append(table([("by", "left"), ("id", "name"), ("what", "wide"), ("state", "left")], rows))
+        rows += [["claim", _to_claim(site, c), inline(short(c.verdict.claim.says, 140)), verdict_badges(c)] for c in cs]
+        checked.append(
+            table([("by", "left"), ("id", "name"), ("what", "wide"), ("state", "left")], rows, class_="stack")
+        )
     else:
         checked.append(tag("p", "Nothing covers this entry yet.", class_="soft"))
     findings = [*e.ambiguities, *([e.ocr_or_source_issue] if e.ocr_or_source_issue else [])]
@@ -251,7 +257,7 @@ def _list_experiments(site: Site, xs: Sequence[ExperimentPage], title: str, root
         for x in xs
     ]
     heads = [("experiment", "name"), ("title", "wide"), ("preset", "left"), ("state", "left")]
-    return Html(tag("h2", title) + table(heads, rows))
+    return Html(tag("h2", title) + table(heads, rows, class_="stack"))
 
 
 def _state_list(site: Site, id_: str) -> list[Html]:

@@ -73,7 +73,9 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         ),
         *[tag("div", tag("p", text), class_="note", role="note") for text in notes],
         tag("h2", "What the work reports"),
-        table([("entry", "name"), ("says", "wide")], reported) if reported else tag("p", "An experiment of its own."),
+        table([("entry", "name"), ("says", "wide")], reported, class_="stack")
+        if reported
+        else tag("p", "An experiment of its own."),
         tag("details", tag("summary", "About this experiment"), prose(doc)) if doc else None,
         tag("h2", "Ours against print"),
         *results,
@@ -81,7 +83,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         command(run),
         *section("Settings", _config(x)),
         tag("h2", "Where we differ from the print"),
-        table([("what", "left"), ("print", "wide"), ("ours", "wide"), ("why", "wide")], dev)
+        table([("what", "left"), ("print", "wide"), ("ours", "wide"), ("why", "wide")], dev, class_="stack")
         if dev
         else tag("p", "Nowhere that we know of.", class_="soft"),
         tag("h2", "Provenance"),
@@ -116,7 +118,11 @@ def claim(site: Site, c: ClaimPage) -> str:
         tag("div", prose(cl.says), class_="statement"),
         tag("p", v.why),
         tag("div", tag("p", f"The check itself broke: {c.error}"), class_="note bad", role="note") if c.error else None,
-        *([tag("div", prose(printed), class_="note", role="note")] if printed else []),
+        *(
+            [tag("div", tag("p", tag("b", "Where the print is wrong")), prose(printed), class_="note", role="note")]
+            if printed
+            else []
+        ),
         tag("p", ev.comment) if ev.comment else None,
         *section("How far the bound is from biting", bullets([f"{k.name}: {k.vacuous}" for k in vacuous])),
         *pictures,
@@ -126,7 +132,7 @@ def claim(site: Site, c: ClaimPage) -> str:
             table([("premise", "wide"), ("here", "left"), ("", "left")], assumptions) if assumptions else None,
         ),
         tag("h2", "Covers"),
-        table([("entry", "name"), ("kind", "left"), ("where", "wide")], entries),
+        table([("entry", "name"), ("kind", "left"), ("where", "wide")], entries, class_="stack"),
         tag("h2", "Command"),
         command(c.command or f"featlearn verify {cl.id}"),
         tag("h2", "Provenance"),
@@ -137,7 +143,7 @@ def claim(site: Site, c: ClaimPage) -> str:
 
 
 def _draw(site: Site, x: ExperimentPage) -> list[Html]:
-    drawn = x.experiment.draw(x.table) or {}
+    drawn = (x.experiment.draw(x.table) if x.table is not None else None) or {}
     out = []
     for id_, picture in drawn.items():
         e = site.entries.get(id_.partition("#")[0])
@@ -190,7 +196,8 @@ def slack(c: Case) -> str:
             return "exact" if not off.any() else f"off by {_digits(off.max())}"
         if np.any(off[tol == 0] > 0):
             return f"off by {_digits(off[tol == 0].max())} where nothing is allowed"
-        return f"uses {_percent(float((off[tol > 0] / tol[tol > 0]).max()))} of the tolerance"
+        share = float((off[tol > 0] / tol[tol > 0]).max())
+        return f"uses {_percent(share)} of the tolerance" if share <= 1 else f"off by {_digits(share)} tolerances"
     if not (predict > 0).all() or not (observe >= 0).all():
         gap = (predict - observe if c.relation == "at most" else observe - predict).min()
         return f"{_digits(gap)} from the bound" if gap >= 0 else f"{_digits(-gap)} past the bound"

@@ -65,7 +65,7 @@ def build(
         jobs += [(path("experiment", x.experiment.id), lambda x=x: results.experiment(site, x)) for x in experiments]
         jobs += [(path("claim", c.verdict.claim.id), lambda c=c: results.claim(site, c)) for c in claims]
         jobs.append(("index.html", lambda: pages.index(site)))  # last, so that it never points at missing pages
-        stage("style.css", files(__package__).joinpath("style.css").read_bytes())
+        stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
         for i, (name, make) in enumerate(jobs, start=1):
             stage(name, make().encode())
             if progress is not None:
@@ -85,7 +85,7 @@ def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] 
     with _staged(out, "page") as stage:
         known = {p for p in _manifest(out) if p.endswith(".html") and (out / p).is_file()}
         site = Site(works, [experiment_page], [], stage, known)
-        stage("style.css", files(__package__).joinpath("style.css").read_bytes())
+        stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
         stage(name, results.experiment(site, experiment_page).encode())
     return out / name
 

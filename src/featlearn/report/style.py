@@ -120,7 +120,8 @@ def applied(width: float = 6.0) -> Iterator[None]:
     """
     import matplotlib
 
-    with matplotlib.rc_context(settings(width)):
+    rc: Any = settings(width)
+    with matplotlib.rc_context(rc):
         yield
 
 
