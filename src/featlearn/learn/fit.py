@@ -5,18 +5,17 @@ thread for all its steps; on a GPU all networks are one group of batched product
 products that backpropagation needs and three passes over the activations.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from featlearn.core import Diverged, Key
-from featlearn.learn.schedules import Rate, Stage, batches
-from featlearn.nets import TwoLayer
+from featlearn.core import Diverged, Key, SettingError
+from featlearn.learn.schedules import Rate, Stage, batches, check_batch
+from featlearn.nets import TwoLayer, stack
 from featlearn.nets.pointwise import Loss, activate, check_choice, gated, loss_slope, noisy
 
 CACHE_FLOATS = 2**18  # 1 MiB: activations of a group and a batch should stay near the core
@@ -41,11 +40,36 @@ def _column(rate: Rate, members: slice, like: Tensor, ndim: int) -> Tensor | flo
     """A rate, per network or common, ready to multiply a gradient with `ndim` axes."""
     if not isinstance(rate, Tensor):
         return rate
-    return rate[members].to(like).reshape(-1, *[1] * (ndim - 1))
+    own = rate if len(rate) == 1 else rate[members]
+    return own.to(like).reshape(-1, *[1] * (ndim - 1))
 
 
 def _is_zero(rate: Rate) -> bool:
     return bool((rate == 0).all()) if isinstance(rate, Tensor) else rate == 0
+
+
+def _check_sizes(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, stages: Sequence[Stage]) -> None:
+    """Refuse what broadcasting would accept in silence: data, weights or rates for another number of networks."""
+    e, _, d = net.w.shape
+    n = x.shape[1]
+    if x.shape[2] != d:
+        raise SettingError("x", tuple(x.shape), f"width d = {d} of the networks", "project x or build wider networks")
+    for name, tensor in (("x", x), ("y", y), ("weights", weights)):
+        if tensor is None:
+            continue
+        if len(tensor) not in (1, e):
+            raise SettingError(name, tuple(tensor.shape), f"one set for all or one for each of e = {e}", "stack e sets")
+        if tensor.shape[1] != n:
+            raise SettingError(name, tuple(tensor.shape), f"n = {n} samples as in x", f"give one {name} per sample")
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{name} holds values that are not finite; remove or impute them before training")
+    for stage in stages:
+        if stage.steps:
+            check_batch(n, stage.batch)
+        for name in ("rate_w", "rate_b", "rate_a"):
+            rate = getattr(stage, name)
+            if isinstance(rate, Tensor) and rate.shape not in ((1,), (e,)):
+                raise SettingError(name, tuple(rate.shape), f"a number or one for each of e = {e}", "stack e rates")
 
 
 class _Group:
@@ -66,8 +90,7 @@ class _Group:
     def gradient(self, rows: Tensor | None, stage: Stage, first: bool) -> tuple[Tensor | None, Tensor]:
         """Gradients of the mean loss: packed first layer (None if it is frozen) and second layer."""
         total = self.x1.shape[1] if rows is None else len(rows)
-        g, m, d1 = self.v.shape
-        block = max(256, CACHE_FLOATS // (g * m))
+        block = max(256, CACHE_FLOATS // self.a.numel())
         dv = None
         da = torch.zeros_like(self.a)
         for i in range(0, total, block):
@@ -90,6 +113,11 @@ class _Group:
                 part_v = torch.matmul(gate.transpose(1, 2), x)
                 dv = part_v if dv is None else dv.add_(part_v)
         return (None if dv is None else dv.mul_(self.a[:, :, None])), da
+
+    def finite(self) -> bool:
+        # a sum is finite only if all its terms are; one that overflowed needs the full look
+        total = self.v.sum() + self.a.sum()
+        return bool(torch.isfinite(total)) or bool(torch.isfinite(self.v).all() and torch.isfinite(self.a).all())
 
     def step(self, rows: Tensor | None, stage: Stage) -> None:
         moves_w, moves_b = not _is_zero(stage.rate_w), not _is_zero(stage.rate_b)
@@ -115,6 +143,10 @@ class _Group:
             self.a.sub_(da * _column(stage.rate_a, self.members, self.a, 2))
 
 
+def _diverged(step: int, stage: int) -> Diverged:
+    return Diverged(f"weights are not finite after step {step}; lower the step sizes of stage {stage + 1}")
+
+
 def _train(
     group: _Group, stages: Sequence[Stage], key: Key, probes: Mapping[str, Probe], probe_at: frozenset[int]
 ) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
@@ -128,26 +160,29 @@ def _train(
 
     look(0)
     done, n = 0, group.x1.shape[1]
+    each = group.v.device.type == "cpu"  # on a GPU reading a flag would wait for the queue at every step
     for i, stage in enumerate(stages):
         group.speed = None
         for rows in batches(n, stage.batch, stage.steps, key / i):
             group.step(None if rows is None else rows.to(group.v.device), stage)
             done += 1
+            if each and not group.finite():
+                raise _diverged(done, i)
             look(done)
-        if not (torch.isfinite(group.v).all() and torch.isfinite(group.a).all()):
-            raise Diverged(f"weights are not finite after step {done}; lower the step sizes of stage {i + 1}")
+        if not group.finite():
+            raise _diverged(done, i)
     return group.net(), trace
 
 
 def fit(
     net: TwoLayer,
-    x: Float[Tensor, "n d"] | Float[Tensor, "e n d"],
-    y: Float[Tensor, " n"] | Float[Tensor, "e n"],
+    x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
+    y: Float[Tensor, " n"] | Float[Tensor, "#e n"],
     stages: Sequence[Stage],
     key: Key,
     *,
     loss: Loss = "hinge",
-    weights: Float[Tensor, " n"] | Float[Tensor, "e n"] | None = None,
+    weights: Float[Tensor, " n"] | Float[Tensor, "#e n"] | None = None,
     probes: Mapping[str, Probe] | None = None,
     probe_at: Sequence[int] = (),
     threads: int | None = None,
@@ -158,9 +193,11 @@ def fit(
     Shapes: x (n, d) and y (n) shared by all networks, or (e, n, d) and (e, n) with one data set each; weights like y.
     Minibatch indices depend on `key` alone, so all members see the same rows and an ensemble equals a loop of single
     runs with the same key. probes: functions (networks of a group, their indices in the ensemble) -> values (g, ...),
-    evaluated after the steps in `probe_at` (0 is the start). threads: groups trained at once on a CPU, by default as
-    many as torch uses; the result does not depend on it.
-    Errors: `Diverged` when weights leave the finite numbers, with the step; `SettingError` for a batch above n.
+    evaluated after the steps in `probe_at` (0 is the start; steps that training never reaches are left out).
+    threads: groups trained at once on a CPU, by default as many as torch uses; the result does not depend on it.
+    Errors, before any work: `SettingError` for a batch above n and for data, weights or rates that do not fit the
+    networks; `ValueError` for values that are not finite. `Diverged` when weights leave the finite numbers, with the
+    step (on a GPU with the last step of the stage).
 
     Example:
         >>> from featlearn.nets import gaussian_init
@@ -171,12 +208,11 @@ def fit(
     """
     check_choice("loss", loss, Loss)
     device = net.w.device
-    x1 = with_ones(x if x.ndim == 3 else x[None]).to(device)
-    y2 = (y if y.ndim == 2 else y[None]).to(device)
-    w2 = None if weights is None else (weights if weights.ndim == 2 else weights[None]).to(device)
-    for name, tensor in (("x", x1), ("y", y2)):
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{name} holds values that are not finite; remove or impute them before training")
+    x3 = (x if x.ndim == 3 else x[None]).to(net.w)
+    y2 = (y if y.ndim == 2 else y[None]).to(net.w)
+    w2 = None if weights is None else (weights if weights.ndim == 2 else weights[None]).to(net.w)
+    _check_sizes(net, x3, y2, w2, stages)
+    x1 = with_ones(x3)
     smallest = min([s.batch or x1.shape[1] for s in stages if s.steps], default=1)
     per_group = len(net) if device.type != "cpu" else max(1, CACHE_FLOATS // (smallest * net.a.shape[1]))
     groups = [slice(i, min(i + per_group, len(net))) for i in range(0, len(net), per_group)]
@@ -190,16 +226,16 @@ def fit(
             return _train(_Group(net[members], x1, y2, w2, loss, members), stages, key, probes, at)
 
     if device.type == "cpu":
-        count = min(len(groups), threads or torch.get_num_threads() or os.cpu_count() or 1)
-        with ThreadPoolExecutor(count) as pool:
-            parts = list(pool.map(work, groups))
+        before = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(min(len(groups), threads or before)) as pool:
+                parts = list(pool.map(work, groups))
+        finally:
+            torch.set_num_threads(before)  # the workers' 1 would be what every thread made from now on starts with
     else:
         parts = [work(g) for g in groups]
-    trained = [p[0] for p in parts]
-    result = replace(
-        net, w=torch.cat([t.w for t in trained]), b=torch.cat([t.b for t in trained]), a=torch.cat([t.a for t in trained])
-    )
+    result = stack([p[0] for p in parts])
     total = sum(s.steps for s in stages)
-    steps = tuple(sorted(s for s in at if s <= total))
+    steps = tuple(sorted(s for s in at if 0 <= s <= total))
     trace = {name: torch.cat([torch.stack(p[1][name]) for p in parts], 1) for name in probes} if steps else {}
     return Run(result, steps, trace)

@@ -3,14 +3,14 @@
 Both train several step sizes at once on the same minibatches (leading axis e), since features are shared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featlearn.core import Diverged, Key
+from featlearn.core import Diverged, Key, SettingError
 from featlearn.learn.fit import with_ones
 from featlearn.learn.schedules import batches
 from featlearn.nets import TwoLayer
@@ -27,9 +27,20 @@ class Linear:
         return features @ self.weights.T
 
 
-def _require_finite(weights: Tensor, steps: int, rates: Tensor) -> None:
-    if not torch.isfinite(weights).all():
-        raise Diverged(f"weights are not finite after step {steps}; lower the step sizes {rates.tolist()}")
+def _check_data(name: str, inputs: Tensor, y: Tensor) -> None:
+    for field, tensor in ((name, inputs), ("y", y)):
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{field} holds values that are not finite; remove or impute them before training")
+    if len(inputs) != len(y):
+        raise SettingError("y", tuple(y.shape), f"n = {len(inputs)} labels as in {name}", "give one label per sample")
+
+
+def _require_finite(weights: Tensor, step: int, rates: Tensor) -> None:
+    """Stop with the step and with the rates whose copies (leading axis) left the finite numbers."""
+    if not torch.isfinite(weights.sum()):
+        bad = ~torch.isfinite(weights).flatten(1).all(1)
+        if bad.any():
+            raise Diverged(f"weights are not finite after step {step}; lower the step sizes {rates[bad].tolist()}")
 
 
 def fit_linear(
@@ -41,20 +52,30 @@ def fit_linear(
     steps: int,
     batch: int | None,
     loss: Loss = "hinge",
+    watch: Callable[[int, "Linear"], None] | None = None,
+    watch_at: Sequence[int] = (),
 ) -> Linear:
     """Train linear classifiers on given features by minibatch gradient descent from zero, one per step size.
 
-    Formula: a <- a - rate mean_s l'(<a, f_s>, y_s) f_s. Shapes: features (n, f), y (n) in {-1, +1}; result e = len(rates).
-    A bias is a constant feature. Errors: `Diverged`; `SettingError` for a batch above n.
+    Formula: a <- a - rate mean_s l'(<a, f_s>, y_s) f_s. Shapes: features (n, f), y (n) in {-1, +1}; e = len(rates).
+    A bias is a constant feature. watch(step, model) is called after the steps in `watch_at` (0 is the start).
+    Errors: `Diverged` with the step and the rates that did; `SettingError` for a batch above n; `ValueError` for values
+    that are not finite.
     """
     check_choice("loss", loss, Loss)
+    _check_data("features", features, y)
     rate = torch.tensor(rates, dtype=features.dtype, device=features.device)
     weights = features.new_zeros(len(rate), features.shape[1])
-    for rows in batches(len(features), batch, steps, key):
+    look = frozenset(watch_at) if watch else frozenset()
+    if watch and 0 in look:
+        watch(0, Linear(weights.clone()))
+    for step, rows in enumerate(batches(len(features), batch, steps, key), 1):
         part, target = (features, y) if rows is None else (features[rows], y[rows])
         delta = loss_slope(part @ weights.T, target[:, None], loss) * (rate / len(part))
         weights -= delta.T @ part
-    _require_finite(weights, steps, rate)
+        _require_finite(weights, step, rate)
+        if watch and step in look:
+            watch(step, Linear(weights.clone()))
     return Linear(weights)
 
 
@@ -102,25 +123,38 @@ def fit_linearised(
     steps: int,
     batch: int | None,
     loss: Loss = "hinge",
+    watch: Callable[[int, "Linearised"], None] | None = None,
+    watch_at: Sequence[int] = (),
 ) -> Linearised:
     """Train the tangent model of one network (neural tangent features at its start) by minibatch gradient descent.
 
     Same rate for both layers, one copy per entry of `rates`. Shapes: net with e = 1, x (n, d), y (n).
     Source: emergence.method_baselines. With a mirrored start the two halves have equal or opposite features, so
     training one half at twice the rate gives the same predictor: pass the half and double the rates.
-    Errors: `Diverged`; `SettingError` for a batch above n.
+    watch(step, model) is called after the steps in `watch_at` (0 is the start).
+    Errors: `Diverged` with the step and the rates that did; `SettingError` for a batch above n or for more than one
+    network; `ValueError` for values that are not finite.
     """
     check_choice("loss", loss, Loss)
+    _check_data("x", x, y)
+    if len(net) != 1:
+        raise SettingError("net", f"{len(net)} networks", "one network, e = 1", "pass net[i : i + 1]")
     rate = torch.tensor(rates, dtype=x.dtype, device=x.device)
     m, d = net.w.shape[1:]
     v, a = x.new_zeros(len(rate), m, d + 1), x.new_zeros(len(rate), m)
     x1 = with_ones(x)
-    for rows in batches(len(x), batch, steps, key):
+    look = frozenset(watch_at) if watch else frozenset()
+    if watch and 0 in look:
+        watch(0, Linearised(net, v.clone(), a.clone()))
+    for step, rows in enumerate(batches(len(x), batch, steps, key), 1):
         part, target = (x1, y) if rows is None else (x1[rows], y[rows])
         act, gate = _tangent(net, part)
         delta = loss_slope(_scores(part, act, gate, v, a), target[:, None], loss) * (rate / len(part))
         for j in range(len(rate)):
             v[j].addmm_(gate.T, part * delta[:, j : j + 1], alpha=-1)
         a -= delta.T @ act
-    _require_finite(v, steps, rate)
+        _require_finite(v, step, rate)
+        _require_finite(a, step, rate)
+        if watch and step in look:
+            watch(step, Linearised(net, v.clone(), a.clone()))
     return Linearised(net, v, a)

@@ -44,11 +44,23 @@ class Stage:
             raise SettingError("momentum", self.momentum, "in [0, 1)", "0 is plain gradient descent")
 
 
+def check_batch(n: int, batch: int | None) -> None:
+    """Refuse a batch above n."""
+    if batch is not None and batch > n:
+        raise SettingError("batch", batch, f"at most n = {n}", "lower batch or raise n")
+
+
 def batches(n: int, batch: int | None, steps: int, key: Key) -> Iterator[Int[Tensor, " b"] | None]:
-    """Index sets of `steps` minibatches: epochs of a fresh permutation each, None where the batch is the whole set."""
-    if batch is None or batch >= n:
-        if batch is not None and batch > n:
-            raise SettingError("batch", batch, f"at most n = {n}", "lower batch or raise n")
+    """Index sets of `steps` minibatches: epochs of a fresh permutation each, None where the batch is the whole set.
+
+    The last n mod batch samples of an epoch are left out of it. Errors: `SettingError` at once for a batch above n.
+    """
+    check_batch(n, batch)
+    return _epochs(n, n if batch is None else batch, steps, key)
+
+
+def _epochs(n: int, batch: int, steps: int, key: Key) -> Iterator[Int[Tensor, " b"] | None]:
+    if batch == n:
         for _ in range(steps):
             yield None
         return

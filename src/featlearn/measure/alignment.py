@@ -11,16 +11,24 @@ def cosines(
 
     Formula: <w_i, u> / (||u|| sqrt(||w_i||^2 + outside_i^2)). outside: norm of the part of the weight that lies outside
     the coordinates of w (training in a subspace), which data never see but a cosine does.
+    Shapes: w (e, m, d), feature (d), outside (e, m) -> (e, m).
     """
+    peak = w.abs().amax(-1)
+    if outside is not None:
+        peak = peak.maximum(outside.abs())
+    peak = peak.masked_fill(peak == 0, 1)  # dividing by it keeps squares of very small or large weights representable
+    w = w / peak[..., None]
     norm2 = w.square().sum(-1)
     if outside is not None:
-        norm2 = norm2 + outside.square()
-    length = norm2.sqrt() * feature.norm()
-    return (w @ feature) / length.clamp_min(1e-30)
+        norm2 = norm2 + (outside / peak).square()
+    return (w @ (feature / feature.norm())) / norm2.sqrt().masked_fill(norm2 == 0, 1)
 
 
 def closest_cosine(
     w: Float[Tensor, "e m d"], feature: Float[Tensor, " d"], outside: Float[Tensor, "e m"] | None = None
 ) -> Float[Tensor, " e"]:
-    """max_i cos(w_i, u): the metric "Cos Similarity" of the emergence tables (emergence.method_baselines)."""
+    """max_i cos(w_i, u), signed: the metric "Cos Similarity" of the emergence tables.
+
+    Shapes: w (e, m, d), feature (d), outside (e, m) as in `cosines` -> (e). Source: emergence.method_baselines.
+    """
     return cosines(w, feature, outside).max(-1).values

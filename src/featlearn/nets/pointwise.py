@@ -83,7 +83,7 @@ def loss_value(score: Float[Tensor, "*s"], y: Float[Tensor, "*#s"], kind: str) -
 
 
 def loss_slope(score: Float[Tensor, "*s"], y: Float[Tensor, "*#s"], kind: str) -> Float[Tensor, "*s"]:
-    """Derivative of `loss_value` in the score; the hinge is active where y g <= 1, as in Lemma 12 of the emergence work."""
+    """Derivative of `loss_value` in the score; the hinge is active where y g <= 1 (emergence.lemma12)."""
     if kind == "hinge":
         return torch.where(y * score <= 1, -y, torch.zeros((), dtype=y.dtype, device=y.device))
     if kind == "logistic":

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featlearn.core import Key
+from featlearn.core import Key, SettingError
 from featlearn.nets.pointwise import Activation, activate, check_choice, gated, loss_slope, noisy
 
 
@@ -31,7 +31,7 @@ class TwoLayer:
     def __post_init__(self):
         check_choice("activation", self.activation, Activation)
 
-    def __call__(self, x: Float[Tensor, "n d"] | Float[Tensor, "e n d"], /) -> Float[Tensor, "n e"]:
+    def __call__(self, x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"], /) -> Float[Tensor, "n e"]:
         return forward(self, x).T
 
     def __len__(self) -> int:
@@ -55,16 +55,31 @@ class Gradients:
 
 
 def stack(nets: Sequence[TwoLayer]) -> TwoLayer:
-    """Several ensembles of one width and activation as one."""
+    """Several ensembles of one width and activation as one: (e1, m, d), (e2, m, d) -> (e1 + e2, m, d).
+
+    Errors: `SettingError` for networks of different shape or activation.
+    """
+    for net in nets[1:]:
+        if net.activation != nets[0].activation:
+            raise SettingError("activation", net.activation, f"{nets[0].activation}, as the first", "stack one kind")
+        if net.w.shape[1:] != nets[0].w.shape[1:]:
+            m, d = nets[0].w.shape[1:]
+            raise SettingError("w", tuple(net.w.shape), f"(e, {m}, {d}), as the first", "stack equal shapes")
     return TwoLayer(
-        torch.cat([n.w for n in nets]), torch.cat([n.b for n in nets]), torch.cat([n.a for n in nets]), nets[0].activation
+        torch.cat([n.w for n in nets]),
+        torch.cat([n.b for n in nets]),
+        torch.cat([n.a for n in nets]),
+        nets[0].activation,
     )
 
 
 def gaussian_init(
     m: int, d: int, key: Key, *, sigma_w: float, sigma_b: float, sigma_a: float, activation: Activation = "clip"
 ) -> TwoLayer:
-    """One network (e = 1) of m neurons with independent N(0, sigma^2) parameters; the sigmas are standard deviations."""
+    """One network (e = 1) of m neurons with independent N(0, sigma^2) parameters; the sigmas are standard deviations.
+
+    Shapes: w (1, m, d), b and a (1, m).
+    """
     w = sigma_w * torch.randn(1, m, d, generator=(key / "w").torch())
     b = sigma_b * torch.randn(1, m, generator=(key / "b").torch())
     a = sigma_a * torch.randn(1, m, generator=(key / "a").torch())
@@ -72,25 +87,29 @@ def gaussian_init(
 
 
 def mirrored(net: TwoLayer) -> TwoLayer:
-    """2m neurons whose second half repeats (w, b) with opposite a, so that g = 0 everywhere (emergence.method_training)."""
-    return replace(
-        net, w=torch.cat([net.w, net.w], 1), b=torch.cat([net.b, net.b], 1), a=torch.cat([net.a, -net.a], 1)
-    )
+    """2m neurons whose second half repeats (w, b) with opposite a, so that g = 0 everywhere.
+
+    Shapes: w (e, m, d) -> (e, 2m, d), b and a (e, m) -> (e, 2m). Source: emergence.method_training.
+    """
+    return replace(net, w=torch.cat([net.w, net.w], 1), b=torch.cat([net.b, net.b], 1), a=torch.cat([net.a, -net.a], 1))
 
 
 def _per_member(x: Tensor) -> Tensor:
     return x if x.ndim == 3 else x[None]
 
 
-def preactivation(net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "e n d"]) -> Float[Tensor, "e n m"]:
+def preactivation(net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"]) -> Float[Tensor, "e n m"]:
     """<w_i, x> + b_i for every network, sample and neuron; x is shared (n, d) or one set per network (e, n, d)."""
     return torch.matmul(_per_member(x), net.w.transpose(1, 2)) + net.b[:, None, :]
 
 
 def forward(
-    net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "e n d"], noise: float = 0.0, block: int = 4096
+    net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"], noise: float = 0.0, block: int = 4096
 ) -> Float[Tensor, "e n"]:
-    """Scores g(x), with pre-activation noise integrated out if noise > 0; samples go in blocks to bound memory."""
+    """Scores g(x), with pre-activation noise integrated out if noise > 0; samples go in blocks to bound memory.
+
+    Shapes: x (n, d) shared or (e, n, d) one set per network -> (e, n).
+    """
     x = _per_member(x)
     parts = []
     for i in range(0, x.shape[1], block):
@@ -101,18 +120,19 @@ def forward(
 
 def gradients(
     net: TwoLayer,
-    x: Float[Tensor, "n d"] | Float[Tensor, "e n d"],
-    y: Float[Tensor, " n"] | Float[Tensor, "e n"],
+    x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
+    y: Float[Tensor, " n"] | Float[Tensor, "#e n"],
     *,
     loss: str = "hinge",
     noise: float = 0.0,
-    weights: Float[Tensor, " n"] | Float[Tensor, "e n"] | None = None,
+    weights: Float[Tensor, " n"] | Float[Tensor, "#e n"] | None = None,
     block: int = 4096,
 ) -> Gradients:
     """Gradients of mean_s weight_s l(g(x_s), y_s) in w, b and a.
 
     dw_i = a_i mean l' sigma'(z_i) x, db_i = a_i mean l' sigma'(z_i), da_i = mean l' sigma(z_i), where l' is the slope
     of the loss, z_i = <w_i, x> + b_i, and sigma, sigma' are averaged over pre-activation noise N(0, noise^2).
+    Shapes: x (n, d) and y, weights (n) shared by all networks, or (e, n, d) and (e, n) with one data set each.
     Source: Lemma 12 of the emergence work (emergence.lemma12); its printed db lacks the noise inside the indicator.
     """
     x = _per_member(x)

@@ -81,6 +81,8 @@ def mix(truth: PatternTruth, phit: Float[Tensor, "n D"], sigma_z: float, key: Ke
 def _check_sizes(d: int, D: int, k: int, coordinates: str) -> None:
     if coordinates not in ("pattern", "input", "incoherent"):
         raise SettingError("coordinates", coordinates, "pattern, input or incoherent", "choose one of them")
+    if d < 1:
+        raise SettingError("d", d, "a positive input dimension", "set d >= 1")
     if D < 1:
         raise SettingError("D", D, "a positive number of patterns", "set D >= 1")
     if not 1 <= k <= D:
@@ -128,6 +130,9 @@ class ParityMix:
             raise SettingError("negative_share", self.negative_share, "in (0, 1)", "0.5 is balanced")
         if self.sigma_z < 0:
             raise SettingError("sigma_z", self.sigma_z, "at least 0", "0 means no input noise")
+        if self.sigma_z and self.coordinates == "pattern" and self.d > self.D:
+            # noise outside the span of the patterns reaches the weights there, so the D coordinates do not suffice
+            raise SettingError("sigma_z", self.sigma_z, "0 in pattern coordinates", 'set coordinates = "input"')
 
     def draw(self, key: Key) -> PatternTruth:
         """A random relevant set and dictionary, with population mean, scale and gamma in closed form."""
@@ -262,6 +267,8 @@ class HiddenCodes:
         mean = torch.full((self.D,), 0.5)
         mean[relevant] = codes.mean(0)
         signal = (labels[:, None] * codes).mean(0)
+        if not signal.any():  # both classes have the same mean code: happens only for very short or very few codes
+            raise SettingError("k", self.k, "long enough for E[y x] != 0", "raise k or draw with another key")
         direction = dictionary[:, relevant] @ signal
         base = _truth(
             dictionary,
