@@ -96,16 +96,13 @@ def parse(kind: type[T], args: Sequence[str], prog: str, about: str, default: T 
 
 
 def _plain_error(box: str, prog: str) -> str:
-    """The message inside tyro's box, in one line."""
-    lines = [re.sub(r"^[│|]|[│|]$", "", line.strip()).strip() for line in box.splitlines()]
-    kept = []
-    for line in lines:
-        if line.startswith(("╭", "╰", "┌", "└")):
-            continue
-        if re.fullmatch(r"[─-]+", line) or line.startswith("Argument helptext"):
-            break
-        kept.append(line)
-    message = " ".join(" ".join(kept).split()).removeprefix("Error parsing ")
+    """The message inside tyro's box, in one line. Where stdout is not UTF-8, rules of dashes stand for the box."""
+    lines = [line.strip().removeprefix("│").removesuffix("│").strip() for line in box.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("╭", "╰"))]
+    rules = [i for i, line in enumerate(lines) if re.fullmatch(r"[─-]+", line)]
+    if rules[:1] == [1]:  # a title above the first rule
+        lines, rules = lines[2:], [i - 2 for i in rules[1:]]
+    message = " ".join(" ".join(lines[: rules[0] if rules else None]).split()).removeprefix("Error parsing ")
     return f"{message or 'these arguments cannot be read'} ({prog} --help)"
 
 

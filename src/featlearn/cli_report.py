@@ -67,28 +67,18 @@ def experiment_pages(work: str, store: Any) -> list[Any]:
 
 
 def claim_pages(work: str, store: Any) -> list[Any]:
-    """A page value for every claim: its last verdict, or that it was not run."""
+    """The last verdict on every claim as it was saved, or that it was not run."""
     from featlearn import theory
-    from featlearn.report.model import ClaimPage, Provenance
     from featlearn.run.claim import Evidence, Verdict
     from featlearn.run.verdicts import read_verdict
 
     out = []
     for name in theory.WORKS:
-        if work not in ("", name):
-            continue
-        for claim in theory.load(name):
-            command = f"featlearn verify {claim.id}"
-            saved = read_verdict(store, claim)
-            if saved is None:
-                verdict = Verdict(claim, "not run", command, Evidence(not_run=command), 0.0)
-                out.append(ClaimPage(verdict, command))
-                continue
-            p = saved.provenance
-            versions = {k: str(p[k]) for k in ("python", "featlearn", "torch", "numpy") if p.get(k)}
-            where = Provenance(str(p.get("commit") or ""), bool(p.get("dirty")), "", versions, saved.when,
-                               saved.verdict.seconds)  # fmt: skip
-            out.append(ClaimPage(saved.verdict, command, where))
+        if work in ("", name):
+            for claim in theory.load(name):
+                saved = read_verdict(store, claim)
+                command = f"featlearn verify {claim.id}"
+                out.append(saved or Verdict(claim, "not run", command, Evidence(not_run=command), 0.0))
     return out
 
 

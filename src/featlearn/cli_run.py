@@ -147,7 +147,10 @@ def sweep_members(experiment: Any, raw_type: type, raw: Any, words: Sequence[str
             items = [t.capitalize() if t in ("true", "false") else t for t in text.split("+")]
             one = parse(raw_type, [flag(name), *items], prog, "", raw,
                         config=(tyro.conf.FlagConversionOff,))  # fmt: skip
-            axis.append((name, getattr(one, name)))
+            value = getattr(one, name)
+            if any(value == other for _, other in axis):
+                raise CommandError(f"--sweep {word}: {name} = {text} is there twice; name each value once")
+            axis.append((name, value))
         axes.append(axis)
     out = []
     for combination in itertools.product(*axes):
@@ -387,12 +390,9 @@ def experiment_page(
     experiment: Any, config: Any, preset: str, table: Any, summary: Any, store: Any, command: str
 ) -> Any:
     """What the report needs to know of one run."""
-    from featlearn.report.model import ExperimentPage, Provenance
+    from featlearn.report.model import ExperimentPage
     from featlearn.run.execute import hashes_of
     from featlearn.run.find import origin
 
-    o = origin(store, experiment.id, hashes_of(experiment, experiment.cells(config)))
-    where = None if o is None else Provenance(
-        o.commit, o.dirty, o.device, o.versions, o.started, o.seconds, o.peak_mib, o.seeds
-    )  # fmt: skip
+    where = origin(store, experiment.id, hashes_of(experiment, experiment.cells(config)))
     return ExperimentPage(experiment, config, preset, table, summary, command, where)

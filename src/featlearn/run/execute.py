@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        return sum(self.costs)
+        return float(sum(self.costs))
 
     def seconds_with(self, workers: int) -> float:
         """Expected wall clock for this many workers: no less than the longest cell."""
@@ -365,7 +365,7 @@ def _collect(
             if progress:
                 elapsed, expected = time.perf_counter() - spent, sum(todo.costs[: n + 1])
                 rate = elapsed / expected if expected > 0 else 0.0
-                progress(n + 1, total, rate * sum(todo.costs[n + 1 :]))
+                progress(n + 1, total, rate * float(sum(todo.costs[n + 1 :])))
     except BaseException:
         for handle in handles:
             cancel = getattr(handle, "cancel", None)

@@ -69,11 +69,11 @@ def _worst(relation: str, arrays: Mapping[str, np.ndarray], name: str, shape: tu
     return int(np.argmax(np.where(np.isnan(over), np.inf, over)))
 
 
-def _encode(a: np.ndarray) -> Any:
+def _encode(a: np.ndarray | np.float64) -> Any:
     if a.ndim == 0:
         value = float(a)
         return value if math.isfinite(value) else str(value)
-    return [_encode(x) for x in a]
+    return [_encode(x) for x in np.asarray(a)]
 
 
 def to_json(verdict: Verdict, error: str = "") -> dict[str, Any]:

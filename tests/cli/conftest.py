@@ -1,0 +1,105 @@
+"""The toy experiment and toy claims in place of the package's own."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from featlearn.run.claim import Assumption, Case, Claim, Evidence
+from featlearn.run.execute import load_source
+
+TOY = Path(__file__).parents[1] / "run" / "toy_experiment.py"
+
+
+@pytest.fixture(scope="session")
+def toy_file():
+    return str(TOY)
+
+
+@pytest.fixture(scope="session")
+def toy():
+    return load_source(str(TOY))
+
+
+@pytest.fixture
+def featlearn(capsys):
+    """Run a command in this process: (exit status, stdout, stderr)."""
+    main = importlib.import_module("featlearn.cli").main
+
+    def call(*words):
+        status = main([str(w) for w in words])
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    return call
+
+
+def one_line(err: str) -> str:
+    """The single line of an expected error."""
+    lines = err.strip().splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("featlearn: ")
+    assert "Traceback" not in err
+    return lines[0].removeprefix("featlearn: ")
+
+
+@pytest.fixture
+def refused(featlearn):
+    """Run a command that must be refused: its one line; nothing on stdout, nothing written, exit status 2."""
+
+    def call(*words, status=2):
+        before = sorted(Path().rglob("*"))
+        got, out, err = featlearn(*words)
+        assert got == status, (out, err)
+        assert out == ""
+        assert sorted(Path().rglob("*")) == before
+        return one_line(err)
+
+    return call
+
+
+BIG = np.arange(1000.0)
+
+
+def holds(key, tables):
+    return Evidence(
+        [Case("slope", 2.0, 2.01, 3.0, tolerance=0.05, rival_says="wrong slope"), Case("big", BIG, BIG, BIG + 1)],
+        [Assumption("n is large", True, "1000")],
+        "as it should",
+        {"x": BIG},
+    )
+
+
+def reads_rows(key, tables):
+    table = tables("toy/normal")
+    if table is None:
+        return Evidence(data_needed="featlearn run toy/normal")
+    return Evidence([Case("rows", len(table.rows), len(table.rows), 0.0)])
+
+
+def broken(key, tables):
+    raise RuntimeError("the check\nitself is wrong")
+
+
+CLAIMS = (
+    Claim("emergence.toy_holds", ("emergence.table1", "emergence.lemma5"), "two is two", holds),
+    Claim("emergence.toy_rows", ("emergence.table2",), "there are rows", reads_rows, expected="data needed"),
+)
+BROKEN = Claim("emergence.toy_broken", ("emergence.table3",), "cannot be checked", broken, expected="not run")
+WRONG = Claim("emergence.toy_wrong", ("emergence.table3",), "is refuted", holds, expected="refuted")
+
+
+@pytest.fixture
+def claims(monkeypatch, toy):
+    """Toy claims of the work emergence, and the toy experiment in the list of experiments."""
+    from featlearn import experiments, theory
+
+    current = list(CLAIMS)
+    monkeypatch.setattr(theory, "WORKS", ("emergence",))
+    monkeypatch.setattr(theory, "load", lambda work: tuple(current))
+    monkeypatch.setattr(experiments, "EXPERIMENTS", ("toy/normal",))
+    monkeypatch.setattr(experiments, "load", lambda id: toy)
+    monkeypatch.setattr(sys.modules["featlearn.catalog"], "evidence_root", lambda: None)
+    return current
