@@ -1,0 +1,225 @@
+"""Choice of the rates used by the tables of the emergence work: validation accuracy on seeds of 1000 and above.
+
+The work lists no step sizes for its simulations. For every method this experiment trains the whole grid on fresh draws
+of task, data and start (seeds that no table uses), with the printed number of steps, and reports validation accuracy;
+`chosen` picks the best mean, and a test holds the defaults of the tables to it.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from featlearn.core import Key, SettingError
+from featlearn.experiments.emergence.simulation import (
+    RATES,
+    Common,
+    Setting,
+    accuracy,
+    check_sizes,
+    energy,
+    features,
+    normal_start,
+    tangent_energy,
+    two_steps,
+)
+from featlearn.learn import Stage, fit, fit_linear, fit_linearised
+from featlearn.nets import TwoLayer, mirrored
+from featlearn.report.plots import Picture, Series, curves
+from featlearn.report.style import figure
+from featlearn.run.estimate import estimates
+from featlearn.run.experiment import CellResult, Cost, Experiment, SummaryRow, Table
+from featlearn.tasks import Interval, ParityMix
+
+WIDE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    "Two Step": {"scale_1": (1.0, 2.0, 4.0), "scale_2": (8.0, 16.0, 32.0, 64.0), "rate_two": WIDE},
+    "One Step": {"scale_1": (1.0, 2.0, 4.0), "rate_one": WIDE},
+    "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (10.0, 30.0, 100.0, 300.0)},
+    "NTK": {"rate_ntk": (0.1, 0.3, 1.0, 3.0, 10.0)},
+    "RF": {"rate_rf": WIDE},
+    "Linear": {"rate_linear": WIDE},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Common):
+    """Choice of rates for parity (Table A.1) and interval labels (Table A.2)."""
+
+    seeds: tuple[int, ...] = (1000, 1001)
+    """Seeds of 1000 and above, so that no reported seed is used for choosing."""
+    d: int = 500
+    """Input dimension, at least D."""
+    n: int = 50000
+    """Training samples."""
+    m_parity: int = 300
+    """Mirrored pairs of neurons, parity."""
+    m_interval: int = 100
+    """Mirrored pairs of neurons, interval labels."""
+    steps_parity: int = 600
+    """Gradient steps, parity."""
+    steps_interval: int = 200
+    """Gradient steps, interval labels."""
+
+    def __post_init__(self):
+        low = [s for s in self.seeds if s < 1000]
+        if low:
+            raise SettingError("seeds", low[0], "1000 or above", "smaller seeds are reported, not used for choosing")
+        cells(self)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The whole grid of one method on one seed."""
+
+    setting: Setting
+    method: str
+    seed: int
+
+
+def cells(config: Config) -> list[Cell]:
+    """One cell per task, method and seed."""
+    parity = ParityMix(d=config.d, D=config.D)
+    interval = Interval(d=config.d, D=config.D)
+    settings = [
+        config.setting("parity", parity, m=config.m_parity, n=config.n, steps=config.steps_parity),
+        config.setting("interval", interval, m=config.m_interval, n=config.n, steps=config.steps_interval),
+    ]
+    for s in settings:
+        check_sizes(n=s.n, batch=s.batch, m=s.m, steps=s.steps, n_test=s.n_test, seeds=config.seeds)
+    return [Cell(s, method, seed) for s in settings for method in GRIDS for seed in config.seeds]
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """Validation accuracy of every point of the grid."""
+    s, task, key = cell.setting, cell.setting.task, Key("emergence/rates") / cell.seed
+    truth = task.draw(key / "truth")
+    train, valid = task.sample(truth, s.n, key / "train"), task.sample(truth, s.n_test, key / "validation")
+    half, _ = normal_start(s, truth, key / "start")
+    batches, grid = key / "batches", GRIDS[cell.method]
+    rows = []
+
+    def report(point: Mapping[str, float], score: torch.Tensor) -> None:
+        label = ", ".join(f"{k}={v:g}" for k, v in point.items())
+        base = {"setting": s.name, "row": f"{cell.method}: {label}", "method": cell.method, "seed": cell.seed}
+        rows.append({**base, **point, "val_acc": accuracy(score, valid.y)})
+
+    def linear(net: TwoLayer | None, name: str, fixed: Mapping[str, float]) -> None:
+        prepare = (lambda x: torch.cat([x, x.new_ones(len(x), 1)], 1)) if net is None else (lambda x: features(net, x))
+        f = prepare(train.x)
+        rates = [r / energy(f) for r in grid[name]]
+        scores = fit_linear(f, train.y, rates, batches, steps=s.steps, batch=s.batch)(prepare(valid.x))
+        for rate, score in zip(grid[name], scores.T, strict=True):
+            report({**fixed, name: rate}, score)
+
+    def after(steps: int, **scales: float) -> TwoLayer:
+        return two_steps(replace(s, **scales), mirrored(half), truth, train, steps=steps)[-1]
+
+    if cell.method == "Linear":
+        linear(None, "rate_linear", {})
+    elif cell.method == "RF":
+        linear(half, "rate_rf", {})
+    elif cell.method == "One Step":
+        for scale in grid["scale_1"]:
+            linear(after(1, scale_1=scale), "rate_one", {"scale_1": scale})
+    elif cell.method == "Two Step":
+        for one, two in itertools.product(grid["scale_1"], grid["scale_2"]):
+            linear(after(2, scale_1=one, scale_2=two), "rate_two", {"scale_1": one, "scale_2": two})
+    elif cell.method == "NTK":
+        unit = tangent_energy(half, train.x)
+        rates = [r / unit for r in grid["rate_ntk"]]
+        scores = fit_linearised(half, train.x, train.y, rates, batches, steps=s.steps, batch=s.batch)(valid.x)
+        for rate, score in zip(grid["rate_ntk"], scores.T, strict=True):
+            report({"rate_ntk": rate}, score)
+    else:
+        points = list(itertools.product(grid["rate_w"], grid["rate_a"]))
+        start, e = after(2), len(points)
+        copies = TwoLayer(start.w.repeat(e, 1, 1), start.b.repeat(e, 1), start.a.repeat(e, 1), start.activation)
+        unit = energy(features(start, train.x[:1000]))
+        rate_w, rate_a = torch.tensor([w for w, _ in points]), torch.tensor([a / unit for _, a in points])
+        trained = fit(copies, train.x, train.y, [Stage(s.steps - 2, rate_w, rate_w, rate_a, batch=s.batch)], batches).net
+        for (w, a), score in zip(points, trained(valid.x).T, strict=True):
+            report({"rate_w": w, "rate_a": a}, score)
+    return CellResult(rows)
+
+
+def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
+    """Setting -> the best rates by mean validation accuracy; ties go to the smaller step size.
+
+    The scales of the first two steps are chosen for Two Step, and One Step takes its rate at the chosen scale_1.
+    """
+    picked: dict[str, dict[str, float]] = {}
+    for method in GRIDS:  # Two Step comes first and fixes scale_1
+        for setting in dict.fromkeys(r["setting"] for r in table.rows):
+            found = picked.setdefault(setting, {})
+            rows = [r for r in table.rows if r["setting"] == setting and r["method"] == method]
+            if method == "One Step":
+                rows = [r for r in rows if r["scale_1"] == found["scale_1"]]
+            if not rows:
+                continue
+            means: dict[tuple[float, ...], list[float]] = {}
+            for r in rows:
+                means.setdefault(tuple(r[name] for name in GRIDS[method]), []).append(r["val_acc"])
+            best = min(means, key=lambda point: (-sum(means[point]) / len(means[point]), point))
+            found |= dict(zip(GRIDS[method], best, strict=True))
+    return picked
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Mean validation accuracy of every grid point, and the chosen rates."""
+    rows = [
+        SummaryRow(*e.group, e.metric, e.value, e.low, e.high, e.n, unit="%")
+        for e in estimates(table.rows, metrics=("val_acc",))
+    ]
+    for setting, rates in chosen(table).items():
+        rows += [SummaryRow(setting, "chosen", name, v, v, v, 1) for name, v in rates.items() if name in RATES]
+    return rows
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Validation accuracy against the step size, for the methods with one rate."""
+    settings = list(dict.fromkeys(r["setting"] for r in table.rows))
+    if not settings:
+        return {}
+    fig = figure(10, 4.2)
+    axes = fig.subplots(1, len(settings), squeeze=False, sharey=True)[0]
+    for ax, setting in zip(axes, settings, strict=True):
+        series = []
+        for method, rate in (("NTK", "rate_ntk"), ("RF", "rate_rf"), ("Linear", "rate_linear")):
+            rows = [r for r in table.rows if r["setting"] == setting and r["method"] == method]
+            found = estimates(rows, by=(rate,), metrics=("val_acc",))
+            if found:
+                series.append(Series(method, [e.group[0] for e in found], [e.value for e in found]))
+        curves(ax, series, "step size x mean ||features||^2", "validation accuracy (%)", log="x", title=setting)
+    return {"emergence.rates": Picture(fig, "Validation accuracy of the fixed-feature methods over their grid of rates.")}
+
+
+def cost(cell: Cell) -> Cost:
+    """Expected seconds from operations at about 30 Gflop/s on one core."""
+    s, points = cell.setting, len(list(itertools.product(*GRIDS[cell.method].values())))
+    unit = 4 * s.task.D * s.m
+    share = {"Network": 2.0 * points, "NTK": 1.2 * points, "Two Step": 4, "One Step": 1}.get(cell.method, 0.5)
+    passes = {"Two Step": 12 * 14, "One Step": 3 * 8}.get(cell.method, 8) * s.n
+    return Cost(1 + unit * (share * s.steps * s.batch + passes) / 3e10, 400 + s.n * (s.task.D * 12 + 2 * s.m * 8) / 2**20)
+
+
+EXPERIMENT = Experiment(
+    id="emergence/rates",
+    title="Choice of step sizes on validation data of other seeds",
+    reproduces=(),
+    Config=Config,
+    presets={
+        "smoke": Config(
+            D=40, d=50, m_parity=10, m_interval=10, n=400, n_test=200, batch=100, steps_parity=6, steps_interval=6,
+            seeds=(1000,),
+        ),
+        "small": Config(D=50, d=100, m_parity=50, m_interval=50, n=5000, n_test=2000, batch=500, steps_parity=150),
+        "paper": Config(),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    cost=cost,
+)  # fmt: skip

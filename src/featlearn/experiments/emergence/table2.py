@@ -1,0 +1,63 @@
+"""Interval labels: a simpler labelling that fixed features also learn, and that needs no input structure.
+
+The work reports Table A.2 and Figures 7 (learning curves) and 8 (neurons): y = +1 iff 20 to 30 of k = 30 relevant
+patterns are present, 100 mirrored pairs of neurons, 200 steps. The printed One Step accuracy (41-44 %) is about the
+share of the smaller class, 0.415: a constant predictor rather than a trained classifier.
+"""
+
+from dataclasses import dataclass
+
+from featlearn.experiments.emergence import pictures
+from featlearn.experiments.emergence.simulation import DEVIATIONS, Common, cells_of, cost, run_cell
+from featlearn.run.experiment import Experiment
+from featlearn.tasks import Interval
+
+ENTRY = "emergence.table2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Common):
+    """Table A.2: interval labels."""
+
+    d: int = 500
+    """Input dimension, at least D."""
+    k: int = 30
+    """Relevant patterns."""
+    t1: int = 20
+    """Smallest count with label +1."""
+    t2: int = 30
+    """Largest count with label +1."""
+    m: int = 100
+    """Mirrored pairs of neurons (2m neurons)."""
+    n: int = 50000
+    """Training samples."""
+    steps: int = 200
+    """Gradient steps of every method."""
+
+    def __post_init__(self):
+        cells(self)
+
+
+def cells(config: Config):
+    """One cell per seed, with and without structure."""
+    task = Interval(config.d, config.D, config.k, config.t1, config.t2)
+    return cells_of([config.setting("", task, m=config.m, n=config.n, steps=config.steps)], config.seeds)
+
+
+EXPERIMENT = Experiment(
+    id="emergence/table2",
+    title="Interval labels: six methods",
+    reproduces=(ENTRY, "emergence.figure7", "emergence.figure8", "emergence.definition_interval"),
+    Config=Config,
+    presets={
+        "smoke": Config(d=40, D=30, k=10, t1=7, t2=10, m=20, n=1000, n_test=500, batch=200, steps=20, seeds=(0, 1)),
+        "small": Config(n=15000, n_test=5000, batch=500, seeds=(0, 1, 2)),
+        "paper": Config(),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=lambda table: pictures.summarise(table, ENTRY),
+    draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure7",), ("emergence.figure8",)),
+    deviations=DEVIATIONS,
+    cost=cost,
+)
