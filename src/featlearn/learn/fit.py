@@ -52,15 +52,19 @@ def _check_sizes(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, st
     """Refuse what broadcasting would accept in silence: data, weights or rates for another number of networks."""
     e, _, d = net.w.shape
     n = x.shape[1]
+
+    def given(tensor: Tensor) -> tuple[int, ...]:
+        return tuple(tensor.shape[1:] if len(tensor) == 1 else tensor.shape)
+
     if x.shape[2] != d:
-        raise SettingError("x", tuple(x.shape), f"width d = {d} of the networks", "project x or build wider networks")
+        raise SettingError("x", given(x), f"width d = {d} of the networks", "project x or build wider networks")
     for name, tensor in (("x", x), ("y", y), ("weights", weights)):
         if tensor is None:
             continue
         if len(tensor) not in (1, e):
-            raise SettingError(name, tuple(tensor.shape), f"one set for all or one for each of e = {e}", "stack e sets")
+            raise SettingError(name, given(tensor), f"one set for all or one for each of e = {e}", "stack e sets")
         if tensor.shape[1] != n:
-            raise SettingError(name, tuple(tensor.shape), f"n = {n} samples as in x", f"give one {name} per sample")
+            raise SettingError(name, given(tensor), f"n = {n} samples as in x", f"give one {name} per sample")
         if not torch.isfinite(tensor).all():
             raise ValueError(f"{name} holds values that are not finite; remove or impute them before training")
     for stage in stages:
