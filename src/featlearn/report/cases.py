@@ -23,7 +23,7 @@ def is_scalar(case: Case) -> bool:
     )
 
 
-def cases_picture(evidence: Evidence, width: float = 7.0) -> Any:
+def cases_picture(evidence: Evidence, width: float | int = 7.0) -> Any:
     """The picture of a claim's cases; None where there is no case.
 
     Scalars: a row each, the prediction a black bar, what the tolerance allows a blue band, the observation a dot, the

@@ -15,7 +15,7 @@ class ReportError(ValueError):
 def against_print(
     estimates: Iterable[Estimate | tuple],
     entry_ids: Sequence[str],
-    tolerance: Mapping[str, float],
+    tolerance: Mapping[str, float | int],
     units: Mapping[str, str] | None = None,
     lookup: Callable[[str], Any] | None = None,
 ) -> list[SummaryRow]:
@@ -81,7 +81,7 @@ def _flat(e: Estimate | tuple) -> tuple[str, str, str, float, float, float, int]
     return str(setting), str(row), metric, float(value), float(low), float(high), int(n)
 
 
-def _close(value: float, low: float, high: float, printed: float, tolerance: float) -> bool:
+def _close(value: float, low: float, high: float, printed: float, tolerance: float | int) -> bool:
     half = (high - low) / 2
     allowed = max(half if math.isfinite(half) else 0.0, tolerance)
     # 95.1 - 94.1 is not 1.0 in binary; a boundary case must not hang on the last bit

@@ -69,19 +69,19 @@ class Site:
         where = "index.html" if kind == "index" else path(kind, id_)
         return tag("a", label, href=root + where) if where in self.known else label
 
-    def picture(self, name: str, picture: Any, caption: str) -> Html:
-        """Save a picture with its data and give the figure element; the page lies one folder down."""
+    def picture(self, name: str, picture: Any, caption: str, png: bool = True) -> Html:
+        """Save a picture with its data and give the figure element; the page lies one folder down.
+
+        png: also as pixels; always so where the drawing is too large to be shown as SVG.
+        """
         p = picture if isinstance(picture, Picture) else Picture(picture)
         base = f"pictures/{safe(name)}"
-        svg, png = _render(p.figure, "svg"), _render(p.figure, "png")
-        self.write(f"{base}.png", png)
-        keep_svg = len(svg) <= SVG_KEPT
-        if keep_svg:
-            self.write(f"{base}.svg", svg)
+        svg = _render(p.figure, "svg")
+        kinds = [k for k, keep in (("png", png or len(svg) > SVG_SHOWN), ("svg", len(svg) <= SVG_KEPT)) if keep]
+        for kind in kinds:
+            self.write(f"{base}.{kind}", svg if kind == "svg" else _render(p.figure, "png"))
         shown = f"../{base}.svg" if len(svg) <= SVG_SHOWN else f"../{base}.png"
-        downloads = [tag("a", "PNG", href=f"../{base}.png")]
-        if keep_svg:
-            downloads.append(tag("a", "SVG", href=f"../{base}.svg"))
+        downloads = [tag("a", kind.upper(), href=f"../{base}.{kind}") for kind in kinds]
         if p.data is not None:
             self.write(f"{base}.csv", export.csv_text(_records(p.data)).encode())
             downloads.append(tag("a", "plotted numbers (CSV)", href=f"../{base}.csv"))
@@ -96,7 +96,8 @@ class Site:
         try:
             return draw()
         except Exception as error:
-            message = f"{what}: the picture could not be drawn: {type(error).__name__}: {error}"
+            text = " ".join(str(error).split())[:300]
+            message = f"{what}: the picture could not be drawn: {type(error).__name__}: {text}"
             self.problems.append(message)
             return [tag("div", tag("p", message), class_="note bad", role="note")]
 

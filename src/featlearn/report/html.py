@@ -160,7 +160,7 @@ def bar(part: int, whole: int) -> Html:
     return tag("span", f"{part} of {whole}", tag("span", fill, class_="bar", aria_hidden="true"), class_="share")
 
 
-def seconds(value: float | None) -> str:
+def seconds(value: float | int | None) -> str:
     """A duration for people."""
     if value is None:
         return ""

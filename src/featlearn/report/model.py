@@ -18,8 +18,8 @@ class Provenance:
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     date: str = ""
-    seconds: float | None = None
-    peak_mib: float | None = None
+    seconds: float | int | None = None
+    peak_mib: float | int | None = None
     seeds: Sequence[int] = ()
     store: str = ""
 

@@ -58,7 +58,7 @@ def index(site: Site) -> str:
         (f"{good} of {len(rows)}", "printed numbers reproduced"),
         (f"{counts['holds']} of {len(site.claims)}", "claims hold"),
     ]
-    heads = [("work", "wide"), ("entries covered", "left"), ("experiments run", "left"), ("claims", "wide")]
+    heads = [("work", "wide"), ("entries covered", "left"), ("experiments run", "left"), ("claims", "text")]
     body = []
     for w in site.works:
         xs = [x for x in site.experiments if by_work(x.experiment.id) == w.id]

@@ -60,8 +60,8 @@ def curves(
     *,
     title: str = "",
     log: str = "",
-    printed: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    ylim: tuple[float, float] | None = None,
+    printed: Mapping[str, Any] | None = None,
+    ylim: tuple[float | int, float | int] | None = None,
 ) -> Any:
     """Lines with their intervals over seeds; the axes that were drawn on.
 
@@ -117,8 +117,8 @@ def bars_against_print(
     metric: str,
     *,
     label: str = "",
-    xlim: tuple[float, float] | None = None,
-    baseline: float | None = None,
+    xlim: tuple[float | int, float | int] | None = None,
+    baseline: float | int | None = None,
 ) -> Any:
     """A horizontal bar per row of a summary: ours with its interval, print as a hollow diamond.
 

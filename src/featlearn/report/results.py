@@ -83,7 +83,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         command(run),
         *section("Settings", _config(x)),
         tag("h2", "Where we differ from the print"),
-        table([("what", "left"), ("print", "wide"), ("ours", "wide"), ("why", "wide")], dev, class_="stack")
+        table([("what", "left"), ("print", "text"), ("ours", "text"), ("why", "text")], dev, class_="stack")
         if dev
         else tag("p", "Nowhere that we know of.", class_="soft"),
         tag("h2", "Provenance"),
@@ -158,7 +158,7 @@ def _draw_claim(site: Site, c: ClaimPage) -> list[Html]:
     if drawn is None:
         return []
     picture = drawn if isinstance(drawn, Picture) else Picture(drawn, data=cases_data(ev))
-    return [site.picture(f"claim.{cl.id}", picture, f"Prediction, observation and rival of {cl.id}.")]
+    return [site.picture(f"claim.{cl.id}", picture, f"Prediction, observation and rival of {cl.id}.", False)]
 
 
 def _cases(cases: Sequence[Case]) -> Html:

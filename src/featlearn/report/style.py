@@ -69,7 +69,7 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     return out
 
 
-def settings(width: float) -> dict[str, Any]:
+def settings(width: float | int) -> dict[str, Any]:
     """matplotlib settings for a figure `width` inches wide: letters grow with the figure, so that any width shown at
     400 pixels has letters of about 10 pixels."""
     size = min(max(1.85 * width, 9.0), 17.0)
@@ -111,7 +111,7 @@ def settings(width: float) -> dict[str, Any]:
 
 
 @contextmanager
-def applied(width: float = 6.0) -> Iterator[None]:
+def applied(width: float | int = 6.0) -> Iterator[None]:
     """The project's style inside a `with`; the user's matplotlib settings are as before afterwards.
 
     Example:
@@ -125,7 +125,7 @@ def applied(width: float = 6.0) -> Iterator[None]:
         yield
 
 
-def figure(width: float = 6.0, height: float = 3.6) -> Any:
+def figure(width: float | int = 6.0, height: float | int = 3.6) -> Any:
     """A matplotlib Figure, inches, outside pyplot (so nothing is registered or shown), laid out without overlaps.
 
     Axes added to it later take the style of the moment: add them inside `with applied(width)`.

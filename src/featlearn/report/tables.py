@@ -32,7 +32,7 @@ class Grid:
         return table
 
 
-def number(value: float | None, unit: str = "", spread: float | None = None) -> str:
+def number(value: float | int | None, unit: str = "", spread: float | int | None = None) -> str:
     """A number for people: percentages with one decimal, else as many digits as the interval's half width allows.
 
     Example:
@@ -51,7 +51,8 @@ def number(value: float | None, unit: str = "", spread: float | None = None) -> 
     elif value == int(value) and not spread and abs(value) >= 10:
         text = f"{value:.0f}"
     elif spread is not None and 0 < spread < math.inf:
-        text = f"{value:.{min(max(1 - math.floor(math.log10(spread)) - 1, 0) + (spread < 1), 5)}f}"
+        # one digit more than the interval's first; its first two where it is wide
+        text = f"{value:.{min(max(1 - math.floor(math.log10(spread)), 0), 6)}f}"
     else:
         text = f"{value:.{3 if abs(value) < 10 else 1}f}"
     return text.replace("-", "−", 1) if text.startswith("-") else text

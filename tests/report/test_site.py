@@ -1,0 +1,399 @@
+"""The site: complete, closed, escaped, and careful with what lies in its folder."""
+
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import unquote
+
+import canned
+import pytest
+
+from featlearn.report import model, results, site
+from featlearn.report.compare import ReportError
+from featlearn.run.claim import Case
+from featlearn.run.verdicts import Saved
+
+
+class Page(HTMLParser):
+    """Links, images, headings and visible text of a page; complains about elements left open."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.links, self.images, self.headings, self.tags, self.text, self.open = [], [], [], [], "", []
+        self.source = path.read_text(encoding="utf-8")
+        self.feed(self.source)
+        assert self.open == [], path
+
+    def handle_starttag(self, tag, attrs):
+        a = dict(attrs)
+        self.tags.append(tag)
+        if tag not in ("img", "meta", "link", "input", "br"):
+            self.open.append(tag)
+        self.links += [a[k] for k in ("href", "src") if k in a]
+        if tag == "img":
+            self.images.append(a)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "script" not in self.open:
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def pages(built):
+    root = built.index.parent
+    return {str(p.relative_to(root)): Page(p) for p in sorted(root.rglob("*.html"))}
+
+
+def files(root):
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+def test_a_page_for_everything(built, pages):
+    assert set(pages) == {
+        "index.html",
+        "work/toy.html",
+        *(f"entry/{e.id}.html" for e in canned.work().entries),
+        "experiment/toy.table1.html",
+        *(f"claim/{v.claim.id}.html" for v in canned.verdicts()),
+    }
+    assert built.pages == len(pages)
+    assert built.problems == ()
+
+
+def test_every_link_resolves_inside_the_site(built, pages):
+    root = built.index.parent
+    for name, page in pages.items():
+        for link in page.links:
+            if link.startswith("#"):
+                continue
+            target = (root / name).parent / unquote(link)
+            assert target.is_file(), (name, link)
+            assert target.resolve().is_relative_to(root.resolve()), (name, link)
+
+
+def test_every_page_and_picture_is_reached_from_the_index(built, pages):
+    root, seen, todo = built.index.parent, set(), ["index.html"]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            found = (
+                [(root / name).parent / unquote(x) for x in pages[name].links if not x.startswith("#")]
+                if name in pages
+                else []
+            )
+            todo += [str(f.resolve().relative_to(root.resolve())) for f in found]
+    assert seen == set(files(root)) - {site.MARKER}
+
+
+def test_nothing_from_the_network(built):
+    for name, data in files(built.index.parent).items():
+        if name.endswith((".html", ".css")):
+            assert not re.search(rb"""(src|href)=["']?(https?:)?//|@import|url\(|https?://""", data), name
+        if name.endswith(".svg"):  # only the names of namespaces and of licences, which nothing loads
+            assert not re.search(rb"""(xlink:)?href="(?!#)|<image|<script""", data), name
+
+
+def test_all_text_is_escaped(pages):
+    for name, page in pages.items():
+        assert 'alert("x")' not in page.source, name
+        assert page.tags.count("script") == (1 if name.startswith("work/") else 0), name
+    assert canned.NASTY in pages["work/toy.html"].text
+    assert canned.NASTY in pages["entry/toy.table1.html"].text
+    assert canned.NASTY in pages["entry/toy.lemma2.html"].text
+    assert canned.NASTY in pages["experiment/toy.table1.html"].text
+
+
+def test_pages_can_be_read_aloud(pages):
+    for name, page in pages.items():
+        assert page.headings[0] == 1, name
+        assert page.headings.count(1) == 1, name
+        assert all(b - a <= 1 for a, b in zip(page.headings, page.headings[1:], strict=False)), name
+        assert all(i["alt"].strip() and i["width"] and i["height"] for i in page.images), name
+        assert '<html lang="en">' in page.source
+        assert 'name="viewport"' in page.source
+
+
+def test_experiment_page_says_everything(pages):
+    text = pages["experiment/toy.table1.html"].text
+    for part in (
+        "3 of 5 reproduced",
+        "What toy.table1 says.",
+        "featlearn run toy/table1 --preset small",
+        "0123abcd with local changes",
+        "CPU, 2 cores",
+        "torch 2.14",
+        "2025-01-02",
+        "75.0 s",
+        "812 MiB",
+        "0, 1, 2, 3, 4",
+        "1 cell diverged",
+        "step size",
+        "deviates",
+        "no print",
+        "Accuracy on test data.",
+    ):
+        assert part in text, part
+    assert len(pages["experiment/toy.table1.html"].images) == 2
+    rows = re.findall(r"<tr>.*?</tr>", pages["experiment/toy.table1.html"].source, re.S)
+    (d,) = [r for r in rows if "<code>d</code>" in r]
+    assert re.sub("<[^>]+>", " ", d).split() == ["d", "100", "500"]  # ours, and what preset paper has
+
+
+def test_claim_pages_say_everything(pages):
+    text = pages["claim/toy.holds.html"].text
+    for part in (
+        "‖w‖² ≤ 2·σ²·log(1/δ)",
+        "rival rejected",
+        "five per cent too large",
+        "500 >= 100",
+        "featlearn verify toy.holds",
+    ):
+        assert part in text, part
+    assert "would bite at m >= 7.7e9" in pages["claim/toy.vacuous.html"].text
+    assert "reaches 0.004 % of the bound" in pages["claim/toy.vacuous.html"].text
+    assert "Print has σ, right is σ²." in pages["claim/toy.refuted.html"].text
+    assert "off by 10 tolerances" in pages["claim/toy.refuted.html"].text
+    assert "5 < 68.8" in pages["claim/toy.assumptions_unmet.html"].text
+    assert "rival fits" in pages["claim/toy.not_established.html"].text
+    assert "featlearn data fetch toy" in pages["claim/toy.data_needed.html"].text
+
+
+@pytest.mark.parametrize(
+    "name, cls",
+    [
+        ("holds", "good"),
+        ("refuted", "bad"),
+        ("vacuous", "warn"),
+        ("assumptions unmet", "warn"),
+        ("not established", "odd"),
+        ("data needed", "wait"),
+        ("not run", "none"),
+    ],
+)
+def test_badges(pages, name, cls):
+    badge = f'<span class="badge {cls}">{name}</span>'
+    assert badge in pages[f"claim/toy.{name.replace(' ', '_')}.html"].source
+    assert badge in pages["index.html"].source
+    css = (Path(site.__file__).parent / "style.css").read_text()
+    assert f".badge.{cls} " in css or cls == "none"
+
+
+def test_an_unexpected_verdict_is_seen_at_once(tmp_path):
+    built = site.build(tmp_path / "s", [canned.work()], [], [canned.verdict("refuted", "toy.a", expected="holds")])
+    assert "expected: holds" in Page(built.index.parent / "claim/toy.a.html").text
+    assert "1 verdict differs from the expected one: toy.a" in Page(built.index).text
+
+
+def test_coverage():
+    def cover(kind, **other):
+        return model.covers(model.as_claim_page(dataclasses.replace(canned.verdict(kind), **other)))
+
+    assert [k for k in canned.KINDS if cover(k)] == ["holds", "refuted", "vacuous", "assumptions unmet"]
+    only_bound = canned.Evidence([Case("bound", 5e3, 0.2, None, "at most", vacuous="m >= 7.7e9")])
+    assert not cover("vacuous", evidence=only_bound)
+    page = canned.experiment_page()
+    assert model.covers(page)
+    assert not model.covers(dataclasses.replace(page, table=None, summary=()))
+    assert model.covered("toy.table1", [page], [])
+    assert not model.covered("toy.lemma2", [page], [model.as_claim_page(canned.verdict("not run"))])
+
+
+def test_states_of_experiments():
+    page = canned.experiment_page()
+    state = model.experiment_state
+    assert (state(page).text, state(page).cls) == ("3 of 5 reproduced", "warn")
+    assert state(page, "toy.figure3").text == "run"
+    good = tuple(r for r in page.summary if r.verdict == "reproduced")
+    assert state(dataclasses.replace(page, summary=good)).cls == "good"
+    bad = tuple(r for r in page.summary if r.verdict == "deviates")
+    assert state(dataclasses.replace(page, summary=bad)).cls == "bad"
+    assert state(dataclasses.replace(page, stale=True)).text == "stale"
+    assert state(dataclasses.replace(page, table=None)).text == "not run"
+
+
+def test_a_stored_verdict_and_the_origin_of_cells_are_taken(tmp_path):
+    saved = Saved(
+        canned.verdict("holds", "toy.a"), "2025-03-04", {"commit": "beef", "python": "3.11"}, "ValueError: no", True
+    )
+    origin = SimpleNamespace(
+        commit="cafe",
+        dirty=False,
+        device="cpu",
+        versions={},
+        started="2025-05-06",
+        seconds=1.0,
+        peak_mib=None,
+        seeds=(7,),
+    )
+    page = canned.experiment_page(experiment=canned.experiment(draw=canned.quick), provenance=origin)
+    built = site.build(tmp_path / "s", [canned.work()], [page], [saved])
+    claim = Page(built.index.parent / "claim/toy.a.html").text
+    assert all(
+        part in claim for part in ("beef", "python 3.11", "2025-03-04", "The check itself broke: ValueError: no")
+    )
+    experiment = Page(built.index.parent / "experiment/toy.table1.html").text
+    assert "cafe" in experiment
+    assert "2025-05-06" in experiment
+
+
+def test_not_run_and_broken_pictures_do_not_cost_the_page(tmp_path):
+    def broken(table):
+        raise ZeroDivisionError("no <b>rows</b>")
+
+    pages = [
+        canned.experiment_page(experiment=canned.experiment("toy/broken", draw=broken)),
+        canned.experiment_page(experiment=canned.experiment("toy/never"), table=None, summary=(), command=""),
+    ]
+    built = site.build(tmp_path / "s", [canned.work()], pages, [])
+    assert built.problems == ("toy/broken: the picture could not be drawn: ZeroDivisionError: no <b>rows</b>",)
+    text = Page(built.index.parent / "experiment/toy.broken.html").text
+    assert "no <b>rows</b>" in text
+    assert "reproduced" in text
+    never = Page(built.index.parent / "experiment/toy.never.html").text
+    assert "Not run." in never
+    assert "featlearn run toy/never" in never
+
+
+def test_the_same_input_gives_the_same_bytes(built, tmp_path):
+    path = site.page(canned.experiment_page(), tmp_path / "s", [canned.work()])
+    again, once = files(path.parent.parent / "pictures"), files(built.index.parent / "pictures")
+    assert len(again) == 5
+    assert again == {k: once[k] for k in again}
+    for out in ("a", "b"):
+        small(tmp_path / out)
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def small(out, ids=("toy.a",), **other):
+    return site.build(out, [canned.work()], [], [canned.verdict("not run", i) for i in ids], **other)
+
+
+@pytest.mark.parametrize("what", ["file", "foreign"])
+def test_a_folder_of_someone_else_is_refused_untouched(tmp_path, what):
+    out = tmp_path / "out"
+    if what == "file":
+        out.write_text("mine")
+    else:
+        out.mkdir()
+        (out / "index.html").write_text("mine")
+    before = files(tmp_path)
+    for write in (lambda: small(out), lambda: site.page(canned.experiment_page(), out)):
+        with pytest.raises(ReportError, match="out = ") as error:
+            write()
+        assert "\n" not in str(error.value)
+    assert files(tmp_path) == before
+
+
+def test_empty_and_own_folders_are_taken_and_foreign_files_stay(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    small(out, ("toy.a", "toy.b"))
+    (out / "claim" / "notes.txt").write_text("mine")
+    small(out, ("toy.a",))
+    assert (out / "claim/toy.a.html").is_file()
+    assert not (out / "claim/toy.b.html").exists()  # ours, and no longer part of the site
+    assert (out / "claim" / "notes.txt").read_text() == "mine"
+    assert not list(out.glob(".making-*"))
+
+
+def test_a_manifest_cannot_reach_outside(tmp_path):
+    out, victim = tmp_path / "out", tmp_path / "victim.html"
+    victim.write_text("mine")
+    small(out)
+    marker = out / site.MARKER
+    data = json.loads(marker.read_text())
+    data["files"] |= {"../victim.html": "build", str(victim): "build"}
+    marker.write_text(json.dumps(data))
+    small(out)
+    assert victim.read_text() == "mine"
+
+
+def test_an_interrupted_build_changes_nothing(tmp_path):
+    out = tmp_path / "out"
+
+    def stop(done, total):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small(out, progress=stop)
+    assert not out.exists()
+    small(out)
+    before = files(out)
+    with pytest.raises(KeyboardInterrupt):
+        small(out, ("toy.z",), progress=stop)
+    assert files(out) == before
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    small(out)
+    before = files(out)
+    write = Path.write_bytes
+
+    def full(self, data):
+        if "work" in self.parts:
+            raise OSError(28, "No space left on device")
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(ReportError, match="No space left on device; free space") as error:
+        small(out)
+    assert "\n" not in str(error.value)
+    assert files(out) == before
+
+
+def test_ids_that_share_a_file_name_are_refused(tmp_path):
+    for ids in (("toy.a", "toy.a"), ("toy.a", "toy.A"), ("toy.a?", "toy.a*")):
+        with pytest.raises(ReportError, match="twice"):
+            small(tmp_path / "out", ids)
+        assert not (tmp_path / "out").exists()
+
+
+def test_one_page_alone_then_in_its_site(tmp_path):
+    out, page = tmp_path / "out", canned.experiment_page(experiment=canned.experiment(draw=canned.quick))
+    where = site.page(page, out, [canned.work()])
+    alone = Page(where)
+    assert where == out / "experiment/toy.table1.html"
+    assert all((where.parent / link).is_file() for link in alone.links if not link.startswith("#"))  # none dangles
+    assert "../entry/toy.table1.html" not in alone.links
+    own = canned.experiment_page(experiment=canned.experiment("mine/own", reproduces=(), draw=canned.quick))
+    site.page(own, out)
+    site.build(out, [canned.work()], [page], [])
+    assert "../entry/toy.table1.html" in Page(where).links
+    assert (out / "experiment/mine.own.html").is_file()  # a page of the user's own experiment outlives a build
+    site.page(page, out, [canned.work()])
+    assert "../entry/toy.table1.html" in Page(where).links
+
+
+@pytest.mark.parametrize(
+    "case, text",
+    [
+        (Case("a", 1.0, 1.01, 1.2, tolerance=0.05), "uses 20 % of the tolerance"),
+        (Case("a", 1.0, 1.5, 2.0, tolerance=0.05), "off by 10 tolerances"),
+        (Case("a", 1.0, 1.0, 2.0), "exact"),
+        (Case("a", 1.0, 1.5, 2.0), "off by 0.5"),
+        (Case("a", [1.0, 2.0], [1.1, 2.0], 3.0, tolerance=[0.2, 0.0]), "uses 50 % of the tolerance"),
+        (Case("a", [1.0, 2.0], [1.1, 2.5], 3.0, tolerance=[0.2, 0.0]), "off by 0.5 where nothing is allowed"),
+        (Case("a", 4.0, 1.0, 0.5, "at most"), "reaches 25 % of the bound"),
+        (Case("a", 4.0, [1.0, 2.0], 0.5, "at most"), "reaches 50 % of the bound"),
+        (Case("a", 4.0, 6.0, 8.0, "at least"), "1.5 times the bound"),
+        (Case("a", 0.0, -2.0, -3.0, "at most"), "2 from the bound"),
+        (Case("a", 0.0, 2.0, -3.0, "at most"), "2 past the bound"),
+        (Case("a", 1.0, float("nan"), 2.0), "not finite"),
+    ],
+)
+def test_how_close(case, text):
+    assert results.slack(case) == text
