@@ -16,8 +16,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:
 	@echo "make demo    install into .venv, run emergence/table1 at preset small, print its table and page"
 	@echo "make test    install with the development tools, then ruff, pyright and pytest"
-	@echo "make docs    build the documentation into site/"
-	@echo "make clean   remove .venv, caches and built pages; runs/ and evidence/ stay"
+	@echo "make docs    build the documentation into build/docs/"
+	@echo "make clean   remove .venv, caches and built documentation; runs/, site/ and evidence/ stay"
 
 demo: $(VENV)/.installed
 	@$(BIN)/featlearn run emergence/table1 --preset small
@@ -33,11 +33,11 @@ types: $(VENV)/.installed-dev
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright > $(VENV)/pyright.txt || { cat $(VENV)/pyright.txt; exit 1; }
 
 docs: $(VENV)/.installed-dev
-	@$(BIN)/mkdocs build --quiet --strict
-	@echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/docs/index.html"
 
 clean:
-	@rm -rf $(VENV) site build dist .pytest_cache .ruff_cache src/*.egg-info
+	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache src/*.egg-info
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make a second `make` start at once; a change of the dependencies installs again.

@@ -1,0 +1,90 @@
+"""How many samples does one gradient step need to point at the hidden patterns?
+
+An experiment of my own: run it with `featlearn run one_step.py`, sweep it with `--sweep k=3,5,7`.
+"""
+
+from dataclasses import dataclass
+
+from featlearn.core import Key
+from featlearn.measure.alignment import closest_cosine
+from featlearn.nets import gaussian_init, gradients
+from featlearn.report.plots import Picture, Series, curves
+from featlearn.report.style import figure
+from featlearn.run.estimate import estimates
+from featlearn.run.experiment import CellResult, Cost, Experiment, SummaryRow
+from featlearn.tasks import ParityMix
+
+
+@dataclass(frozen=True)
+class Config:
+    D: int = 50
+    """Hidden patterns."""
+    k: int = 5
+    """Relevant patterns, odd."""
+    m: int = 64
+    """Neurons."""
+    sizes: tuple[int, ...] = (100, 300, 1000, 3000, 10000)
+    """Samples behind the one gradient."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Repetitions with new data and new weights."""
+
+    def __post_init__(self):
+        ParityMix(self.D, self.D, self.k)  # refuses wrong settings in one line, before any work
+
+
+@dataclass(frozen=True)
+class Cell:
+    D: int
+    k: int
+    m: int
+    n: int
+    seed: int
+
+
+def cells(config):
+    return [Cell(config.D, config.k, config.m, n, seed) for n in config.sizes for seed in config.seeds]
+
+
+def run_cell(cell):
+    key = Key("one_step") / cell.seed
+    task = ParityMix(cell.D, cell.D, cell.k)
+    truth = task.draw(key / "task")
+    batch = task.sample(truth, cell.n, key / "data")
+    net = gaussian_init(cell.m, cell.D, key / "net", sigma_w=0.01, sigma_b=0.01, sigma_a=0.01)
+    first = gradients(net, batch.x, batch.y)
+    cosine = closest_cosine(-first.w, truth.features[0])
+    row = {"setting": f"n = {cell.n}", "row": "one step", "n": cell.n, "seed": cell.seed, "cos": float(cosine)}
+    return CellResult([row])
+
+
+def summarise(table):
+    found = estimates(table.rows, metrics=("cos",))
+    return [SummaryRow(*e.group, e.metric, e.value, e.low, e.high, e.n) for e in found]
+
+
+def draw(table):
+    found = estimates(table.rows, by=("n",), metrics=("cos",))
+    x, y, low, high = zip(*[(*e.group, e.value, e.low, e.high) for e in found], strict=True)
+    fig = figure()
+    curves(fig, [Series("one step", x, y, low, high)], "samples", "closest cosine", log="x")
+    return {
+        "samples": Picture(fig, "Cosine of the best neuron after one gradient step, with 95 % intervals over seeds.")
+    }
+
+
+EXPERIMENT = Experiment(
+    id="mine/one_step",
+    title="Samples behind one gradient step",
+    reproduces=(),
+    Config=Config,
+    presets={
+        "smoke": Config(D=20, k=3, m=8, sizes=(100, 1000), seeds=(0, 1)),
+        "small": Config(),
+        "paper": Config(D=100, m=300, sizes=(100, 1000, 10000, 100000), seeds=tuple(range(10))),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    cost=lambda cell: Cost(0.02 + 1e-9 * cell.n * cell.m * cell.D, 300.0 + 8e-6 * cell.n * (cell.m + cell.D)),
+)
