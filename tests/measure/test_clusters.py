@@ -131,6 +131,14 @@ def test_mds_reaches_the_stress_of_scikit_learn_from_the_same_start():
     assert stress(apart, clusters._classical(apart)) > 1.05 * ours  # so the comparison can fail
 
 
+def test_the_classical_start_recovers_a_plane():
+    points = np.random.default_rng(0).normal(size=(9, 2))
+    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    z = clusters._classical(apart)
+    np.testing.assert_allclose(np.linalg.norm(z[:, None] - z[None], axis=2), apart, atol=1e-9)
+    np.testing.assert_allclose(z.mean(0), 0, atol=1e-9)
+
+
 def test_mds_is_exact_where_the_plane_suffices():
     """1 - cos of u, -u and two directions at right angles to both, opposite each other: a square of side 1 would need
     diagonals of 1.41, but they are 2; so take three points: u, -u and v are apart 2, 1, 1, a straight line."""

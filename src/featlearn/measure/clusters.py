@@ -131,7 +131,7 @@ def mds(
 
     Metric multidimensional scaling: minimises sum_(i<j) (|z_i - z_j| - (1 - cos(w_i, w_j)))^2 by majorisation (SMACOF),
     from the classical (Torgerson) layout plus a jitter of 1e-6 from `key`, which parts coincident points. The result is
-    centred and turned so that the first star lies on the positive horizontal axis (without stars: principal axes).
+    centred at 0 and turned so that the first star lies on the positive horizontal axis (without stars: principal axes).
 
     Source: emergence.method_mds. The print embeds the "cosine similarity matrix" and leaves the transform to a
     dissimilarity and the kind of scaling open; 1 - cos and metric scaling are our reading.
@@ -148,7 +148,6 @@ def mds(
     apart = ((apart + apart.T) / 2).numpy()
     start = _classical(apart)
     z = _majorise(apart, start + 1e-6 * key.numpy().standard_normal(start.shape), steps)
-    z = z - z.mean(0)
     if len(stars):
         x, y = z[len(directions)]
         r = max(float(np.hypot(x, y)), 1e-12)
@@ -180,8 +179,7 @@ def _majorise(apart: np.ndarray, z: np.ndarray, steps: int, tolerance: float = 1
         across, up = z[:, :1] - z[:, 0], z[:, 1:] - z[:, 1]  # differences: exact for close points, unlike a Gram matrix
         distance = np.square(across, out=across)
         distance += np.square(up, out=up)
-        # the floor bounds the pull between (almost) coincident points, which float32 could not cancel
-        np.sqrt(distance.clip(1e-8, None, out=distance), out=distance)
+        np.sqrt(distance.clip(1e-12, None, out=distance), out=distance)
         stress = float(np.square(distance - apart).sum())
         if before - stress < tolerance * stress:
             break
