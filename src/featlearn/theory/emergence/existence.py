@@ -109,7 +109,7 @@ def check_triangle(key, tables) -> Evidence:
 
 
 def check_existence(key, tables, build: Callable[[int, float, tuple[int, ...]], Construction] = construct) -> Evidence:
-    """Lemma 5: the construction equals y on every count, with its bounds, for k = 1, 3, 5, 8 and twenty settings each."""
+    """Lemma 5: the construction equals y on every count, with its bounds; k = 1, 3, 5, 8, twenty settings each."""
     label, got, fewer, off, neighbour, without_zero = ([] for _ in range(6))
     size, top_a, low_b, top_b, reach, idle = ([] for _ in range(6))
     ks = (1, 3, 5, 8)
@@ -136,7 +136,8 @@ def check_existence(key, tables, build: Callable[[int, float, tuple[int, ...]], 
             bounds.append((len(star.a), np.abs(star.a).max() / k, np.abs(star.b).min() * 32 * k, np.abs(star.b).max(),
                            np.abs(z).max()))  # fmt: skip
         n, a, low, high, inside = np.array(bounds).T
-        size.append(n.max()), top_a.append(a.max()), low_b.append(low.min()), top_b.append(high.max())
+        for out, value in ((size, n.max()), (top_a, a.max()), (low_b, low.min()), (top_b, high.max())):
+            out.append(value)
         reach.append(inside.max())
     flat = {n: np.concatenate(v) for n, v in (("y", label), ("g", got), ("fewer", fewer), ("off", off),
                                               ("next", neighbour), ("no zero", without_zero))}  # fmt: skip
@@ -198,6 +199,6 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("emergence.lemma5", ("emergence.lemma5",),
           "3(k+1) truncated-ReLU neurons with weights st wstar/(4k) equal y on every input, |a*| <= 32k, "
           "1/(32k) <= |b*| <= 1/2, |<w*, x> + b*| <= 1.", check_existence,
-          printed="P is printed as a subset of {1..k}, while the sum of bumps runs over 0..k: count 0 needs its own bump.",
+          printed="P is printed as a subset of {1..k}, the sum of bumps runs over 0..k: count 0 needs its own bump.",
           draw=draw_existence),
 )  # fmt: skip

@@ -288,6 +288,6 @@ CLAIMS: tuple[Claim, ...] = (
           "First step, as printed: errors O(eps_e/st) on A, O(sphi2 eps_e st) elsewhere, O(eps_e) for biases.",
           check_first_step_bounds, expected="assumptions unmet"),
     Claim("emergence.lemma18", ("emergence.lemma18",),
-          "After one step with lam_w = 1/(2 eta): w = eta a sum_j T_j M_j exactly, b and a move by eta a T_b and eta T_a.",
+          "After one step with lam_w = 1/(2 eta): w = eta a sum_j T_j M_j exactly; b, a move by eta a T_b, eta T_a.",
           check_weights_after_step),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Exact population quantities of the pattern family, in float64: enumeration of the relevant block, Fourier for the rest.
+"""Exact population quantities of the pattern family: enumeration of the relevant block, Fourier for the background.
 
 A member of the family is a mixture: given its component, the relevant block has a table of probabilities and every
 background bit is 1 at one rate, independently. Then E[y phi_j F(<phi, q> + b)] needs no sampling even for 2^100 inputs:
@@ -114,7 +114,7 @@ def by_count(D: int, counts: dict[int, float], positive: tuple[int, ...], k: int
 
 @dataclass(frozen=True)
 class Terms:
-    """dL/dw_i = -a_i sum_j M_j T_ij, dL/db_i = -a_i T_b,i, dL/da_i = -T_a,i, while the hinge is active on every input."""
+    """dL/dw_i = -a_i sum_j M_j T_ij, dL/db_i = -a_i T_b,i, dL/da_i = -T_a,i, with the hinge active on every input."""
 
     T: Float[Array, "m D"]
     T_b: Float[Array, " m"]
@@ -122,8 +122,8 @@ class Terms:
 
 
 def _frequencies(family: Family, q: Array, b: Array, noise: float) -> tuple[Array, float]:
-    # Trapezoid sums of a smooth function over all frequencies are exact up to aliasing (period 2 pi / step) and cut-off,
-    # both below 1e-16 here: Hoeffding bounds the reach of the background, the noise damps the frequencies.
+    # Trapezoid sums of a smooth function over all frequencies are exact up to aliasing (period 2 pi / step) and
+    # cut-off, both below 1e-16 here: Hoeffding bounds the reach of the background, the noise damps high frequencies.
     st = family.scale
     reach = 4.5 * np.sqrt((q[:, family.k :] ** 2).sum(1)).max() / st + np.abs(q[:, : family.k]).sum(1).max() / st
     period = 2 * (1 + np.abs(b).max() + reach + 9 * noise)
@@ -151,7 +151,7 @@ def population_terms(family: Family, q: Float[Array, "m D"], b: Float[Array, " m
     if np.abs(family.chance @ family.y).max() > 1e-15:
         raise ValueError("E[y | component] must be 0 in every component")
     k, st = family.k, family.scale
-    out = [np.empty_like(q), np.empty_like(b), np.empty_like(b)]
+    all_T, all_b, all_a = np.empty_like(q), np.empty_like(b), np.empty_like(b)
     signed = family.chance * family.y  # (c, B)
     for rows in np.array_split(np.arange(len(b)), max(1, len(b) // 16)):
         qs, bs = q[rows], b[rows]
@@ -184,8 +184,8 @@ def population_terms(family: Family, q: Float[Array, "m D"], b: Float[Array, " m
             slope[:, 1:] = S[:, 1:] / (1j * w[1:])
             slope[:, 0] = (qs[:, :k] @ family.phi_block.T) @ signed[c]
             T_a += (kernel * slope * whole).sum(1)
-        out[0][rows], out[1][rows], out[2][rows] = T.real, T_b.real, T_a.real
-    return Terms(*out)
+        all_T[rows], all_b[rows], all_a[rows] = np.real(T), np.real(T_b), np.real(T_a)
+    return Terms(all_T, all_b, all_a)
 
 
 def background_gate(
@@ -200,7 +200,7 @@ def background_gate(
         x = w * (q[:, family.k :, None] / family.scale)
         own = np.exp(-1j * mean * x) * (1 + rate * _one_minus_turn(x))
         total += weight * (kernel * own.prod(1)).sum(1)
-    return total.real
+    return np.real(total)
 
 
 def gate(z: Array, noise: float) -> Array:
@@ -245,9 +245,7 @@ def sigma_a(family: Family) -> float:
 def draw_init(family: Family, m: int, rng: np.random.Generator) -> Init:
     """q ~ N(0, 1/k^2), b ~ N(0, 1/k^4), a ~ N(0, sigma_a^2) (emergence.method_training)."""
     k = family.k
-    return Init(
-        rng.normal(0, 1 / k, (m, family.D)), rng.normal(0, 1 / k**2, m), rng.normal(0, sigma_a(family), m)
-    )
+    return Init(rng.normal(0, 1 / k, (m, family.D)), rng.normal(0, 1 / k**2, m), rng.normal(0, sigma_a(family), m))
 
 
 def eta_1(family: Family, m: int, power: int = 1) -> float:
@@ -255,9 +253,10 @@ def eta_1(family: Family, m: int, power: int = 1) -> float:
     return float(family.gamma.mean()) ** 2 * family.scale**power / (family.k * m**3)
 
 
-def network(q: Array, b: Array, a: Array, activation: str = "clip") -> TwoLayer:
+def network(q: Array, b: Array, a: Array) -> TwoLayer:
     """The engine's network (e = 1) in float64."""
-    return TwoLayer(*(torch.as_tensor(v, dtype=torch.float64)[None] for v in (q, b, a)), activation)
+    first, bias, second = (torch.as_tensor(v, dtype=torch.float64)[None] for v in (q, b, a))
+    return TwoLayer(first, bias, second)
 
 
 def mirrored_network(init: Init) -> TwoLayer:
