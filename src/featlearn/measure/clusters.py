@@ -26,7 +26,7 @@ class Clusters:
 
 
 def unit(directions: Float[Tensor, "m d"], name: str = "directions") -> Float[Tensor, "m d"]:
-    """Each row divided by its length, in float64.
+    """Each row divided by its length, in float64: (m, d) -> (m, d).
 
     Errors: SettingError for rows that are zero or not finite: they have no direction.
     """
