@@ -7,7 +7,13 @@ import importlib
 
 from featlearn.run.experiment import Experiment
 
-EXPERIMENTS: tuple[str, ...] = ()
+EXPERIMENTS: tuple[str, ...] = (
+    "emergence/table1",
+    "emergence/table2",
+    "emergence/table3",
+    "emergence/table4",
+    "emergence/table5",
+)
 
 
 def load(id: str) -> Experiment:

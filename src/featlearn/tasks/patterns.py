@@ -55,11 +55,23 @@ def incoherent_dictionary(d: int, D: int, key: Key) -> Float[Tensor, "d D"]:
     return (m / m.norm(dim=0)).float()
 
 
+def tilted_dictionary(d: int, D: int, key: Key) -> Float[Tensor, "d D"]:
+    """Unit columns that all lean to one direction, so that every inner product is exactly 1 / (16 D).
+
+    The largest coherence mu / sqrt(d) that the general setting of the emergence work admits (lemma 36).
+    """
+    q = orthonormal_dictionary(d, D + 1, key).double()
+    c = 1 / (16 * D)
+    return ((1 - c) ** 0.5 * q[:, :D] + c**0.5 * q[:, D:]).float()
+
+
 def _dictionary(d: int, D: int, coordinates: str, key: Key) -> Float[Tensor, "d D"]:
     if coordinates == "pattern":
         return torch.eye(D)
     if coordinates == "input":
         return orthonormal_dictionary(d, D, key)
+    if coordinates == "tilted":
+        return tilted_dictionary(d, D, key)
     return incoherent_dictionary(d, D, key)
 
 
@@ -79,16 +91,19 @@ def mix(truth: PatternTruth, phit: Float[Tensor, "n D"], sigma_z: float, key: Ke
 
 
 def _check_sizes(d: int, D: int, k: int, coordinates: str) -> None:
-    if coordinates not in ("pattern", "input", "incoherent"):
-        raise SettingError("coordinates", coordinates, "pattern, input or incoherent", "choose one of them")
+    if coordinates not in ("pattern", "input", "incoherent", "tilted"):
+        raise SettingError("coordinates", coordinates, "pattern, input, incoherent or tilted", "choose one of them")
     if d < 1:
         raise SettingError("d", d, "a positive input dimension", "set d >= 1")
     if D < 1:
         raise SettingError("D", D, "a positive number of patterns", "set D >= 1")
     if not 1 <= k <= D:
         raise SettingError("k", k, f"1 <= k <= D = {D}", "lower k or raise D")
-    if d < D and coordinates != "incoherent":
-        raise SettingError("d", d, f"at least D = {D} (orthonormal dictionary)", f"set d >= {D} or lower D")
+    least = D + 1 if coordinates == "tilted" else D
+    if d < least and coordinates != "incoherent":
+        raise SettingError(
+            "d", d, f"at least {least} (D = {D}, dictionary {coordinates})", f"set d >= {least} or lower D"
+        )
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,8 @@ class ParityMix:
     every other bit is 1 with probability p_o / (2 - 2 p_o), so each background pattern has marginal p_o.
     y = +1 iff an odd number of relevant patterns is present. structure=False: all bits are fair coins
     (emergence.definition_no_structure). negative_share: share of class -1, by class-conditional sampling.
-    coordinates: see the module; "incoherent" draws unit columns that are only nearly orthogonal. sigma_z: input noise.
+    coordinates: see the module; "incoherent" draws unit columns that are only nearly orthogonal, "tilted" unit columns of
+    equal coherence 1 / (16 D). sigma_z: input noise.
 
     Where print and exactness differ: for p_o != 1/2 two background patterns share the mixture index, so their
     covariance p_o (1 - 2 p_o)^2 / (4 (1 - p_o)) is not zero and the family's independence (A2) holds only at p_o = 1/2.

@@ -68,7 +68,9 @@ def learning_curves(table: Table, entries: Sequence[str]) -> Mapping[str, Pictur
                 title=f"{setting}, {title}" if setting else title,
             )  # fmt: skip
     n = len({r["seed"] for r in rows})
-    caption = f"Test accuracy over training; mean and 95 % interval over {n} seeds. The first two steps use all samples."
+    caption = (
+        f"Test accuracy over training; mean and 95 % interval over {n} seeds. The first two steps use all samples."
+    )
     return dict.fromkeys(entries, Picture(fig, caption, data=data))
 
 
