@@ -31,9 +31,10 @@ ROOMS = ("core", "tasks", "nets", "learn", "kernels", "measure", "methods", "dat
 def escape(text: str) -> str:
     """Plain text as Markdown that shows it as it is; what stands in backticks stays code."""
     parts = re.split(r"(`[^`\n]+`)", text)
-    safe = [p if p.startswith("`") and p.endswith("`") and i % 2 else re.sub(r"([\\*_<>\[\]#|~$])", r"\\\1", p)
-            for i, p in enumerate(parts)]  # fmt: skip
-    return "".join(safe)
+    for i in range(0, len(parts), 2):
+        shown = parts[i].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        parts[i] = re.sub(r"([\\*_\[\]#|~`])", r"\\\1", shown)
+    return "".join(parts)
 
 
 def cell(value: object) -> str:
@@ -71,11 +72,11 @@ def code(text: str, language: str = "") -> str:
 
 
 def help_of(words: list[str]) -> str:
-    """What `featlearn <words> --help` prints, 100 columns wide."""
+    """What `featlearn <words> --help` prints, 80 columns wide."""
     from featlearn.cli import main
 
     before = {name: os.environ.get(name) for name in ("COLUMNS", "NO_COLOR", "TERM")}
-    os.environ.update(COLUMNS="100", NO_COLOR="1", TERM="dumb")
+    os.environ.update(COLUMNS="80", NO_COLOR="1", TERM="dumb")
     shown = io.StringIO()
     try:
         with contextlib.redirect_stdout(shown):
