@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 DONE, FAILED, BAD, INTERRUPTED = 0, 1, 2, 130
+PIPE_WIDTH = 120
 
 ABOUT = """usage: featlearn COMMAND ...
 
@@ -107,10 +108,12 @@ def _plain_error(box: str, prog: str) -> str:
 
 
 def console(err: bool = False) -> Any:
-    """A rich console on stdout, or on stderr."""
+    """A rich console on stdout, or on stderr; into a file or a pipe it writes wide lines."""
     from rich.console import Console
 
-    return Console(stderr=err, highlight=False, soft_wrap=False)
+    stream = sys.stderr if err else sys.stdout
+    wide = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(stderr=err, highlight=False, width=wide)
 
 
 def print_json(document: Any) -> None:

@@ -356,13 +356,25 @@ def document(experiment: Any, options: RunOptions, members: Any, reports: Any, s
 
 
 def _tables(out: Any, experiment: Any, members: Any, reports: Any) -> None:
-    from featlearn.report.tables import wide
-
     for (setting, _), report in zip(members, reports, strict=True):
         if report.summary:
-            out.print(wide(report.summary, _words(setting) or "ours against print, 95 % intervals").to_rich())
+            for table in fitting(report.summary, _words(setting) or "ours against print, 95 % intervals", out):
+                out.print(table)
         else:
             out.print("no rows" + (f" at {_words(setting)}" if setting else ""))
+
+
+def fitting(summary: Sequence[Any], title: str, out: Any) -> list[Any]:
+    """One table of rows x metrics if the console is wide enough, else one table a metric: names are never cut."""
+    from rich.measure import Measurement
+
+    from featlearn.report.tables import wide
+
+    whole = wide(summary, title).to_rich()
+    if Measurement.get(out, out.options.update(max_width=10_000), whole).maximum <= out.width:
+        return [whole]
+    metrics = dict.fromkeys(r.metric for r in summary)
+    return [wide([r for r in summary if r.metric == m], title).to_rich() for m in metrics]
 
 
 def _page(experiment: Any, options: RunOptions, members: Any, reports: Any, command: str) -> Path | None:

@@ -226,3 +226,16 @@ def test_ctrl_c_leaves_a_resumable_store(featlearn, toy_file, workers):
     status, out, _ = featlearn(*words, "--json")
     assert status == 0
     assert json.loads(out)["cells"] == {"ok": 8 - finished, "diverged": 0, "failed": 0, "skipped": finished}
+
+
+@pytest.mark.parametrize("columns, tables", [("200", 1), ("60", 3)])
+def test_names_of_rows_are_never_cut(featlearn, toy_file, tmp_path, monkeypatch, columns, tables):
+    mine = tmp_path / "mine.py"
+    text = Path(toy_file).read_text().replace('metrics=("score",)', 'metrics=("score", "second", "third")')
+    text = text.replace('"row": "trace"', '"row": "a row with a long name"')
+    mine.write_text(re.sub(r'"score": (.*)}', r'"score": \1, "second": 12345678.9, "third": 0.123456789}', text))
+    monkeypatch.setenv("COLUMNS", columns)
+    status, out, _ = featlearn("run", mine, "--no-report")
+    assert status == 0
+    assert out.count("long") == out.count("name") == tables  # wrapped at most
+    assert out.count("95 % intervals") == tables
