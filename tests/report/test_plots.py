@@ -115,6 +115,9 @@ def test_neuron_map_colours():
     assert red.get_offsets().tolist() == [[1, 1]]
     assert np.allclose(red.get_facecolors()[0][:3], to_rgb(style.STAR_PLUS))
     assert np.allclose(orange.get_facecolors()[0][:3], to_rgb(style.STAR_MINUS))
+    five = plots.neuron_map(style.figure(9, 6.8), [panels[0]] * 5)
+    assert len(five) == 5
+    assert five[3].get_position().y0 < five[0].get_position().y0
     with pytest.raises(ReportError, match=r"\(n, 2\)"):
         plots.neuron_map(style.figure(), [plots.NeuronPanel("x", np.zeros((3, 3)), np.ones(2), np.ones(2))])
 

@@ -148,6 +148,30 @@ def test_experiment_page_says_everything(pages):
     assert re.sub("<[^>]+>", " ", d).split() == ["d", "100", "500"]  # ours, and what preset paper has
 
 
+def test_entry_pages_show_the_pictures_of_their_experiments(pages):
+    assert [i["src"] for i in pages["entry/toy.figure3.html"].images] == [
+        "../pictures/experiment.toy.table1.toy.figure3.svg"
+    ]
+    assert "toy.table1: Accuracy on test data." in pages["entry/toy.table1.html"].text
+    assert pages["entry/toy.lemma2.html"].images == []
+
+
+def test_a_picture_of_two_entries_is_saved_once(tmp_path):
+    def draw(table):
+        return dict.fromkeys(("toy.table1", "toy.figure3"), next(iter(canned.quick(table).values())))
+
+    page = canned.experiment_page(experiment=canned.experiment(draw=draw))
+    root = site.build(tmp_path / "s", [canned.work()], [page], []).index.parent
+    assert len(files(root / "pictures")) == 2  # SVG and PNG
+    shown = [
+        Page(root / name).images
+        for name in ("experiment/toy.table1.html", "entry/toy.table1.html", "entry/toy.figure3.html")
+    ]
+    assert len({i["src"] for images in shown for i in images}) == 1
+    assert [len(images) for images in shown] == [1, 1, 1]
+    assert "toy.table1, toy.figure3: " in shown[2][0]["alt"]
+
+
 def test_claim_pages_say_everything(pages):
     text = pages["claim/toy.holds.html"].text
     for part in (
@@ -386,6 +410,7 @@ def test_one_page_alone_then_in_its_site(tmp_path):
         (Case("a", 1.0, 1.0, 2.0), "exact"),
         (Case("a", 1.0, 1.5, 2.0), "off by 0.5"),
         (Case("a", [1.0, 2.0], [1.1, 2.0], 3.0, tolerance=[0.2, 0.0]), "uses 50 % of the tolerance"),
+        (Case("a", [1.0, 2.0], [1.1, 2.01], 3.0, tolerance=[0.2, 0.2]), "uses 50 % of the tolerance"),
         (Case("a", [1.0, 2.0], [1.1, 2.5], 3.0, tolerance=[0.2, 0.0]), "off by 0.5 where nothing is allowed"),
         (Case("a", 4.0, 1.0, 0.5, "at most"), "reaches 25 % of the bound"),
         (Case("a", 4.0, [1.0, 2.0], 0.5, "at most"), "reaches 50 % of the bound"),

@@ -103,6 +103,7 @@ def test_write_is_whole_or_not_at_all(tmp_path, monkeypatch):
     before = target.read_text()
 
     def full(self, data):
+        self.touch()
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)

@@ -38,6 +38,7 @@ class Site:
     write: Callable[[str, bytes], None]
     known: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
+    pictures_of: dict[str, list[Html]] = field(default_factory=dict)  # by entry, filled by the experiments' pages
 
     def __post_init__(self):
         self.entries: Mapping[str, Any] = {e.id: e for w in self.works for e in w.entries}
@@ -86,7 +87,7 @@ class Site:
             self.write(f"{base}.csv", export.csv_text(_records(p.data)).encode())
             downloads.append(tag("a", "plotted numbers (CSV)", href=f"../{base}.csv"))
         width, height = (round(96 * float(v)) for v in p.figure.get_size_inches())
-        text = p.caption or caption
+        text = caption or p.caption
         image = tag("img", src=shown, alt=p.alt or text, width=width, height=height, loading="lazy")
         links = [x for i, d in enumerate(downloads) for x in ((" · " if i else ""), d)]
         return tag("figure", tag("div", image, class_="picture"), tag("figcaption", text, " ", tag("span", links)))

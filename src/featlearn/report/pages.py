@@ -179,6 +179,7 @@ def entry(site: Site, w: Any, e: Any) -> str:
         facts([("where", e.where), ("check", e.check_kind), ("cost", e.cost)]),
         tag("h2", "Checked by"),
         *checked,
+        tag("div", site.pictures_of[e.id], class_="pictures") if e.id in site.pictures_of else None,
         *_printed(e),
         tag("h2", "How it can be checked"),
         prose(e.check),

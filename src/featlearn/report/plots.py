@@ -180,11 +180,11 @@ def bars_against_print(
     return axes
 
 
-def neuron_map(target: Any, panels: Sequence[NeuronPanel]) -> list[Any]:
+def neuron_map(target: Any, panels: Sequence[NeuronPanel], columns: int = 3) -> list[Any]:
     """Neurons in the plane, one panel per snapshot: neurons grey, those near a star in its colour, the ground truth a
     red star, its negative an orange one. Distances mean what the layout made of them, so the axes have no ticks.
 
-    target: a Figure without axes. Panels: (n, 2) points each. Returns the axes.
+    target: a Figure without axes. Panels: (n, 2) points each, `columns` a line. Returns the axes.
     Errors: ReportError where points are not (n, 2).
 
     Example:
@@ -201,7 +201,11 @@ def neuron_map(target: Any, panels: Sequence[NeuronPanel]) -> list[Any]:
                 f"points = array of shape {shape} is not allowed in panel {p.title!r}: (n, 2); lay them out"
             )
     with style.applied(_width(target)):
-        all_axes = np.ravel(target.subplots(1, len(panels), squeeze=False))
+        columns = min(columns, len(panels))
+        all_axes = np.ravel(target.subplots(-(-len(panels) // columns), columns, squeeze=False))
+        for axes in all_axes[len(panels) :]:
+            axes.set_axis_off()
+        all_axes = all_axes[: len(panels)]
         for axes, p in zip(all_axes, panels, strict=True):
             points = np.asarray(p.points, float)
             n = len(points)

@@ -144,11 +144,17 @@ def claim(site: Site, c: ClaimPage) -> str:
 
 def _draw(site: Site, x: ExperimentPage) -> list[Html]:
     drawn = (x.experiment.draw(x.table) if x.table is not None else None) or {}
+    shared: dict[int, list[str]] = {}
+    for id_, picture in drawn.items():  # one picture may stand for several entries: it is saved and shown once
+        shared.setdefault(id(picture), []).append(id_)
     out = []
-    for id_, picture in drawn.items():
-        e = site.entries.get(id_.partition("#")[0])
-        caption = f"{id_}: {short(e.says, 220)}" if e else f"{x.experiment.title} ({id_})"
-        out.append(site.picture(f"experiment.{x.experiment.id}.{id_}", picture, caption))
+    for ids in shared.values():
+        picture, e = drawn[ids[0]], site.entries.get(ids[0].partition("#")[0])
+        what = getattr(picture, "caption", "") or (short(e.says, 220) if e else x.experiment.title)
+        name = f"experiment.{x.experiment.id}.{ids[0]}"
+        out.append(site.picture(name, picture, f"{', '.join(ids)}: {what}"))
+        for id_ in ids:
+            site.pictures_of.setdefault(id_.partition("#")[0], []).append(out[-1])
     return out
 
 
@@ -158,7 +164,11 @@ def _draw_claim(site: Site, c: ClaimPage) -> list[Html]:
     if drawn is None:
         return []
     picture = drawn if isinstance(drawn, Picture) else Picture(drawn, data=cases_data(ev))
-    return [site.picture(f"claim.{cl.id}", picture, f"Prediction, observation and rival of {cl.id}.", False)]
+    return [
+        site.picture(
+            f"claim.{cl.id}", picture, picture.caption or f"Prediction, observation and rival of {cl.id}.", False
+        )
+    ]
 
 
 def _cases(cases: Sequence[Case]) -> Html:

@@ -60,10 +60,11 @@ def build(
             )
         site.known = set(site.pages())
         jobs: list[tuple[str, Callable[[], str]]] = []
-        jobs += [(path("work", w.id), lambda w=w: pages.work(site, w)) for w in works]
-        jobs += [(path("entry", e.id), lambda w=w, e=e: pages.entry(site, w, e)) for w in works for e in w.entries]
         jobs += [(path("experiment", x.experiment.id), lambda x=x: results.experiment(site, x)) for x in experiments]
         jobs += [(path("claim", c.verdict.claim.id), lambda c=c: results.claim(site, c)) for c in claims]
+        jobs += [(path("work", w.id), lambda w=w: pages.work(site, w)) for w in works]
+        # after the experiments, whose pictures they show
+        jobs += [(path("entry", e.id), lambda w=w, e=e: pages.entry(site, w, e)) for w in works for e in w.entries]
         jobs.append(("index.html", lambda: pages.index(site)))  # last, so that it never points at missing pages
         stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
         for i, (name, make) in enumerate(jobs, start=1):

@@ -37,7 +37,7 @@ def number(value: float | int | None, unit: str = "", spread: float | int | None
 
     Example:
         >>> number(86.4, "%"), number(0.99712, "", 0.0004), number(None), number(1.2e-9)
-        ('86.4', '0.9971', '–', '1.2e-09')
+        ('86.4', '0.99712', '–', '1.2e-09')
     """
     if value is None:
         return "–"
