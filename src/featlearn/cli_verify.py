@@ -38,7 +38,7 @@ def verify_command(args: Sequence[str]) -> int:
     if options.json:
         print_json([_row(v, e) for v, e in judged])
     else:
-        _show(options.what, judged, whole)
+        _show(options.what, judged, store if whole else None)
     return DONE if all(v.as_expected and not e for v, e in judged) else FAILED
 
 
@@ -116,33 +116,66 @@ def _row(verdict: Any, error: str) -> dict[str, Any]:
     }
 
 
-def coverage(work: str, judged: Sequence[tuple[Any, str]]) -> list[tuple[str, str, str]]:
-    """(entry, verdicts, claims) for every inventory entry of a work; "not run" where no claim covers it."""
+def coverage(work: str, judged: Sequence[tuple[Any, str]], store: Any) -> list[tuple[str, str, str]]:
+    """(entry, verdict, by) for every inventory entry of a work.
+
+    By the claims that cover it; else by the experiment that reproduces it (how many printed numbers, or the command
+    that runs it); else "not run".
+    """
     from featlearn import inventory
 
+    measured = reproduced(work, store)
     out = []
     for entry in inventory.load(work).entries:
         found = [v for v, _ in judged if entry.id in v.claim.entries]
-        verdicts = ", ".join(dict.fromkeys(v.verdict for v in found)) or "not run"
-        out.append((entry.id, verdicts, ", ".join(v.claim.id for v in found)))
+        verdicts = ", ".join(dict.fromkeys(v.verdict for v in found))
+        by = ", ".join(v.claim.id for v in found)
+        out.append((entry.id, verdicts, by) if found else (entry.id, *measured.get(entry.id, ("not run", ""))))
     return out
 
 
-def _show(what: str, judged: Sequence[tuple[Any, str]], whole: bool) -> None:
+def reproduced(work: str, store: Any) -> dict[str, tuple[str, str]]:
+    """Entry -> (how many of its printed numbers were reproduced, the rows), from the experiments of a work."""
+    from featlearn import experiments
+    from featlearn.run.execute import summary_of
+    from featlearn.run.find import best
+
+    out: dict[str, tuple[str, str]] = {}
+    for id_ in experiments.EXPERIMENTS:
+        if id_.split("/")[0] != work:
+            continue
+        experiment = experiments.load(id_)
+        found = best(experiment, store)
+        summary = () if found is None else summary_of(experiment, found.table)
+        for entry in experiment.reproduces:
+            printed = [r for r in summary if r.entry == entry and r.printed is not None]
+            good = sum(r.verdict == "reproduced" for r in printed)
+            if found is None:
+                state = ("not run", f"featlearn run {id_}")
+            elif printed:
+                state = (f"{good} of {len(printed)} reproduced", f"{id_}@{found.preset}")
+            else:
+                state = ("run", f"{id_}@{found.preset}")
+            if out.get(entry, ("not run",))[0] in ("not run", "run"):
+                out[entry] = state
+    return out
+
+
+def _show(what: str, judged: Sequence[tuple[Any, str]], whole: Any) -> None:
     from rich.table import Table
     from rich.text import Text
 
     out = console()
-    table = Table("claim", "verdict", "expected", "why", title=f"Claims of {what}" if whole else None,
+    table = Table("claim", "verdict", "expected", "why", title=None if whole is None else f"Claims of {what}",
                   title_justify="left")  # fmt: skip
     for v, error in judged:
         style = "green" if v.as_expected and not error else "bold red"
         table.add_row(v.claim.id, Text(v.verdict, style=style), v.claim.expected, Text(v.why))
     if judged:
         out.print(table)
-    if whole:
+    if whole is not None:
         table = Table("entry", "verdict", "by", title="Coverage", title_justify="left")
-        for entry, verdicts, by in coverage(what, judged):
+        for entry, verdicts, by in coverage(what, judged, whole):
             table.add_row(entry, Text(verdicts, style="dim" if verdicts == "not run" else ""), by)
         out.print(table)
     different = [v.claim.id for v, e in judged if e or not v.as_expected]
@@ -150,4 +183,4 @@ def _show(what: str, judged: Sequence[tuple[Any, str]], whole: bool) -> None:
     out.print(f"{len(judged)} claims{ended}", markup=False)
 
 
-__all__ = ["VerifyOptions", "check", "claims_of", "coverage", "tables_of", "verify_command"]
+__all__ = ["VerifyOptions", "check", "claims_of", "coverage", "reproduced", "tables_of", "verify_command"]

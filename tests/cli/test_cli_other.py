@@ -1,5 +1,6 @@
 """list, verify, report, diff, data, bench; and what they may load."""
 
+import dataclasses
 import json
 import os
 import re
@@ -12,7 +13,11 @@ import pytest
 
 from featlearn import catalog, experiments, inventory, theory
 from featlearn.cli_report import compared
+from featlearn.cli_verify import coverage
+from featlearn.run.claim import Evidence, Verdict
+from featlearn.run.execute import run
 from featlearn.run.experiment import SummaryRow
+from featlearn.run.store import Store
 
 HEAVY = ("torch", "transformers", "matplotlib", "scipy", "sklearn", "numpy")
 
@@ -133,6 +138,28 @@ def test_verify_a_work(featlearn, claims):
     assert saved["provenance"]["python"]
     assert len(saved["cases"][1]["observe"]) <= 200
     assert Path("runs/verdicts/emergence/emergence.toy_holds.npz").exists()
+
+
+def test_coverage_by_experiments_where_no_claim_covers(claims, toy, monkeypatch):
+    entries = {e for c in claims for e in c.entries}
+    free = [e.id for e in inventory.load("emergence").entries if e.id not in entries][:2]
+    ours = dataclasses.replace(toy, reproduces=("emergence.table1", *free), summarise=lambda t: [
+        SummaryRow("", "a", "x", 1.0, 1.0, 1.0, 1, 1.0, "reproduced", free[0]),
+        SummaryRow("", "b", "x", 1.0, 1.0, 1.0, 1, 9.0, "deviates", free[0]),
+        SummaryRow("", "c", "x", 1.0, 1.0, 1.0, 1),
+    ])  # fmt: skip
+    monkeypatch.setattr(experiments, "EXPERIMENTS", ("emergence/toy",))
+    monkeypatch.setattr(experiments, "load", lambda id: ours)
+    judged = [(Verdict(claims[0], "holds", "", Evidence(), 0.0), "")]
+    store = Store("runs")
+    rows = {entry: (verdict, by) for entry, verdict, by in coverage("emergence", judged, store)}
+    assert rows["emergence.table1"] == ("holds", "emergence.toy_holds")
+    assert rows[free[0]] == rows[free[1]] == ("not run", "featlearn run emergence/toy")
+    run(ours, toy.presets["small"], store=store)
+    rows = {entry: (verdict, by) for entry, verdict, by in coverage("emergence", judged, store)}
+    assert rows[free[0]] == ("1 of 2 reproduced", "emergence/toy@small")
+    assert rows[free[1]] == ("run", "emergence/toy@small")
+    assert rows["emergence.skipped"] == ("not run", "")
 
 
 def test_verify_json(featlearn, claims):

@@ -13,6 +13,9 @@ EXPERIMENTS: tuple[str, ...] = (
     "emergence/table3",
     "emergence/table4",
     "emergence/table5",
+    "emergence/figure15",
+    "emergence/general",
+    "emergence/rates",
 )
 
 

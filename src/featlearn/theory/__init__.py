@@ -4,7 +4,7 @@ import importlib
 
 from featlearn.run.claim import Claim
 
-WORKS: tuple[str, ...] = ()
+WORKS: tuple[str, ...] = ("emergence",)
 
 
 def load(work: str) -> tuple[Claim, ...]:
