@@ -1,6 +1,7 @@
 # featlearn: `make demo` and `make test` work in a fresh clone with Python 3.11 or newer and nothing else installed.
 #
 # PYTHON=python3.12 picks the interpreter for .venv; otherwise the first of CANDIDATES that is new enough and complete.
+# pip shows errors only.
 
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 ifdef PYTHON
@@ -9,7 +10,7 @@ endif
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
 .PHONY: help demo test lint types docs clean
 

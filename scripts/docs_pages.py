@@ -169,7 +169,7 @@ def shown(value: Any) -> str:
 # --- works and claims ------------------------------------------------------------------------------------------------
 
 
-def works_page() -> str:
+def works_table() -> str:
     """The eleven works with the state of their entries."""
     from featlearn import catalog
 
@@ -180,14 +180,27 @@ def works_page() -> str:
         claims = sum(c["id"].split(".")[0] == w["id"] for c in found["claims"])
         covered = len(catalog.covered(found, w["id"]))
         rows.append([f"`{w['id']}`", cell(w["title"]), str(w["entries"]), str(covered), str(runs), str(claims)])
+    return table(["work", "what", "entries", "covered", "experiments", "claims"], rows)
+
+
+def works_page() -> str:
+    """The works, and what covered means."""
     return "\n\n".join(
         [
             "# Works",
-            "An entry is a table, figure, theorem or method of a work. It is covered when committed rows of the paper"
-            " preset reproduce or contradict it, or when a claim about it was judged.",
-            table(["work", "what", "entries", "covered", "experiments", "claims"], rows),
+            "An entry is a table, figure, theorem or method of a work. It is covered when committed rows at the printed"
+            " settings reproduce or contradict it, or when a claim about it was judged.",
+            works_table(),
         ]
     )
+
+
+WORKS_IN_README = re.compile(r"(<!-- works: begin[^\n]*-->\n).*?(<!-- works: end -->)", re.S)
+
+
+def readme(text: str) -> str:
+    """The README with the table of works as it is now."""
+    return WORKS_IN_README.sub(lambda found: found[1] + works_table() + found[2], text)
 
 
 def claims_page(work: str, claims: tuple[Any, ...]) -> str:
@@ -313,3 +326,9 @@ def on_files(files: Any, config: Any) -> Any:
     for _, _, path, text in _made:
         files.append(File.generated(config, path, content=text))
     return files
+
+
+if __name__ == "__main__":
+    README = ROOT / "README.md"
+    README.write_text(readme(README.read_text()))
+    print("README.md: table of works written")

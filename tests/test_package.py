@@ -212,6 +212,12 @@ def test_every_setting_of_every_experiment_has_a_meaning(pages):
         assert not silent, f"{id_}: no docstring below {', '.join(silent)}"
 
 
+def test_the_table_of_works_in_the_readme_is_current(pages):
+    text = (ROOT / "README.md").read_text()
+    assert "| `emergence` |" in text
+    assert pages.readme(text) == text, "run `python scripts/docs_pages.py`"
+
+
 def blocks_of(page: Path) -> str:
     """The untitled python blocks of a page, one after the other."""
     return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
