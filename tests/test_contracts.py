@@ -28,6 +28,7 @@ ALL = [getattr(featlearn.tasks, name) for name in featlearn.tasks.__all__]
 MORE = [
     ParityMix(d=20, D=10, k=3, p_o=0.3, coordinates="input", sigma_z=0.1),
     ParityMix(d=8, D=10, k=3, coordinates="incoherent", negative_share=0.9),
+    ParityMix(d=11, D=10, k=3, coordinates="tilted"),
     ParityMix(d=10, D=10, k=3, structure=False),
     Interval(d=20, D=10, k=4, t1=2, t2=3, coordinates="input"),
     HiddenCodes(d=20, D=10, k=6, per_class=3, coordinates="input"),

@@ -15,7 +15,14 @@ from scipy.stats import binom, chisquare
 
 from featlearn.core import Key, SettingError
 from featlearn.tasks import HiddenCodes, Interval, ParityMix
-from featlearn.tasks.patterns import binomial_pmf, incoherent_dictionary, mix, orthonormal_dictionary, random_subset
+from featlearn.tasks.patterns import (
+    binomial_pmf,
+    incoherent_dictionary,
+    mix,
+    orthonormal_dictionary,
+    random_subset,
+    tilted_dictionary,
+)
 
 KEY = Key("tests/patterns")
 F32 = 2e-6  # tasks compute in float32; closed forms differ from neighbours (another p_o, k or share) by more than 1e-3
@@ -346,6 +353,16 @@ def test_incoherent_dictionary_has_unit_columns_and_small_inner_products():
     five_sigma(inner.square(), 1 / 50)
 
 
+@pytest.mark.parametrize("d, D", [(11, 10), (30, 10), (4, 1)])
+def test_tilted_dictionary_has_equal_coherence(d, D):
+    """Every inner product is 1 / (16 D): the neighbours 1 / (8 D) and 1 / (16 D + 1) are off by more than 3e-5."""
+    m = tilted_dictionary(d, D, KEY).double()
+    c = 1 / (16 * D)
+    gram = torch.full((D, D), c, dtype=torch.float64)
+    gram.fill_diagonal_(1)
+    torch.testing.assert_close(m.T @ m, gram, atol=1e-6, rtol=0)
+
+
 def test_random_subset_is_uniform_sorted_and_without_repeats():
     draws = [tuple(random_subset(5, 2, KEY / "subset" / i).tolist()) for i in range(3000)]
     assert all(a < b for a, b in draws)
@@ -369,6 +386,7 @@ def test_relevant_set_does_not_depend_on_coordinates():
 
 WRONG = [
     (ParityMix, {"d": 50}, "d", "50", "at least .*100", "set d >= 100 or lower D"),
+    (ParityMix, {"d": 100, "coordinates": "tilted"}, "d", "100", "at least 101", "set d >= 101 or lower D"),
     (ParityMix, {"d": 0, "coordinates": "incoherent"}, "d", "0", "a positive input dimension", "set d >= 1"),
     (ParityMix, {"D": 0}, "D", "0", "a positive number of patterns", "set D >= 1"),
     (ParityMix, {"k": 4}, "k", "4", "odd", "try k = 5"),
@@ -410,6 +428,7 @@ def test_wrong_settings_are_refused_by_field_value_range_and_remedy(task, settin
         (ParityMix, {"k": 1}),
         (ParityMix, {"p_o": 0.5}),
         (ParityMix, {"d": 20, "coordinates": "incoherent"}),
+        (ParityMix, {"d": 101, "coordinates": "tilted"}),
         (ParityMix, {"d": 100, "sigma_z": 0.1}),
         (Interval, {"t1": 0, "t2": 30}),
         (Interval, {"t1": 20, "t2": 20}),
