@@ -85,6 +85,10 @@ def _inputs(k: int, mu: float, key: Key) -> tuple[Array, Array, Array, float]:
     return ((phit - mean) / st) @ M.T, count, M[:, :k].sum(1), st
 
 
+def _scores(star: Construction, x: Array, direction: Array, st: float) -> Array:
+    return forward(star.net(direction, st), torch.as_tensor(x))[0].numpy()
+
+
 def check_triangle(key, tables) -> Evidence:
     """Lemma 7: three ReLUs make the bump; two do not."""
     rng = key.numpy()
@@ -119,18 +123,14 @@ def check_existence(key, tables, build: Callable[[int, float, tuple[int, ...]], 
             star = build(k, mu, positive)
             x, count, direction, st = _inputs(k, mu, key / k / i)
             net = star.net(direction, st)
-
-            def scores(construction: Construction, x=x, direction=direction, st=st) -> Array:
-                return forward(construction.net(direction, st), torch.as_tensor(x))[0].numpy()
-
             y = np.where(np.isin(count, positive), 1.0, -1.0)
             label.append(y)
-            got.append(scores(star))
+            got.append(_scores(star, x, direction, st))
             live = np.arange(len(star.a)) != len(star.a) - 3  # the last two ReLUs are 0 on every count
-            fewer.append(scores(Construction(k, star.a[live], star.b[live])))
-            off.append(scores(Construction(k, 1.05 * star.a, star.b)))
+            fewer.append(_scores(Construction(k, star.a[live], star.b[live]), x, direction, st))
+            off.append(_scores(Construction(k, 1.05 * star.a, star.b), x, direction, st))
             neighbour.append(np.where(np.isin(count + 1, positive), 1.0, -1.0))
-            without_zero.append(scores(Construction(k, star.a[3:], star.b[3:])))
+            without_zero.append(_scores(Construction(k, star.a[3:], star.b[3:]), x, direction, st))
             z = x @ net.w[0].numpy().T + star.b
             idle.append((z <= 1e-12).all(0).sum())
             bounds.append((len(star.a), np.abs(star.a).max() / k, np.abs(star.b).min() * 32 * k, np.abs(star.b).max(),

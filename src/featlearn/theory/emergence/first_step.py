@@ -32,19 +32,19 @@ Array = np.ndarray
 DELTA = 0.1
 
 
-def eps_e(D: float, k: float, m: float, p_o: float, delta: float = DELTA) -> float:
+def eps_e(D: float | int, k: float | int, m: int, p_o: float, delta: float = DELTA) -> float:
     """The printed relative error of the first step, constant 1."""
     log = math.log(D * m / delta)
     return (k * math.sqrt(log) + log**1.5) / math.sqrt(p_o * (1 - p_o) * (D - k))
 
 
-def smallest_biting_size(k: float | None, m: float, below: float) -> tuple[float, float]:
+def smallest_biting_size(k: int | None, m: int, below: float) -> tuple[float, float]:
     """Smallest D (and its k) with eps_e <= below at p_o = 1/2; k = None takes the least k >= log^2(Dm/delta)."""
     D = 100.0
     while True:
         k_now = math.log(D * m / DELTA) ** 2 if k is None else k
         if D > 2 * k_now**2 and eps_e(D, k_now, m, 0.5) <= below:
-            return D, k_now
+            return D, float(k_now)
         D *= 1.02
 
 

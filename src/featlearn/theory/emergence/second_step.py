@@ -294,7 +294,7 @@ def check_good_layer(key, tables) -> Evidence:
     limit = 1 / (16 * k * (k + 1))
     margin = planted_margin(family, limit, rng)
     # a neuron with b < 0 for |b*| = 1/(16 k), at the friendliest |b| = 1/(2 k^2): a / sigma_a must be 2/beta
-    target = 2 / float(gate(np.array(-0.5 / k**2), noise))
+    target = 2 / float(gate(np.array([-0.5 / k**2]), noise)[0])
     lucky = float(norm.cdf(target * (1 + limit)) - norm.cdf(target * (1 - limit)))
     norm_w = np.linalg.norm(w2, axis=1)
     law_w = np.abs(np.r_[init.a, init.a]) * gate(np.r_[init.b, init.b], noise) * gamma * math.sqrt(k) / st
