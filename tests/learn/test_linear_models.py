@@ -195,13 +195,19 @@ def test_divergence_names_its_step_and_its_rates(kind):
         train(step)
 
 
-def test_divergence_of_the_second_layer_alone_is_seen():
-    """With a = 0 the first layer has no tangent features and stays at zero whatever the second does."""
+def test_divergence_of_the_second_layer_is_seen_at_once():
+    """With a = 0 the first layer has no tangent features: it stays at zero until the second is already infinite."""
     base = start("relu")
     net = TwoLayer(base.w, base.b, torch.zeros_like(base.a), "relu")
     x, y = problem()
-    with pytest.raises(Diverged):
-        fit_linearised(net, x, y, [1e30], KEY, steps=30, batch=None, loss="squared")
+
+    def train(steps):
+        return fit_linearised(net, x, y, [1e30], KEY, steps=steps, batch=None, loss="squared")
+
+    with pytest.raises(Diverged) as info:
+        train(30)
+    step = int(str(info.value).split("after step ")[1].split(";")[0])
+    assert torch.isfinite(train(step - 1).a).all()
 
 
 @pytest.fixture

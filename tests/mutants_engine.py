@@ -1,0 +1,141 @@
+"""Mutants of core, tasks, nets and learn, for the runner of `tests/test_mutants.py`.
+
+Each is (file relative to the repository root, text that stands there once, wrong text, node id that must turn red): the
+nearest wrong code to what its test protects. Tests that load torch.optim are left to others, since that takes seconds.
+"""
+
+_FIT, _LINEAR, _SCHEDULES = (f"src/featlearn/learn/{name}.py" for name in ("fit", "linear", "schedules"))
+_NET, _POINTWISE = (f"src/featlearn/nets/{name}.py" for name in ("two_layer", "pointwise"))
+_PATTERNS, _CLUSTERS = (f"src/featlearn/tasks/{name}.py" for name in ("patterns", "clusters"))
+
+MUTANTS: list[tuple[str, str, str, str]] = [
+    # a weighted mean that divides by the weights' sum trains unbalanced classes at another rate
+    (
+        _FIT,
+        "delta * (wt / total)",
+        "delta * (wt / wt.sum())",
+        "tests/learn/test_fit.py::test_weights_multiply_the_loss_and_are_not_normalised",
+    ),
+    # each network its own minibatches: an ensemble would no longer be a loop of single runs
+    (
+        _FIT,
+        "batches(n, stage.batch, stage.steps, key / i)",
+        "batches(n, stage.batch, stage.steps, key / i / group.members.start)",
+        "tests/learn/test_fit.py::test_ensemble_equals_a_loop_of_single_runs",
+    ),
+    # a rate read by position in the group instead of position in the ensemble
+    (
+        _FIT,
+        "self.a.sub_(da * _column(stage.rate_a, self.members, self.a, 2))",
+        "self.a.sub_(da * _column(stage.rate_a, slice(0, len(self.a)), self.a, 2))",
+        "tests/learn/test_fit.py::test_ensemble_equals_a_loop_of_single_runs",
+    ),
+    # the penalty that the print puts on weights alone reaches the biases
+    (
+        _FIT,
+        "self.v[..., :-1].mul_(stage.keep_w)",
+        "self.v.mul_(stage.keep_w)",
+        "tests/learn/test_fit.py::test_data_in_a_subspace_is_trained_in_that_subspace",
+    ),
+    # a probe that sees the weights themselves instead of a copy
+    (
+        _FIT,
+        "TwoLayer(self.v[..., :-1].clone(), self.v[..., -1].clone(), self.a.clone(), self.kind)",
+        "TwoLayer(self.v[..., :-1], self.v[..., -1], self.a, self.kind)",
+        "tests/learn/test_fit.py::test_probes_do_not_change_training_and_cannot_reach_into_it",
+    ),
+    (
+        _FIT,
+        "            torch.set_num_threads(before)",
+        "            pass",
+        "tests/learn/test_fit.py::test_nothing_of_the_callers_changes",
+    ),
+    (
+        _SCHEDULES,
+        "if at + batch > len(order):",
+        "if at >= len(order):",
+        "tests/learn/test_schedules.py::test_short_last_batch_of_an_epoch_is_dropped",
+    ),
+    # tangent features without the second layer's sign: halves of a mirrored network no longer cancel
+    (
+        _LINEAR,
+        "gated(net.a, z, net.activation, out=torch.empty_like(z))",
+        "gated(net.a.abs(), z, net.activation, out=torch.empty_like(z))",
+        "tests/learn/test_linear_models.py::test_tangent_scores_are_the_jacobian_vector_product_of_the_network",
+    ),
+    # the printed gradient of the biases, without the noise inside its indicator
+    (
+        _NET,
+        "db += gate.sum(1)",
+        "db += gated(delta, z, net.activation, out=torch.empty_like(z)).sum(1)",
+        "tests/nets/test_two_layer.py::test_printed_bias_gradient_without_noise_in_its_indicator_is_wrong",
+    ),
+    (
+        _POINTWISE,
+        "where(y * score <= 1,",
+        "where(y * score < 1,",
+        "tests/nets/test_pointwise.py::test_hinge_is_active_at_its_kink_as_printed",
+    ),
+    (
+        _POINTWISE,
+        "return act, slope_.sub_(lower)",
+        "return act, slope_",
+        "tests/nets/test_pointwise.py::test_smoothed_activation_equals_quadrature",
+    ),
+    # background patterns with marginal p_o (1 - p_o) / 2 + p_o / 2 instead of p_o
+    (
+        _PATTERNS,
+        "off_rate = self.p_o / (2 - 2 * self.p_o)",
+        "off_rate = self.p_o / 2",
+        "tests/tasks/test_patterns.py::test_parity_sampler_follows_the_recipe",
+    ),
+    # an all-or-none block that no longer decides the label
+    (
+        _PATTERNS,
+        "block = torch.where(fair[:, None], block, plus[:, None].float())",
+        "block = torch.where(fair[:, None], block, 1 - plus[:, None].float())",
+        "tests/tasks/test_patterns.py::test_parity_labels_and_inputs_come_from_the_hidden_bits",
+    ),
+    (
+        _PATTERNS,
+        "gamma = (pmf * y * count).sum() / self.k - (pmf * y).sum() * p",
+        "gamma = (pmf * y * count).sum() / self.k",
+        "tests/tasks/test_patterns.py::test_interval_numbers_of_the_inventory",
+    ),
+    (
+        _PATTERNS,
+        "return (q * r.diagonal().sign()).float()",
+        "return q.float()",
+        "tests/tasks/test_patterns.py::test_orthonormal_dictionary_is_uniform_over_directions",
+    ),
+    (
+        _PATTERNS,
+        "randperm(D, generator=key.torch())",
+        "randperm(D)",
+        "tests/test_contracts.py::test_draw_and_sample_are_functions_of_the_key",
+    ),
+    (
+        _CLUSTERS,
+        "(self.sigma_r * (self.k / self.d) ** 0.5)",
+        "(self.sigma_r * self.d**-0.5)",
+        "tests/tasks/test_clusters.py::test_samples_lie_around_their_centres_with_the_printed_noise",
+    ),
+    (
+        "src/featlearn/core/types.py",
+        "return SettingError, (self.field, self.value, self.allowed, self.remedy)",
+        "return SettingError, (str(self),)",
+        "tests/core/test_types.py::test_setting_error_survives_a_worker_process",
+    ),
+    (
+        "src/featlearn/core/key.py",
+        "digest_size=8",
+        "digest_size=16",
+        "tests/core/test_key.py::test_seeds_and_streams_are_pinned",
+    ),
+    (
+        "src/featlearn/measure/alignment.py",
+        ".max(-1).values",
+        ".abs().max(-1).values",
+        "tests/nets/test_alignment.py::test_closest_cosine_is_the_signed_maximum_over_neurons",
+    ),
+]
