@@ -2,11 +2,11 @@
 
     python benchmarks/two_layer.py [--networks 16] [--device cpu] [--repeats 3]
 
-The work: `networks` independent networks (d = 100, m = 100, truncated ReLU, hinge loss, plain SGD on all weights), batch
-1000, 200 steps. Ours: `featlearn.learn.fit`. Loop: nn.Module, autograd and torch.optim.SGD, one network after another.
+The work: `networks` independent networks (d = 100, m = 100, truncated ReLU, hinge loss, plain SGD on all weights),
+batch 1000, 200 steps. Ours: `featlearn.learn.fit`. Loop: nn.Module, autograd and torch.optim.SGD, one network after another.
 JAX (optional, a benchmark peer only): value_and_grad, vmap over networks, scan over steps, jit; compilation is timed
-apart. All three see the same minibatches and must end with the same weights. The last line is the share of our time that
-the two matrix products of every step need alone, at the speed that torch.matmul reaches here.
+apart. All three see the same minibatches and must end with the same weights. `products` is the time that the two
+matrix products of every step need alone, as one wide torch.mm each.
 """
 
 import argparse
@@ -121,7 +121,11 @@ def main() -> None:
     start = stack(nets).to(args.device)
     x, y = x.to(args.device), y.to(args.device)
     peer = jax_run(start, x, y)
-    runs = {"ours": lambda: ours(start, x, y), "loop": lambda: loop(start, x, y), "products": lambda: products(start, x)}
+    runs = {
+        "ours": lambda: ours(start, x, y),
+        "loop": lambda: loop(start, x, y),
+        "products": lambda: products(start, x),
+    }
     if peer is not None:
         runs["jax"] = peer[1]
     seconds: dict[str, list[float]] = {name: [] for name in runs}

@@ -35,10 +35,10 @@ from featlearn.tasks import Interval, ParityMix
 WIDE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STEP_1 = (3e-4, 1e-3, 3e-3, 2.0)  # three that keep the output under the margin, as lemma 19 asks, and a large one
 GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
-    "Two Step": {"scale_1": STEP_1, "scale_2": (2.0, 4.0, 8.0, 16.0), "rate_two": WIDE},
+    "Two Step": {"scale_1": STEP_1, "scale_2": (2.0, 4.0, 8.0, 16.0, 32.0), "rate_two": WIDE},
     "One Step": {"scale_1": STEP_1, "rate_one": WIDE},
-    "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (30.0, 100.0, 300.0)},
-    "NTK": {"rate_ntk": (0.1, 0.3, 1.0, 3.0, 10.0)},
+    "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (30.0, 100.0, 300.0, 1000.0)},
+    "NTK": {"rate_ntk": (0.3, 1.0, 3.0, 10.0, 30.0)},
     "RF": {"rate_rf": WIDE},
     "Linear": {"rate_linear": WIDE},
 }
@@ -72,11 +72,12 @@ class Config(Common):
 
 @dataclass(frozen=True)
 class Cell:
-    """The whole grid of one method on one seed."""
+    """The whole grid of one method on one seed; grid: (rate, values) pairs."""
 
     setting: Setting
     method: str
     seed: int
+    grid: tuple[tuple[str, tuple[float, ...]], ...]
 
 
 def cells(config: Config) -> list[Cell]:
@@ -89,7 +90,12 @@ def cells(config: Config) -> list[Cell]:
     ]
     for s in settings:
         check_sizes(n=s.n, batch=s.batch, m=s.m, steps=s.steps, n_test=s.n_test, seeds=config.seeds)
-    return [Cell(s, method, seed) for s in settings for method in GRIDS for seed in config.seeds]
+    return [
+        Cell(s, method, seed, tuple(grid.items()))
+        for s in settings
+        for method, grid in GRIDS.items()
+        for seed in config.seeds
+    ]
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -98,7 +104,7 @@ def run_cell(cell: Cell) -> CellResult:
     truth = task.draw(key / "truth")
     train, valid = task.sample(truth, s.n, key / "train"), task.sample(truth, s.n_test, key / "validation")
     half, _ = normal_start(s, truth, key / "start")
-    batches, grid = key / "batches", GRIDS[cell.method]
+    batches, grid = key / "batches", dict(cell.grid)
     rows = []
 
     def report(point: Mapping[str, float], score: torch.Tensor) -> None:
@@ -148,9 +154,10 @@ def run_cell(cell: Cell) -> CellResult:
 
 
 def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
-    """Setting -> the best rates by mean validation accuracy; ties go to the smaller step size.
+    """Setting -> the best rates by mean validation accuracy, averaged over a grid point and its neighbours.
 
-    The scales of the first two steps are chosen for Two Step, and One Step takes its rate at the chosen scale_1.
+    Averaging over neighbours keeps the choice off the edge of a plateau; remaining ties go to the smaller step. The
+    scales of the first two steps are chosen for Two Step, and One Step takes its rate at the chosen scale_1.
     """
     picked: dict[str, dict[str, float]] = {}
     for method in GRIDS:  # Two Step comes first and fixes scale_1
@@ -161,11 +168,21 @@ def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
                 rows = [r for r in rows if r["scale_1"] == found["scale_1"]]
             if not rows:
                 continue
-            means: dict[tuple[float, ...], list[float]] = {}
+            names = tuple(GRIDS[method])
+            axes = [sorted({r[name] for r in rows}) for name in names]
+            seen: dict[tuple[int, ...], list[float]] = {}
             for r in rows:
-                means.setdefault(tuple(r[name] for name in GRIDS[method]), []).append(r["val_acc"])
-            best = min(means, key=lambda point: (-sum(means[point]) / len(means[point]), point))
-            found |= dict(zip(GRIDS[method], best, strict=True))
+                seen.setdefault(tuple(axis.index(r[n]) for n, axis in zip(names, axes, strict=True)), []).append(
+                    r["val_acc"]
+                )
+            means = {at: sum(v) / len(v) for at, v in seen.items()}
+
+            def smoothed(at: tuple[int, ...], means: Mapping[tuple[int, ...], float] = means) -> float:
+                near = [v for b, v in means.items() if all(abs(i - j) <= 1 for i, j in zip(at, b, strict=True))]
+                return sum(near) / len(near)
+
+            best = min(means, key=lambda at: (-round(smoothed(at), 6), at))
+            found |= {n: axis[i] for n, axis, i in zip(names, axes, best, strict=True)}
     return picked
 
 

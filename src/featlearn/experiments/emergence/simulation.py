@@ -163,8 +163,8 @@ def first_steps(
 ) -> list[TwoLayer]:
     """The networks after each of the first one or two full-batch steps.
 
-    First-layer step sizes are scale * unit with unit = st / (gamma sigma_a): `scale` is then the weight along a relevant
-    pattern in units of beta a_i / sigma_a (lemma 6). lambda = 1/(2 eta) forgets the old weights, unless keep_init (our
+    First-layer step sizes are scale * unit with unit = st / (gamma sigma_a): `scale` is then the weight along a
+    relevant pattern in units of beta a_i / sigma_a (lemma 6). lambda = 1/(2 eta) forgets the old weights, unless keep_init (our
     reading of the printed One Step row). The activation is smoothed by noise 1/k^2 and classes are weighted.
     """
     weights, noise = class_weights(data.y), 1 / k**2
@@ -208,7 +208,7 @@ def energy(features: Tensor) -> float:
 
 
 def tangent_energy(half: TwoLayer, x: Tensor) -> float:
-    """Mean squared norm of the neural-tangent features of one network: sum_i sigma_i^2 + (a_i sigma'_i)^2 (||x||^2 + 1)."""
+    """Mean squared norm of one network's tangent features: sum_i sigma_i^2 + (a_i sigma'_i)^2 (||x||^2 + 1)."""
     part = x[:1000]
     z = preactivation(half, part)[0]
     gate = half.a * slope(z, half.activation)
@@ -281,7 +281,8 @@ def run_cell(cell: Cell) -> CellResult:
     if "NTK" in cell.methods:
         points: list[tuple[int, float]] = []
         model = fit_linearised(
-            half, train.x, train.y, [setting.rate_ntk / tangent_energy(half, train.x)], batches, steps=setting.steps, batch=setting.batch,
+            half, train.x, train.y, [setting.rate_ntk / tangent_energy(half, train.x)], batches,
+            steps=setting.steps, batch=setting.batch,
             watch=lambda s, f: points.append((s, accuracy(f(look[0])[:, 0], look[1]))), watch_at=grid,
         )  # fmt: skip
         add("NTK", model(train.x)[:, 0], model(test.x)[:, 0], None)

@@ -1,8 +1,8 @@
 """Parity labels: the learned network and two-step features are perfect, fixed features fail, structure is needed.
 
 The work reports Table A.1 (Table 1 of the paper's appendix) and Figures 1/5 (learning curves) and 2/6 (neurons by
-multidimensional scaling) for sparse parity hidden in a mixture that betrays the relevant block: d = 500, D = 100, k = 5,
-p_o = 1/2, 300 mirrored pairs of neurons, 50000 samples, 600 steps of which the first two use all samples.
+multidimensional scaling) for sparse parity hidden in a mixture that betrays the relevant block: d = 500, D = 100,
+k = 5, p_o = 1/2, 300 mirrored pairs of neurons, 50000 samples, 600 steps of which the first two use all samples.
 """
 
 from dataclasses import dataclass

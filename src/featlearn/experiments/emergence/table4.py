@@ -1,7 +1,7 @@
 """Parity labels with unbalanced classes: class -1 has a share of 0.8 or 0.9.
 
-The work reports Table A.4 and Figures 11 and 12. Always answering -1 is right on 80 or 90 % of such samples; the printed
-NTK and RF accuracies lie below that, so a test set of other balance or an unweighted fit that never settled are likely.
+The work reports Table A.4 and Figures 11 and 12. Always answering -1 is right on 80 or 90 % of such samples; the
+printed NTK and RF accuracies lie below that: a test set of other balance, or fits that never settled.
 """
 
 from dataclasses import dataclass
