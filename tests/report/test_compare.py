@@ -26,6 +26,7 @@ def rows(value, low=None, high=None, tolerance=None, row="NTK", setting="", n=5)
         (85.39, 0.0, 1.0, "deviates"),
         (87.41, 0.0, 1.0, "deviates"),
         (84.4, 2.0, 1.0, "reproduced"),  # the interval is the wider of the two
+        (82.0, 50.0, 1.0, "deviates"),  # few seeds excuse three tolerances, not everything
         (84.4, 1.99, 1.0, "deviates"),
         (84.4, 1.0, 2.0, "reproduced"),
     ],

@@ -21,7 +21,8 @@ def against_print(
 ) -> list[SummaryRow]:
     """Join our numbers with the printed ones of the given inventory entries.
 
-    Formula: `reproduced` iff |value - printed| <= max((high - low) / 2, tolerance[metric]), else `deviates`;
+    Formula: `reproduced` iff |value - printed| <= max(min(half, 3 t), t) with half = (high - low) / 2 and
+    t = tolerance[metric], else `deviates`: a wide interval shows few seeds, not agreement, so it excuses 3 t at most;
     `no print` where no entry prints a number for exactly that setting, row and metric. A metric without a tolerance
     has tolerance 0; an interval that is not finite widens nothing; a value that is not finite deviates.
     Where several entries print the same cell the first id in `entry_ids` wins.
@@ -83,7 +84,7 @@ def _flat(e: Estimate | tuple) -> tuple[str, str, str, float, float, float, int]
 
 def _close(value: float, low: float, high: float, printed: float, tolerance: float | int) -> bool:
     half = (high - low) / 2
-    allowed = max(half if math.isfinite(half) else 0.0, tolerance)
+    allowed = max(min(half, 3 * tolerance) if math.isfinite(half) else 0.0, tolerance)
     # 95.1 - 94.1 is not 1.0 in binary; a boundary case must not hang on the last bit
     slack = 1e-9 * max(1.0, abs(printed), abs(value))
     return abs(value - printed) <= allowed + slack  # False for nan
