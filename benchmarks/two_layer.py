@@ -3,7 +3,7 @@
     python benchmarks/two_layer.py [--networks 16] [--device cpu] [--repeats 3]
 
 The work: `networks` independent networks (d = 100, m = 100, truncated ReLU, hinge loss, plain SGD on all weights),
-batch 1000, 200 steps. Ours: `featlearn.learn.fit`. Loop: nn.Module, autograd and torch.optim.SGD, one network after another.
+batch 1000, 200 steps. Ours: `featlearn.learn.fit`. Loop: nn.Module, autograd and torch.optim.SGD, one by one.
 JAX (optional, a benchmark peer only): value_and_grad, vmap over networks, scan over steps, jit; compilation is timed
 apart. All three see the same minibatches and must end with the same weights. `products` is the time that the two
 matrix products of every step need alone, as one wide torch.mm each.

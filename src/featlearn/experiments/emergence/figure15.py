@@ -39,9 +39,9 @@ class Config:
     """Mirrored pairs of neurons (2m neurons)."""
     n: int = 50000
     """Training samples, all used in both steps."""
-    scale_1: float = 1e-3
+    scale_1: float = 3e-4
     """First-layer step size of step 1, in units of st / (gamma sigma_a)."""
-    scale_2: float = 4.0
+    scale_2: float = 2.0
     """First-layer step size of step 2, same units."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One draw of task, data and start per seed."""

@@ -49,13 +49,13 @@ class Config:
     """Gradient steps, the first two on all samples."""
     batch: int = 1000
     """Samples a minibatch step."""
-    scale_1: float = 1e-3
+    scale_1: float = 3e-4
     """First-layer step size of step 1, in units of st / (gamma sigma_a)."""
-    scale_2: float = 4.0
+    scale_2: float = 2.0
     """First-layer step size of step 2, same units."""
-    rate_w: float = 0.1
+    rate_w: float = 0.01
     """First-layer step size of the minibatch steps."""
-    rate_a: float = 100.0
+    rate_a: float = 30.0
     """Second-layer step size of the minibatch steps, in units of 1 / mean ||features||^2 after two steps."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One draw of task, data and start per seed."""

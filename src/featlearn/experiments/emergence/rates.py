@@ -37,8 +37,8 @@ STEP_1 = (3e-4, 1e-3, 3e-3, 2.0)  # three that keep the output under the margin,
 GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "Two Step": {"scale_1": STEP_1, "scale_2": (2.0, 4.0, 8.0, 16.0, 32.0), "rate_two": WIDE},
     "One Step": {"scale_1": STEP_1, "rate_one": WIDE},
-    "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (30.0, 100.0, 300.0, 1000.0)},
-    "NTK": {"rate_ntk": (0.3, 1.0, 3.0, 10.0, 30.0)},
+    "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (30.0, 100.0, 300.0, 1000.0, 3000.0)},
+    "NTK": {"rate_ntk": (1.0, 3.0, 10.0, 30.0, 100.0)},
     "RF": {"rate_rf": WIDE},
     "Linear": {"rate_linear": WIDE},
 }
@@ -58,6 +58,8 @@ class Config(Common):
     """Mirrored pairs of neurons, parity."""
     m_interval: int = 100
     """Mirrored pairs of neurons, interval labels."""
+    scale_2_interval: float = 32.0
+    """scale_2 for interval labels (scale_2 itself is for parity); the grid of Network is trained at these scales."""
     steps_parity: int = 600
     """Gradient steps, parity."""
     steps_interval: int = 200
@@ -90,9 +92,13 @@ def cells(config: Config) -> list[Cell]:
     ]
     for s in settings:
         check_sizes(n=s.n, batch=s.batch, m=s.m, steps=s.steps, n_test=s.n_test, seeds=config.seeds)
+    # a cell holds only the rates that its grid starts from, so that a new default recomputes nothing else
+    bare = [replace(s, **dict.fromkeys(RATES, 0.0)) for s in settings]
+    scales = [(config.scale_1, config.scale_2), (config.scale_1, config.scale_2_interval)]
+    after = [replace(s, scale_1=one, scale_2=two) for s, (one, two) in zip(bare, scales, strict=True)]
     return [
-        Cell(s, method, seed, tuple(grid.items()))
-        for s in settings
+        Cell(start if method == "Network" else s, method, seed, tuple(grid.items()))
+        for s, start in zip(bare, after, strict=True)
         for method, grid in GRIDS.items()
         for seed in config.seeds
     ]
