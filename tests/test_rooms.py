@@ -23,7 +23,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "core": (set(), {"numpy", "torch", "jaxtyping"}, set()),
     "tasks": ({"core"}, TENSOR, set()),
     "nets": ({"core"}, TENSOR, set()),
-    "learn": ({"core"}, TENSOR, set()),
+    "learn": ({"core", "nets"}, TENSOR, set()),  # it trains networks with the gradients that nets writes
     "kernels": ({"core"}, TENSOR, set()),
     "measure": ({"core"}, TENSOR, {"sklearn"}),
     "methods": ({"core"}, TENSOR, {"transformers"}),
