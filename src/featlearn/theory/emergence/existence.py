@@ -182,8 +182,9 @@ def draw_existence(evidence: Evidence):
     figure = Figure(figsize=(7, 3.4), layout="constrained")
     axes = figure.subplots()
     for p in range(k + 1):
-        axes.plot(count, ramps[:, 3 * p : 3 * p + 3].sum(1), color="0.7", lw=1, label="one bump" if p == 0 else None)
-    axes.plot(count, ramps.sum(1), color="C0", lw=1.8, label="g*")
+        bump = ramps[:, 3 * p : 3 * p + 3].sum(1)
+        axes.fill_between(count, bump, color=("C1", "C2")[p % 2], alpha=0.3, lw=0, label="bumps" if p == 0 else None)
+    axes.plot(count, ramps.sum(1), color="C0", lw=1.4, label="g*")
     whole = np.arange(k + 1)
     label = [1 if p in positive else -1 for p in whole]
     axes.plot(whole, label, "o", color="C3", label="label", zorder=3)

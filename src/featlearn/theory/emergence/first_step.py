@@ -278,6 +278,28 @@ def draw_first_step(evidence: Evidence):
     return figure
 
 
+def draw_rates(evidence: Evidence):
+    """Error on relevant patterns, background terms and bias terms against D, with the printed exponents."""
+    from matplotlib.figure import Figure
+
+    data = evidence.data
+    assert data is not None
+    D = data["D"]
+    names = (("st |T_A - βγ/st|", -0.5), ("|T_j|, background", -1.0), ("|T_b|", -0.5))
+    figure = Figure(figsize=(9, 3), layout="constrained")
+    for i, (axes, (name, printed)) in enumerate(zip(figure.subplots(1, 3), names, strict=True)):
+        for key, label in (("parity", "parity"), ("planted", "planted member")):
+            axes.loglog(D, data[key][:, i], "o-", ms=4, label=label)
+        top = max(data["parity"][0, i], data["planted"][0, i])
+        axes.loglog(D, 2 * top * (D / D[0]) ** printed, "--", color="0.5", label=f"printed rate D^{printed:g}")
+        axes.set(title=name, xlabel="D")
+        axes.set_xticks(D, [f"{v:.0f}" for v in D])
+        axes.minorticks_off()
+        axes.margins(y=0.25)
+        axes.legend(frameon=False, fontsize="small", loc="lower left")
+    return figure
+
+
 CLAIMS: tuple[Claim, ...] = (
     Claim("emergence.lemma6", ("emergence.lemma6",),
           "First step, mechanism: T_j is beta gamma/st on relevant patterns and much smaller elsewhere; T_b and T_a by "
@@ -286,7 +308,7 @@ CLAIMS: tuple[Claim, ...] = (
           draw=draw_first_step),
     Claim("emergence.lemma6_bounds", ("emergence.lemma6", "emergence.lemma18"),
           "First step, as printed: errors O(eps_e/st) on A, O(sphi2 eps_e st) elsewhere, O(eps_e) for biases.",
-          check_first_step_bounds, expected="assumptions unmet"),
+          check_first_step_bounds, expected="assumptions unmet", draw=draw_rates),
     Claim("emergence.lemma18", ("emergence.lemma18",),
           "After one step with lam_w = 1/(2 eta): w = eta a sum_j T_j M_j exactly; b, a move by eta a T_b, eta T_a.",
           check_weights_after_step),

@@ -127,10 +127,12 @@ def draw_movement(evidence: Evidence):
     assert data is not None
     figure = Figure(figsize=(9, 3), layout="constrained")
     for axes, name, label in zip(figure.subplots(1, 3), "awb", ("|a|", "‖w − w⁽²⁾‖", "|b − b⁽²⁾|"), strict=True):
-        axes.plot(data[name], color="C0", lw=0.6, alpha=0.6)
-        axes.plot(data[f"bound_{name}"].max(1), color="C3", lw=1.5, label="bound")
+        steps = np.arange(1, len(data[name]))
+        axes.semilogy(steps, np.maximum(data[name][1:], 1e-12), color="C0", lw=0.6, alpha=0.6)
+        axes.semilogy(steps, data[f"bound_{name}"][1:].max(1), color="C3", lw=1.5, label="largest bound")
         axes.set(xlabel="steps after step 2", title=label)
-        axes.legend(frameon=False, fontsize="small")
+        axes.margins(y=0.2)
+        axes.legend(frameon=False, fontsize="small", loc="upper left")
     return figure
 
 
