@@ -35,7 +35,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _FIT,
         "self.v[..., :-1].mul_(stage.keep_w)",
         "self.v.mul_(stage.keep_w)",
-        "tests/learn/test_fit.py::test_data_in_a_subspace_is_trained_in_that_subspace",
+        "tests/learn/test_fit.py::test_keep_factors_shrink_weights_and_leave_biases_alone",
     ),
     # a probe that sees the weights themselves instead of a copy
     (

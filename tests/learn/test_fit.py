@@ -148,6 +148,14 @@ def test_keep_factors_momentum_and_stages_together():
         assert_same(got[i : i + 1], sgd_loop(net, i, x, y, weights, stages, "hinge"), ATOL)
 
 
+def test_keep_factors_shrink_weights_and_leave_biases_alone():
+    """The printed penalty is on a and w; biases are not penalised."""
+    net = make(2)
+    x, y, _ = data(None, 20)
+    got = fit(net, x, y, [Stage(2, keep_w=0.5, keep_a=0.25)], KEY).net
+    assert_same(got, TwoLayer(net.w / 4, net.b, net.a / 16, net.activation), 0.0)
+
+
 def test_blocks_of_rows_and_groups_of_networks_change_nothing(monkeypatch):
     """With a tiny cache every network trains alone and 600 rows go in blocks of 256, 256 and 88."""
     net = make(3)
