@@ -74,6 +74,13 @@ def test_curves_draw_the_interval():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "accuracy (%)")
 
 
+def test_axes_made_outside_the_style_take_it():
+    axes = style.figure().subplots(1, 2)[0]
+    plots.curves(axes, [plots.Series("a", [1, 2], [1, 2])], "x", "y", title="left")
+    assert not axes.spines["top"].get_visible()
+    assert axes.get_title(loc="left") == "left"
+
+
 def test_curves_log_and_print():
     series = [plots.Series("NTK", [1, 10], [1e-3, 1.0])]
     axes = plots.curves(style.figure(), series, "n", "error", log="xy", printed={"NTK": [(5, 0.1)]})
@@ -113,6 +120,7 @@ def test_neuron_map_colours():
     assert [len(c.get_offsets()) for c in first.collections] == [3, 0, 0, 1, 1]
     assert [c.get_offsets().tolist() for c in (grey, plus, minus)] == [[[1, 0]], [[0, 0]], [[2, 0]]]
     assert red.get_offsets().tolist() == [[1, 1]]
+    assert second.get_xlabel() == "1 + 1 of 3 near a star"
     assert np.allclose(red.get_facecolors()[0][:3], to_rgb(style.STAR_PLUS))
     assert np.allclose(orange.get_facecolors()[0][:3], to_rgb(style.STAR_MINUS))
     five = plots.neuron_map(style.figure(9, 6.8), [panels[0]] * 5)

@@ -1,5 +1,6 @@
 """Numbers as text, tables, and the export formats."""
 
+import dataclasses
 import io
 import re
 
@@ -52,6 +53,16 @@ def test_wide_puts_print_beside_ours_and_marks_what_deviates():
     assert re.fullmatch(r"84\.\d ± 0\.\d", ntk[1])
     assert ntk[2:] == ("86.4 !", "–", "–")
     assert "deviates" in grid.note
+
+
+def test_loose_is_agreement_by_a_wide_interval_only():
+    row = SummaryRow("", "a", "m", 52.0, 46.9, 57.1, 2, 50.0, "reproduced")
+    assert tables.loose(row)
+    assert tables.long([row]).rows[0][-1] == "reproduced (wide)"
+    assert tables.long([row], metric=False).rows[0][:2] == ("a", "52.0")
+    assert not tables.loose(dataclasses.replace(row, low=47.1, high=56.9))
+    assert not tables.loose(dataclasses.replace(row, verdict="deviates"))
+    assert not tables.loose(dataclasses.replace(row, printed=None, verdict="no print"))
 
 
 def test_rich_shows_brackets_as_text():

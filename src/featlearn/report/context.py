@@ -16,6 +16,7 @@ from featlearn.report.plots import Picture
 
 SVG_SHOWN = 700_000  # bytes; a larger drawing is shown as PNG, which phones render faster
 SVG_KEPT = 4_000_000
+BROAD = 700  # pixels; a picture of several panels takes the whole line
 
 
 def safe(id_: str) -> str:
@@ -87,10 +88,16 @@ class Site:
             self.write(f"{base}.csv", export.csv_text(_records(p.data)).encode())
             downloads.append(tag("a", "plotted numbers (CSV)", href=f"../{base}.csv"))
         width, height = (round(96 * float(v)) for v in p.figure.get_size_inches())
+        broad = "broad" if width > BROAD else None
         text = caption or p.caption
         image = tag("img", src=shown, alt=p.alt or text, width=width, height=height, loading="lazy")
         links = [x for i, d in enumerate(downloads) for x in ((" · " if i else ""), d)]
-        return tag("figure", tag("div", image, class_="picture"), tag("figcaption", text, " ", tag("span", links)))
+        return tag(
+            "figure",
+            tag("div", image, class_="picture"),
+            tag("figcaption", text, " ", tag("span", links)),
+            class_=broad,
+        )
 
     def attempt(self, what: str, draw: Callable[[], list[Html]]) -> list[Html]:
         """Pictures, or a note in their place: one that cannot be drawn must not cost the page its numbers."""

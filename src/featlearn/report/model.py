@@ -133,6 +133,7 @@ VERDICT_CLASS: Mapping[str, str] = {
     "data needed": "wait",
     "not run": "none",
     "reproduced": "good",
+    "reproduced (wide)": "info",
     "deviates": "bad",
     "no print": "none",
     "stale": "warn",

@@ -106,7 +106,7 @@ def curves(
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
         if title:
-            axes.set_title(title)
+            axes.set_title(title, loc="left", fontsize="medium", weight="bold")
         _legend(axes, own, columns=2)
     return axes
 
@@ -220,6 +220,8 @@ def neuron_map(target: Any, panels: Sequence[NeuronPanel], columns: int = 3) -> 
             axes.scatter(*np.asarray(p.plus, float), c=style.STAR_PLUS, **star)
             axes.scatter(*np.asarray(p.minus, float), c=style.STAR_MINUS, **star)
             axes.set_title(p.title, weight="normal")
+            if p.near_plus is not None and p.near_minus is not None:  # dots under a star cannot be counted by eye
+                axes.set_xlabel(f"{plus.sum()} + {minus.sum()} of {n} near a star")
             axes.set_xticks([])
             axes.set_yticks([])
             axes.grid(False)
@@ -247,15 +249,30 @@ def _width(target: Any) -> float:
 def _axes(target: Any) -> tuple[Any, bool]:
     """Axes to draw on, and whether they have the figure to themselves."""
     if not hasattr(target, "subplots"):
+        _dress(target)
         return target, False
     if target.axes:
         raise ReportError(f"target = a figure with {len(target.axes)} axes is not allowed: pass the axes to draw on")
     return target.subplots(), True
 
 
+def _dress(axes: Any) -> None:
+    """The style for axes that were made outside of it."""
+    import matplotlib
+
+    rc = matplotlib.rcParams
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(rc["axes.edgecolor"])
+    axes.set_axisbelow(True)
+    axes.grid(True, color=rc["grid.color"], linewidth=rc["grid.linewidth"])
+    axes.tick_params(labelsize=rc["xtick.labelsize"], color=rc["xtick.color"], labelcolor=rc["xtick.color"])
+
+
 def _legend(axes: Any, own: bool, columns: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    if not handles or (len(handles) == 1 and own and axes.get_title()):
+    if not handles or (len(handles) == 1 and own and axes.get_title(loc="left")):
         return
     if own:
         axes.figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(handles)))

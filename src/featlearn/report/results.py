@@ -28,6 +28,7 @@ from featlearn.report.model import ClaimPage, ExperimentPage, State, by_work, ex
 from featlearn.report.parts import count, home, section, short, verdict_badges
 from featlearn.report.plots import Picture
 from featlearn.run.claim import Case
+from featlearn.run.experiment import SummaryRow
 
 
 def experiment(site: Site, x: ExperimentPage) -> str:
@@ -51,10 +52,13 @@ def experiment(site: Site, x: ExperimentPage) -> str:
     run = x.command or f"featlearn run {ex.id}" + (f" --preset {x.preset}" if x.preset else "")
     results: list[Any] = []
     if x.was_run:
-        grid = tables.long(x.summary)
-        results.append(
-            grid_table(grid, verdict_state) if x.summary else tag("p", "No summary was made.", class_="soft")
-        )
+        results += _numbers(x.summary)
+        if wide := sum(tables.loose(r) for r in x.summary):
+            text = (
+                f"{count(wide, 'row agrees', 'rows agree')} with print only within an interval wider than a tenth of "
+            )
+            text += "the printed number (marked wide): so few seeds could not tell it from much else."
+            results.append(tag("p", text, class_="soft small"))
         if any(r.n == 1 for r in x.summary):
             results.append(tag("p", "A row of one seed has no interval.", class_="soft small"))
         results.append(tag("div", site.attempt(ex.id, lambda: _draw(site, x)), class_="pictures"))
@@ -140,6 +144,17 @@ def claim(site: Site, c: ClaimPage) -> str:
     ]
     trail = [home(site), site.link("work", w.id, w.title) if w else None, cl.id]
     return document(f"{cl.id} · featlearn", [t for t in trail if t is not None], out, "../")
+
+
+def _numbers(rows: Sequence[SummaryRow]) -> list[Html]:
+    """One table, or one a metric where a single one would repeat every row's name."""
+    if not rows:
+        return [tag("p", "No summary was made.", class_="soft")]
+    metrics = dict.fromkeys(r.metric for r in rows)
+    if len(metrics) == 1 or len(rows) <= 8:
+        return [grid_table(tables.long(rows), verdict_state)]
+    parts = [[r for r in rows if r.metric == m] for m in metrics]
+    return [grid_table(tables.long(p, tables.metric_name(p[0]), metric=False), verdict_state) for p in parts]
 
 
 def _draw(site: Site, x: ExperimentPage) -> list[Html]:

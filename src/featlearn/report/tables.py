@@ -26,7 +26,7 @@ class Grid:
         table = RichTable(title=self.title or None, caption=self.note or None, title_justify="left")
         for name, side in self.columns:
             table.add_column(Text(name), justify="right" if side == "right" else "left", no_wrap=side == "right")
-        styles = {"reproduced": "green", "deviates": "bold red", "no print": "dim"}
+        styles = {"reproduced": "green", "reproduced (wide)": "yellow", "deviates": "bold red", "no print": "dim"}
         for row in self.rows:
             table.add_row(*(Text(c, style=styles.get(c, "") if i == self.verdict else "") for i, c in enumerate(row)))
         return table
@@ -81,14 +81,21 @@ def difference(r: SummaryRow) -> str:
     return text if text.startswith("−") or not d > 0 else f"+{text}"
 
 
+def loose(r: SummaryRow) -> bool:
+    """Whether a row agrees with print only because its interval is wide: half of it exceeds a tenth of the print."""
+    half = (r.high - r.low) / 2
+    return r.verdict == "reproduced" and r.printed is not None and half > 0.1 * abs(r.printed)
+
+
 def metric_name(r: SummaryRow) -> str:
     """The metric with its unit."""
     return f"{r.metric} ({r.unit})" if r.unit else r.metric
 
 
-def long(rows: Sequence[SummaryRow], title: str = "") -> Grid:
+def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Grid:
     """One line per number: setting (where there are several), row, metric, ours, interval, seeds, print, difference,
-    verdict.
+    verdict. metric: False leaves that column out, where the title says it. Agreement by a wide interval alone is marked
+    "reproduced (wide)".
 
     Example:
         >>> long([SummaryRow("", "NTK", "cos", 0.5, 0.5, 0.5, 1)]).rows[0]
@@ -96,19 +103,20 @@ def long(rows: Sequence[SummaryRow], title: str = "") -> Grid:
     """
     settings = any(r.setting for r in rows)
     heads = [("setting", "left")] if settings else []
-    heads += [("row", "left"), ("metric", "left"), ("ours", "right"), ("95 % interval", "right"), ("seeds", "right")]
+    heads += [("row", "left"), *([("metric", "left")] if metric else [])]
+    heads += [("ours", "right"), ("95 % interval", "right"), ("seeds", "right")]
     heads += [("print", "right"), ("difference", "right"), ("verdict", "left")]
     body = tuple(
         (
             *((r.setting,) if settings else ()),
             r.row,
-            metric_name(r),
+            *((metric_name(r),) if metric else ()),
             value(r),
             interval(r),
             str(r.n),
             number(r.printed, r.unit),
             difference(r),
-            r.verdict,
+            f"{r.verdict} (wide)" if loose(r) else r.verdict,
         )
         for r in rows
     )
