@@ -79,6 +79,7 @@ def test_axes_made_outside_the_style_take_it():
     plots.curves(axes, [plots.Series("a", [1, 2], [1, 2])], "x", "y", title="left")
     assert not axes.spines["top"].get_visible()
     assert axes.get_title(loc="left") == "left"
+    assert axes.xaxis.label.get_size() == style.settings(6.0)["axes.labelsize"]
 
 
 def test_curves_log_and_print():

@@ -267,6 +267,8 @@ def _dress(axes: Any) -> None:
         axes.spines[side].set_color(rc["axes.edgecolor"])
     axes.set_axisbelow(True)
     axes.grid(True, color=rc["grid.color"], linewidth=rc["grid.linewidth"])
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set(size=rc["axes.labelsize"], color=rc["axes.labelcolor"])
     axes.tick_params(labelsize=rc["xtick.labelsize"], color=rc["xtick.color"], labelcolor=rc["xtick.color"])
 
 
