@@ -35,6 +35,13 @@ def _check_data(name: str, inputs: Tensor, y: Tensor) -> None:
         raise SettingError("y", tuple(y.shape), f"n = {len(inputs)} labels as in {name}", "give one label per sample")
 
 
+def _take(features: Tensor, y: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+    if rows is None:
+        return features, y
+    rows = rows.to(features.device)
+    return features.index_select(0, rows), y.index_select(0, rows)  # several times faster than features[rows]
+
+
 def _require_finite(weights: Tensor, step: int, rates: Tensor) -> None:
     """Stop with the step and with the rates whose copies (leading axis) left the finite numbers."""
     if not torch.isfinite(weights.sum()):
@@ -70,7 +77,7 @@ def fit_linear(
     if watch and 0 in look:
         watch(0, Linear(weights.clone()))
     for step, rows in enumerate(batches(len(features), batch, steps, key), 1):
-        part, target = (features, y) if rows is None else (features[rows], y[rows])
+        part, target = _take(features, y, rows)
         delta = loss_slope(part @ weights.T, target[:, None], loss) * (rate / len(part))
         weights -= delta.T @ part
         _require_finite(weights, step, rate)
@@ -147,7 +154,7 @@ def fit_linearised(
     if watch and 0 in look:
         watch(0, Linearised(net, v.clone(), a.clone()))
     for step, rows in enumerate(batches(len(x), batch, steps, key), 1):
-        part, target = (x1, y) if rows is None else (x1[rows], y[rows])
+        part, target = _take(x1, y, rows)
         act, gate = _tangent(net, part)
         delta = loss_slope(_scores(part, act, gate, v, a), target[:, None], loss) * (rate / len(part))
         for j in range(len(rate)):

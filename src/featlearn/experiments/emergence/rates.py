@@ -137,8 +137,12 @@ def run_cell(cell: Cell) -> CellResult:
         for scale in grid["scale_1"]:
             linear(after(1, scale_1=scale), "rate_one", {"scale_1": scale})
     elif cell.method == "Two Step":
-        for one, two in itertools.product(grid["scale_1"], grid["scale_2"]):
-            linear(after(2, scale_1=one, scale_2=two), "rate_two", {"scale_1": one, "scale_2": two})
+        # step 2 starts from weights that step 1 replaced, so its gradient is one for all scales: take it once
+        for one in grid["scale_1"]:
+            unit_net = after(2, scale_1=one, scale_2=1.0)
+            for two in grid["scale_2"]:
+                net = replace(unit_net, w=unit_net.w * two)
+                linear(net, "rate_two", {"scale_1": one, "scale_2": two})
     elif cell.method == "NTK":
         unit = tangent_energy(half, train.x)
         rates = [r / unit for r in grid["rate_ntk"]]
