@@ -165,7 +165,7 @@ def first_steps(
 
     First-layer step sizes are scale * unit with unit = st / (gamma sigma_a): `scale` is then the weight along a
     relevant pattern in units of beta a_i / sigma_a (lemma 6). lambda = 1/(2 eta) forgets the old weights, unless
-    keep_init (our reading of the printed One Step row). The activation is smoothed by noise 1/k^2, classes are weighted.
+    keep_init (our reading of the printed One Step row). Noise 1/k^2 smooths the activation; classes are weighted.
     """
     weights, noise = class_weights(data.y), 1 / k**2
     nets, net = [], start
