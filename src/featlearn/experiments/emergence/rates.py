@@ -37,8 +37,8 @@ STEP_1 = (3e-4, 1e-3, 3e-3, 2.0)  # three that keep the output under the margin,
 GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "Two Step": {"scale_1": STEP_1, "scale_2": (2.0, 4.0, 8.0, 16.0, 32.0), "rate_two": WIDE},
     "One Step": {"scale_1": STEP_1, "rate_one": WIDE},
-    "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (30.0, 100.0, 300.0, 1000.0, 3000.0)},
-    "NTK": {"rate_ntk": (1.0, 3.0, 10.0, 30.0, 100.0)},
+    "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (30.0, 100.0, 300.0, 1000.0)},
+    "NTK": {"rate_ntk": (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)},
     "RF": {"rate_rf": WIDE},
     "Linear": {"rate_linear": WIDE},
 }
