@@ -2,6 +2,7 @@
 
 A mutant is the nearest wrong code to what its test protects: a factor dropped, a sign, an off-by-one, a check that is
 gone. `old` stands exactly once in the file. Run those of one file with `pytest tests/test_mutants.py -k run/cells`.
+Other lists stand in files called `mutants_*.py` beside this one; their items may be plain tuples.
 """
 
 from typing import NamedTuple
@@ -74,6 +75,33 @@ MUTANTS: tuple[Mutant, ...] = (
         'if record is None or record.status == "failed":',
         "if record is None:",
         "tests/run/test_execute.py",
+    ),
+    # --- core --------------------------------------------------------------------------------------------------------
+    Mutant(
+        "core/key.py",
+        'Key(f"{self.path}/{name}")',
+        'Key(f"{self.path}{name}")',
+        "tests/core/test_key.py::test_path_is_all_there_is_to_a_key",
+    ),
+    # --- tasks -------------------------------------------------------------------------------------------------------
+    Mutant(
+        "tasks/patterns.py",
+        "gamma = (1 - fair) / 2",
+        "gamma = 1 - fair",
+        "tests/tasks/test_patterns.py::test_parity_closed_forms_equal_enumeration",
+    ),
+    # --- inventory ---------------------------------------------------------------------------------------------------
+    Mutant(
+        "inventory/__init__.py",
+        "if e.id in entries:",
+        "if e.id in []:",
+        "tests/inventory/test_inventory.py::test_a_bad_file_is_refused",
+    ),
+    Mutant(
+        "inventory/__init__.py",
+        "if row in (None, p.row) and metric in (None, p.metric)",
+        "if row in (None, p.row)",
+        "tests/inventory/test_inventory.py::test_printed_values",
     ),
     # --- the tests of the package itself -----------------------------------------------------------------------------
     Mutant(

@@ -1,5 +1,6 @@
 """Each committed mutant must turn its test red; and the runner must not call red what is only broken."""
 
+import importlib
 import os
 import queue
 from collections.abc import Iterator
@@ -7,12 +8,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mutants import MUTANTS, Mutant
+from mutants import Mutant
 from mutation import Server, mutate
 
 import featlearn
 
 PACKAGE = Path(featlearn.__file__).parent
+
+
+def collected() -> list[Mutant]:
+    """The mutants of every `mutants*.py` beside this file; paths count from the package."""
+    lists = [importlib.import_module(p.stem).MUTANTS for p in sorted(Path(__file__).parent.glob("mutants*.py"))]
+    found = [Mutant(*mutant) for mutants in lists for mutant in mutants]
+    return [m._replace(file=m.file.removeprefix("src/featlearn/")) for m in found]
+
+
+MUTANTS = collected()
 NAMES = [f"{m.file}-{i}" for i, m in enumerate(MUTANTS)]
 
 
