@@ -422,7 +422,9 @@ def test_unknown_loss_is_refused_with_the_choice(as_user):
         fit(make(1), x, y, [Stage(1)], KEY, loss="huber")  # pyright: ignore[reportArgumentType]
 
 
-def test_one_rate_in_a_tensor_serves_all():
+def test_one_rate_in_a_tensor_serves_all(monkeypatch):
+    """Also the networks of later groups, whose indices start above 0."""
+    monkeypatch.setattr(ENGINE, "CACHE_FLOATS", 1)
     net = make(3)
     x, y, _ = data(None, 20)
     got = fit(net, x, y, [Stage(3, rate_w=torch.tensor([0.25]), rate_a=torch.tensor([0.5]))], KEY).net
