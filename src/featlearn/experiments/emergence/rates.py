@@ -46,7 +46,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Common):
-    """Choice of rates for parity (Table A.1) and interval labels (Table A.2)."""
+    """Choice of rates for parity (Table A.1), interval labels (A.2) and parity with few samples (A.5)."""
 
     seeds: tuple[int, ...] = (1000, 1001)
     """Seeds of 1000 and above, so that no reported seed is used for choosing."""
@@ -58,6 +58,10 @@ class Config(Common):
     """Mirrored pairs of neurons, parity."""
     m_interval: int = 100
     """Mirrored pairs of neurons, interval labels."""
+    n_few: int = 10000
+    """Training samples, parity with few samples."""
+    m_few: int = 50
+    """Mirrored pairs of neurons, parity with few samples."""
     scale_2_interval: float = 32.0
     """scale_2 for interval labels (scale_2 itself is for parity); the grid of Network is trained at these scales."""
     steps_parity: int = 600
@@ -89,12 +93,13 @@ def cells(config: Config) -> list[Cell]:
     settings = [
         config.setting("parity", parity, m=config.m_parity, n=config.n, steps=config.steps_parity),
         config.setting("interval", interval, m=config.m_interval, n=config.n, steps=config.steps_interval),
+        config.setting("few samples", parity, m=config.m_few, n=config.n_few, steps=config.steps_parity),
     ]
     for s in settings:
         check_sizes(n=s.n, batch=s.batch, m=s.m, steps=s.steps, n_test=s.n_test, seeds=config.seeds)
     # a cell holds only the rates that its grid starts from, so that a new default recomputes nothing else
     bare = [replace(s, **dict.fromkeys(RATES, 0.0)) for s in settings]
-    scales = [(config.scale_1, config.scale_2), (config.scale_1, config.scale_2_interval)]
+    scales = [(config.scale_1, two) for two in (config.scale_2, config.scale_2_interval, config.scale_2)]
     after = [replace(s, scale_1=one, scale_2=two) for s, (one, two) in zip(bare, scales, strict=True)]
     return [
         Cell(start if method == "Network" else s, method, seed, tuple(grid.items()))
@@ -245,10 +250,13 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            D=40, d=50, m_parity=10, m_interval=10, n=400, n_test=200, batch=100, steps_parity=6, steps_interval=6,
-            seeds=(1000,),
+            D=40, d=50, m_parity=10, m_interval=10, m_few=5, n=400, n_few=300, n_test=200, batch=100, steps_parity=6,
+            steps_interval=6, seeds=(1000,),
         ),
-        "small": Config(D=50, d=100, m_parity=50, m_interval=50, n=5000, n_test=2000, batch=500, steps_parity=150),
+        "small": Config(
+            D=50, d=100, m_parity=50, m_interval=50, m_few=25, n=5000, n_few=2500, n_test=2000, batch=500,
+            steps_parity=150,
+        ),
         "paper": Config(),
     },
     cells=cells,
