@@ -46,7 +46,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config(Common):
-    """Choice of rates for parity (Table A.1), interval labels (A.2) and parity with few samples (A.5)."""
+    """Choice of rates for parity (Tables A.1, A.3), interval labels (A.2), unbalanced (A.4) and few samples (A.5)."""
 
     seeds: tuple[int, ...] = (1000, 1001)
     """Seeds of 1000 and above, so that no reported seed is used for choosing."""
@@ -58,6 +58,8 @@ class Config(Common):
     """Mirrored pairs of neurons, parity."""
     m_interval: int = 100
     """Mirrored pairs of neurons, interval labels."""
+    negative_share: float = 0.9
+    """Share of class -1, parity with unbalanced classes."""
     n_few: int = 10000
     """Training samples, parity with few samples."""
     m_few: int = 50
@@ -74,6 +76,10 @@ class Config(Common):
         if low:
             raise SettingError("seeds", low[0], "1000 or above", "smaller seeds are reported, not used for choosing")
         cells(self)
+
+
+def _scales_2(config: Config) -> tuple[float, ...]:
+    return config.scale_2, config.scale_2_interval, config.scale_2, config.scale_2
 
 
 @dataclass(frozen=True)
@@ -93,13 +99,20 @@ def cells(config: Config) -> list[Cell]:
     settings = [
         config.setting("parity", parity, m=config.m_parity, n=config.n, steps=config.steps_parity),
         config.setting("interval", interval, m=config.m_interval, n=config.n, steps=config.steps_interval),
+        config.setting(
+            "unbalanced",
+            replace(parity, negative_share=config.negative_share),
+            m=config.m_parity,
+            n=config.n,
+            steps=config.steps_parity,
+        ),
         config.setting("few samples", parity, m=config.m_few, n=config.n_few, steps=config.steps_parity),
     ]
     for s in settings:
         check_sizes(n=s.n, batch=s.batch, m=s.m, steps=s.steps, n_test=s.n_test, seeds=config.seeds)
     # a cell holds only the rates that its grid starts from, so that a new default recomputes nothing else
     bare = [replace(s, **dict.fromkeys(RATES, 0.0)) for s in settings]
-    scales = [(config.scale_1, two) for two in (config.scale_2, config.scale_2_interval, config.scale_2)]
+    scales = [(config.scale_1, two) for two in _scales_2(config)]
     after = [replace(s, scale_1=one, scale_2=two) for s, (one, two) in zip(bare, scales, strict=True)]
     return [
         Cell(start if method == "Network" else s, method, seed, tuple(grid.items()))
