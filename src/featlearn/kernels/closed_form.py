@@ -197,7 +197,7 @@ def rbf(x: Float[Tensor, "n d"], y: Float[Tensor, "p d"], *, bandwidth: float | 
         raise SettingError("bandwidth", bandwidth, "above 0", "the median distance between inputs is a usual choice")
     x, y = x.double(), y.double()
     square = (x * x).sum(1)[:, None] + (y * y).sum(1)[None] - 2 * x @ y.T
-    return torch.exp(-square.clamp_min(0) / (2 * bandwidth**2))
+    return square.clamp_min_(0).mul_(-0.5 / bandwidth**2).exp_()
 
 
 def polynomial(

@@ -65,14 +65,14 @@ def hinge_classifier(
     # two exact candidates: the best direction if every sample stays active, and zero
     mean = phi.T @ p
     w = torch.zeros(f, dtype=torch.float64)
-    best, lower = 1.0, 1.0 - max_norm * float(mean.norm())
+    best, lower = 1.0, max(0.0, 1.0 - max_norm * float(mean.norm()))
     best_w = w
     straight = mean * (max_norm / mean.norm().clamp_min(1e-300))
     if (loss := _hinge(phi, ones, p, straight)) < best:
         best, best_w = loss, straight
     slack, top = torch.full_like(p, 2.0), torch.ones_like(p)  # slack > 0 and top = slack - 1 + margin > 0
     alpha, beta = p / 2, p / 2  # their multipliers, alpha + beta = p
-    pull = 1.0 / max_norm  # multiplier of ||w||^2 <= max_norm^2
+    pull = 1.0 / max_norm**2  # multiplier of ||w||^2 <= max_norm^2
     eye = torch.eye(f, dtype=torch.float64)
     for _ in range(max_steps):
         if best - lower <= tolerance:
@@ -105,7 +105,7 @@ def hinge_classifier(
             best, best_w = loss, w
         dual = torch.minimum(alpha, p)
         lower = max(lower, float(dual.sum()) - max_norm * float((phi.T @ dual).norm()))
-    return HingeFit(best_w, best, min(max(lower, 0.0), best))  # rounding may cross the two by one unit
+    return HingeFit(best_w, best, min(lower, best))  # rounding may cross the two by one unit
 
 
 def _longest(pairs, pull: float, step_p: float, w: Tensor, step_w: Tensor, radius: float) -> float:

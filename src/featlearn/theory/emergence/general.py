@@ -166,7 +166,8 @@ def autograd_gradients(law: GeneralLaw, w: Array, b: Array, a: Array, noise: flo
     z = x @ leaves[0].T + leaves[1]
     loss = (1 - y * ((ramp(z) - ramp(z - 1)) @ leaves[2])).clamp_min(0)
     total = (torch.as_tensor(law.prob * law.alpha) * loss).sum()
-    return tuple(g.numpy() for g in torch.autograd.grad(total, leaves))
+    dw, db, da = (g.numpy() for g in torch.autograd.grad(total, leaves))
+    return dw, db, da
 
 
 def check_moments(key: Key, tables) -> Evidence:
@@ -197,7 +198,8 @@ def check_moments(key: Key, tables) -> Evidence:
                     weights=torch.as_tensor(law.prob * law.alpha * len(law.prob)))  # fmt: skip
     engine = np.concatenate([g[0].numpy().ravel() for g in (got.w, got.b, got.a)])
     cases = (
-        Case("E[alpha y], E|alpha y|, E[alpha y phi_j], E|phi_l|", np.array(predicted), np.array(seen), np.array(rivals),
+        Case("E[alpha y], E|alpha y|, E[alpha y phi_j], E|phi_l|", np.array(predicted), np.array(seen),
+             np.array(rivals),
              "equal", 1e-12, "the same without class weights"),
         Case("largest st E|alpha_y y phi_j|", 1.0, np.array(sizes), 0.45, "at most", 1e-12, "0.45 of it"),
         Case("gradients of the weighted loss: formula and autograd", auto, ours, typo, "equal", 1e-10,
@@ -223,7 +225,7 @@ class WideBumps:
 
 
 def build(k: int, mu: float, positive: tuple[int, ...]) -> WideBumps:
-    """Lemma 35: bumps of half width 1/2 and slope 4 at every count, or slope 8 shifted by 1/4; the one with |b| >= 1/8."""
+    """Lemma 35: bumps of half width 1/2 and slope 4, or slope 8 and shifted by 1/4: the version with |b| >= 1/8."""
     versions = []
     for slope, shift in ((4.0, 0.0), (8.0, 0.25)):
         parts = [bump_neurons(p - mu + shift, slope, 0.5) for p in range(k + 1)]
@@ -268,7 +270,8 @@ def check_existence(key: Key, tables) -> Evidence:
         Case("smallest |b*| 64 k", 1.0, np.array(least), 1.05, "at least", 1e-9, "5 % more"),
         Case("largest |b*|", 0.25, np.array(most), 0.125, "at most", 1e-12, "half of it"),
         Case("neurons beyond 3(k+1)", 0.0, np.array(widths), -1.0, "equal", 0.0, "one neuron fewer"),
-        Case("largest |<w*, x> + b*| while the error is at most 1/8", 1.0, np.array(room), 0.125, "at most", 0.0, "1/8"),
+        Case("largest |<w*, x> + b*| while the error is at most 1/8", 1.0, np.array(room), 0.125, "at most", 0.0,
+             "1/8"),
         Case("failure rate at sigma_z sqrt(k) = 1/16, 1/12, 1/8", exact, np.array(failures), 2 * exact, "equal", slack,
              "both sides failing alike"),
         Case("and its bound exp(-1/(128 sigma_z^2 k))", np.exp(-1 / (128 * spread**2)), exact,
@@ -280,10 +283,10 @@ def check_existence(key: Key, tables) -> Evidence:
         Case("the same with k mu p_o D / sqrt(d) = 1/16", 0.0, fixed, 0.5, "equal", 1e-12, "a failure rate of 1/2"),
     )  # fmt: skip
     comment = (
-        "The printed network keeps a margin of 1 on every input whose count is off by at most 1/8. Its printed proof loses "
-        "a factor st: the dictionary shifts the count by sum rho_jl (phit_l - E phit_l), not by that over st. With "
-        "background patterns that all appear together, which the general setting allows, the printed condition holds at "
-        "D = 403 and half of the inputs fail; without the division by st none does."
+        "The printed network keeps a margin of 1 on every input whose count is off by at most 1/8. Its printed "
+        "proof loses a factor st: the dictionary shifts the count by sum rho_jl (phit_l - E phit_l), not by that "
+        "over st. With background patterns that all appear together, which the general setting allows, the printed "
+        "condition holds at D = 403 and half of the inputs fail; without the division by st none does."
     )
     return Evidence(cases, comment=comment, data={"spread": spread, "failures": np.array(failures), "exact": exact})
 
@@ -324,6 +327,7 @@ def check_start(key: Key, tables) -> Evidence:
     limit = math.sqrt(2 * math.log(D / delta))
     beyond = float((top > limit).mean())
     groups = top.reshape(-1, m).max(1)  # the largest of m neurons
+    one_and_m = np.sqrt(2 * np.log([1 / delta, m / delta]))
     all_limit = math.sqrt(2 * math.log(D * m / delta))
     # chi-square events: exact for ||w||, by the eigenvalues of the Gram matrix (Gershgorin: 1 +- 1/16) for sum q^2
     dims = np.array([50, 100, 200, 400])
@@ -338,25 +342,28 @@ def check_start(key: Key, tables) -> Evidence:
     random /= np.linalg.norm(random, axis=0)
     worst = np.abs(random.T @ random - np.eye(100)).max()
     cases = (
-        Case("1 - delta quantile of max |q| / sigma_w", limit, float(np.quantile(top, 1 - delta)), limit / 2, "at most", 0.0,
+        Case("1 - delta quantile of max |q| / sigma_w", limit, float(np.quantile(top, 1 - delta)), limit / 2,
+             "at most", 0.0,
              "half the deviation"),
         Case("share of neurons beyond sqrt(2 log(D/delta))", delta, beyond, delta / 100, "at most", allowed - delta,
              "a hundredth of delta"),
         Case("the same over m neurons, sqrt(2 log(Dm/delta))", all_limit, float(np.quantile(groups, 1 - delta)),
              all_limit / 2, "at most", 0.0, "half the deviation"),
-        Case("1 - delta quantile of |b| / sigma_b and |a| / sigma_a, one and m", np.sqrt(2 * np.log([1 / delta, m / delta])),
-             norm.isf(np.array([delta, 1 - (1 - delta) ** (1 / m)]) / 2), np.sqrt(2 * np.log([1 / delta, m / delta])) / 2,
-             "at most", 0.0, "half the deviation"),
+        Case("1 - delta quantile of |b| / sigma_b and |a| / sigma_a, one and m", one_and_m,
+             norm.isf(np.array([delta, 1 - (1 - delta) ** (1 / m)]) / 2), one_and_m / 2, "at most", 0.0,
+             "half the deviation"),
         Case("log failure of the norms, n = 50 ... 400", math.log(2) - slowest * dims, np.log(failure),
              math.log(2) - 2 * slowest * dims, "at most", 0.0, "twice the rate in n"),
-        Case("eigenvalues of the background Gram matrix", high, spectrum.max(), 1.0, "at most", 1e-12, "orthonormal patterns"),
+        Case("eigenvalues of the background Gram matrix", high, spectrum.max(), 1.0, "at most", 1e-12,
+             "orthonormal patterns"),
         Case("share outside sigma_w^2 (D-k) [1/2, 3/2]", 2 * math.exp(-slowest * (D - k)), outside,
              float(chi2.cdf(35 / 2, 35)) / 4, "at most", 0.0, "a quarter of one tail"),
     )  # fmt: skip
     premises = (Assumption("D mu / sqrt(d) <= 1/16", D * coherence <= 1 / 16, "inner products of exactly 1/(16 D)"),)
     comment = (
-        f"Patterns with inner products of exactly +-1/(16 D). A random dictionary with D = 100 unit columns in R^500 has "
-        f"D mu / sqrt(d) = {100 * worst:.0f}: it would meet the premise at d of about {500 * (1600 * worst) ** 2:.0e}."
+        "Patterns with inner products of exactly +-1/(16 D). A random dictionary with D = 100 unit columns in R^500 "
+        f"has D mu / sqrt(d) = {100 * worst:.0f}: it would meet the premise at d of about "
+        f"{500 * (1600 * worst) ** 2:.0e}."
     )
     return Evidence(cases, premises, comment)
 
@@ -370,11 +377,11 @@ CLAIMS = (
     Claim(
         "emergence.definition_general",
         ("emergence.definition_general",),
-        "General setting: x = M phi + zeta/st with E||x||^2 = 1 for orthonormal M, and gamma = (gamma_+ + gamma_-)/2, which "
-        "is the main text's gamma when classes are balanced.",
+        "General setting: x = M phi + zeta/st with E||x||^2 = 1 for orthonormal M, and gamma = (gamma_+ + "
+        "gamma_-)/2, which is the main text's gamma when classes are balanced.",
         check_definition,
-        printed="x = M phi + zeta/sigma_z (that noise would have variance 1 in every coordinate); st^2 = sum Var + d "
-        "sigma_z^2 leaves out the cross terms of a dictionary that is not orthogonal; phit in {0,1}^d for {0,1}^D.",
+        printed="x = M phi + zeta/sigma_z (that noise would have variance 1 in every coordinate); st^2 = sum Var + "
+        "d sigma_z^2 leaves out the cross terms of a dictionary that is not orthogonal; phit in {0,1}^d for {0,1}^D.",
     ),
     Claim(
         "emergence.lemma39",
@@ -387,18 +394,18 @@ CLAIMS = (
     Claim(
         "emergence.lemma35",
         ("emergence.lemma35",),
-        "3(k+1) neurons along wstar have margin 1 unless noise moves the count by more than 1/8, which has probability at "
-        "most exp(-1/(128 sigma_z^2 k)); |a*| <= 128 k, 1/(64k) <= |b*| <= 1/4.",
+        "3(k+1) neurons along wstar have margin 1 unless noise moves the count by more than 1/8, which has "
+        "probability at most exp(-1/(128 sigma_z^2 k)); |a*| <= 128 k, 1/(64k) <= |b*| <= 1/4.",
         check_existence,
-        printed="|a*| <= 64 k (wrong by 2 for the shifted network, which balanced parities need); the condition "
-        "(k mu/sqrt(d)) p_o D / st <= 1/16, whose proof loses a factor st, must lose the division; |<w*, x> + b*| <= 1 "
+        printed="|a*| <= 64 k (wrong by 2 for the shifted network, which balanced parities need); the condition (k "
+        "mu/sqrt(d)) p_o D / st <= 1/16, whose proof loses a factor st, must lose the division; |<w*, x> + b*| <= 1 "
         "for all x, where Gaussian noise allows it only for most.",
     ),
     Claim(
         "emergence.lemma36",
         ("emergence.lemma36",),
-        "For D mu/sqrt(d) <= 1/16 norms, largest component, bias and second-layer weight of a fresh neuron are typical with "
-        "probability 1 - delta - 2 exp(-Theta(D-k)), and of m neurons with delta/m in place of delta.",
+        "For D mu/sqrt(d) <= 1/16 norms, largest component, bias and second-layer weight of a fresh neuron are "
+        "typical with probability 1 - delta - 2 exp(-Theta(D-k)), and of m neurons with delta/m in place of delta.",
         check_start,
     ),
 )

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from featlearn.core import Key
 from featlearn.kernels import hinge_classifier
 from featlearn.nets import gradients
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.theory.emergence.general import GeneralLaw, general_parity, near_orthogonal
-from featlearn.theory.emergence.population import gate, network, smooth_clip
+from featlearn.theory.emergence.population import network
 
 Array = np.ndarray
 DELTA = 0.1
@@ -35,6 +35,22 @@ class GeneralTerms:
     T_a: Float[Array, " m"]
 
 
+def bell(u: Array) -> Array:
+    """Standard normal density."""
+    return np.exp(-0.5 * u * u) / math.sqrt(2 * math.pi)
+
+
+def gate(z: Array, noise: float | Array) -> Array:
+    """Pr[z + noise xi in (0, 1)]; noise may differ by column."""
+    return ndtr((1 - z) / noise) - ndtr(-z / noise)
+
+
+def smooth_clip(z: Array, noise: float | Array) -> Array:
+    """E clip(z + noise xi); noise may differ by column."""
+    u, v = z / noise, (z - 1) / noise
+    return z * ndtr(u) - (z - 1) * ndtr(v) + noise * (bell(u) - bell(v))
+
+
 def general_terms(law: GeneralLaw, w: Array, b: Array, noise: float, weights: Array | None = None) -> GeneralTerms:
     """Exact terms of the class-weighted loss (or of `weights`, e.g. ones for the plain loss).
 
@@ -45,7 +61,7 @@ def general_terms(law: GeneralLaw, w: Array, b: Array, noise: float, weights: Ar
     total = np.sqrt(noise**2 + (law.sigma_z / law.scale) ** 2 * (w**2).sum(1))
     signed = law.prob * law.y * (law.alpha if weights is None else weights)
     hit = signed[:, None] * gate(z, total)
-    bend = signed @ ((norm.pdf(z / total) - norm.pdf((1 - z) / total)) / total)
+    bend = signed @ ((bell(z / total) - bell((1 - z) / total)) / total)
     v = (law.sigma_z / law.scale) ** 2 * w * bend[:, None]
     return GeneralTerms(hit.T @ law.phi, v, hit.sum(0), signed @ smooth_clip(z, total))
 
@@ -68,8 +84,8 @@ def start(law: GeneralLaw, m: int, sigma_w: float, rng: np.random.Generator) -> 
 
 
 def small_law(key: Key, sigma_z: float = 0.05) -> GeneralLaw:
-    """12 patterns, 3 relevant, share of class -1 0.8, inner products of exactly +-1/(16 D)."""
-    D, k, d = 12, 3, 16
+    """10 patterns, 3 relevant, share of class -1 0.8, inner products of exactly +-1/(16 D)."""
+    D, k, d = 10, 3, 14
     return general_parity(D, k, near_orthogonal(D, d, 1 / (16 * D), key.numpy()), sigma_z=sigma_z)
 
 
@@ -121,10 +137,11 @@ def check_first_step(key: Key, tables) -> Evidence:
              1e-12 * float(np.abs(law_step).max()) + 1e-16, "the start kept"),
     )  # fmt: skip
     beyond = np.abs(t.T[:, :k] - leading).max() * st / target
+    noise_share = np.abs(t.T[:, k:]).max() / (sphi2 * target * st)
     comment = (
-        f"sigma_w = {sigma_w:.1e} makes eps_e = {target:g}, so that the bounds bite; constants 3. Largest relevant error "
-        f"{beyond:.2g} eps_e / st, largest background term {np.abs(t.T[:, k:]).max() / (sphi2 * target * st):.2g} of its "
-        "bound at constant 1: both are far smaller than proved."
+        f"sigma_w = {sigma_w:.1e} makes eps_e = {target:g}, so that the bounds bite; constants 3. Largest relevant "
+        f"error {beyond:.2g} eps_e / st, largest background term {noise_share:.2g} of its bound at constant 1: both "
+        "are far smaller than proved."
     )
     return Evidence(cases, comment=comment)
 
@@ -165,7 +182,8 @@ def two_steps(
 ) -> TwoSteps:
     """Steps 1 and 2 of the schedule of Lemma 48 from exact gradients, while the hinge is active everywhere.
 
-    factor multiplies eta_1; sigma_w defaults to the value at which eps_e = 0.001. Both halves of the mirrored start are kept, as they part ways in step 1.
+    factor multiplies eta_1; sigma_w defaults to the value at which eps_e = 0.001. Both halves of the mirrored start
+    are kept, as they part ways in step 1.
     """
     sigma_w = 1e-3 / eps_e(law, 1.0, law.k**-1.5) if sigma_w is None else sigma_w
     w, b, a = start(law, m, sigma_w, key.numpy())
@@ -248,8 +266,8 @@ def check_second_step(key: Key, tables) -> Evidence:
     comment = (
         f"2m = {2 * m} neurons, sigma_z = {law.sigma_z}, eta_1 = {run.eta:.1e} ({1 / allowed:.1e} of its condition): "
         f"|g_1| <= {g1.max():.1e}. Test error of the best second layer {error:.2%}, its largest coefficient "
-        f"{np.abs(coefficient).max():.0f}; features at the start leave a hinge loss of {fresh_hinge:.2f}. Without class "
-        f"weights the second step moves biases by up to {np.abs(plain.b2 - plain.b1).max():.1f}."
+        f"{np.abs(coefficient).max():.0f}; features at the start leave a hinge loss of {fresh_hinge:.2f}. Without "
+        f"class weights the second step moves biases by up to {np.abs(plain.b2 - plain.b1).max():.1f}."
     )
     return Evidence(cases, comment=comment, data={"T1": wide.first.T, "T2": wide.second.T})
 
@@ -275,17 +293,19 @@ CLAIMS = (
     Claim(
         "emergence.lemma40",
         ("emergence.lemma40",),
-        "First step in the general setting with class weights: T_j = beta gamma/st up to 3 eps_e/st on relevant patterns, "
-        "3 sphi^2 eps_e st on others; noise part, bias and second-layer terms are small; weights become eta a (sum M_j T_j + v).",
+        "First step in the general setting with class weights: T_j = beta gamma/st up to 3 eps_e/st on relevant "
+        "patterns, 3 sphi^2 eps_e st on others; noise part, bias and second-layer terms are small; weights become "
+        "eta a (sum M_j T_j + v).",
         check_first_step,
-        printed="sigma_xi for sigma_z twice; |T_a| <= max q without absolute value. Lemma 43 bounds q_j^(1), defined as "
-        "<w, M_j>, but proves it for the coefficient of M_j: the inner product keeps rho_jl beta gamma/st as sigma_w -> 0.",
+        printed="sigma_xi for sigma_z twice; |T_a| <= max q without absolute value. Lemma 43 bounds q_j^(1), "
+        "defined as <w, M_j>, but proves it for the coefficient of M_j: the inner product keeps rho_jl beta "
+        "gamma/st as sigma_w -> 0.",
     ),
     Claim(
         "emergence.lemma44",
         ("emergence.lemma44",),
-        "Second step in the general setting: the hinge is active on almost all inputs, T_j = beta gamma/st on relevant "
-        "patterns and nearly 0 elsewhere, and some second layer has hinge loss below exp(-k).",
+        "Second step in the general setting: the hinge is active on almost all inputs, T_j = beta gamma/st on "
+        "relevant patterns and nearly 0 elsewhere, and some second layer has hinge loss below exp(-k).",
         check_second_step,
         printed="a_i^(0) = a_{m+i}^(0) (should be minus) in the proof of 44; y g > 1 for y g < 1 in that of 45.",
         draw=draw_steps,

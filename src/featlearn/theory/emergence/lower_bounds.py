@@ -47,9 +47,14 @@ def parity(z: Float[Array, "n D"], mask: int) -> Float[Array, " n"]:
     return z[:, [j for j in range(z.shape[1]) if mask >> j & 1]].prod(1)
 
 
-def shares(features: Float[Array, "n N"], masks: Int[Array, " s"]) -> Float[Array, " s"]:
+def parities(z: Float[Array, "n D"], masks: Int[Array, " s"]) -> Float[Array, "n s"]:
+    """All of them as columns."""
+    return np.stack([parity(z, int(m)) for m in masks], 1)
+
+
+def shares(features: Float[Array, "n N"], table: Float[Array, "n s"]) -> Float[Array, " s"]:
     """sum_i E[Psi_i f_A]^2 for every A: how much of a parity the features hold."""
-    return (walsh(features)[masks] ** 2).sum(1)
+    return ((table.T @ features / len(table)) ** 2).sum(1)
 
 
 def fixed_features(key: Key, dim: int, width: int) -> dict[str, Float[Array, "n N"]]:
@@ -68,19 +73,19 @@ def best_hinge(features: Array, y: Array, norm: float, weights: Array | None = N
 
 def averaging_bound(norm: Array, width: int, dim: int, size: int) -> Array:
     """1 - B sqrt(N / C(D,k)): what the averaging lemma gives."""
-    return 1 - norm * math.sqrt(width / math.comb(dim, size))
+    return np.asarray(1 - norm * math.sqrt(width / math.comb(dim, size)))
 
 
 def check_parities(key: Key, tables) -> Evidence:
     """Theorem 29 for uniform inputs."""
     z, masks = cube(D), subsets(D, K)
     families = fixed_features(key, D, N)
-    everything = np.stack([parity(z, m) for m in masks], 1)  # the planted features: all 220 parities
-    totals = [shares(f, masks).sum() for f in families.values()] + [shares(everything[:, :N], masks).sum()]
+    everything = parities(z, masks)  # also the planted features: all 220 parities
+    totals = [shares(f, everything).sum() for f in [*families.values(), everything[:, :N]]]
     norms = np.array([0.25, 1.0, 1.75])
     observed = []
     for f in families.values():
-        y = everything[:, shares(f, masks).argmin()]
+        y = everything[:, shares(f, everything).argmin()]
         observed.append([best_hinge(f, y, b) for b in norms])
     planted_norms = np.array([0.25, 0.5, 0.9])
     planted = np.array([best_hinge(everything, everything[:, 0], b) for b in planted_norms])
@@ -90,7 +95,8 @@ def check_parities(key: Key, tables) -> Evidence:
     ours = np.minimum(1, norm * np.sqrt(width) / 4**5)
     scale = np.sqrt(2 * width * norm)
     cases = (
-        Case("share of all parities together", np.full(3, float(N)), np.array(totals), np.full(3, N / 2), "at most", 1e-9,
+        Case("share of all parities together", np.full(3, float(N)), np.array(totals), np.full(3, N / 2), "at most",
+             1e-9,
              "half of it, which 64 parities exceed"),
         Case("hinge loss on the worst parity", np.tile(averaging_bound(norms, N, D, K), (2, 1)), np.array(observed),
              np.tile(averaging_bound(norms, 1, D, K), (2, 1)), "at least", 0.0, "the factor N dropped"),
@@ -125,11 +131,12 @@ def mixture_weights(z: Float[Array, "n D"], mask: int, p_o: float) -> Float[Arra
 def check_mixture(key: Key, tables) -> Evidence:
     """Theorem 2 on the mixture."""
     z, masks = cube(D), subsets(D, K)
+    table = parities(z, masks)
     norms = np.array([0.5, 1.5])
     predict, observed, whole = [], [], []
     for p_o in (0.5, 0.25):
         for f in fixed_features(key, D, N).values():
-            mask = int(masks[shares(f, masks).argmin()])
+            mask = int(masks[shares(f, table).argmin()])
             weights = mixture_weights(z, mask, p_o)
             predict.append(p_o * averaging_bound(norms, N, D, K))
             whole.append(averaging_bound(norms, N, D, K))
@@ -141,6 +148,10 @@ def check_mixture(key: Key, tables) -> Evidence:
             for p in (0.5, 0.25)
         ]
     )
+    planted = np.hstack([table, z])  # all parities and all coordinates
+    planted_norms = np.array([0.9])
+    mixed = mixture_weights(z, int(masks[0]), 0.5)
+    reached = np.array([best_hinge(planted, table[:, 0], b, mixed, 0.01) for b in planted_norms])
     at = (100, 5, 600)
     trivial = np.array([2 ** at[1] / math.sqrt(2 * at[2]), math.sqrt(math.comb(at[0], at[1]) / at[2])])
     cases = (
@@ -148,6 +159,9 @@ def check_mixture(key: Key, tables) -> Evidence:
              0.0, "the factor p_o dropped"),
         Case("coordinates alone reach p_o", np.array([0.5, 0.25]), coordinates, np.array([0.25, 0.125]), "equal", 2e-6,
              "p_o / 2"),
+        Case("parities and coordinates as features", 0.5 * averaging_bound(planted_norms, planted.shape[1], D, K),
+             reached, 0.5 * averaging_bound(planted_norms / 2, planted.shape[1], D, K), "at least", 0.0,
+             "B / 2 instead of B"),
         Case("norm at which the bound says nothing (D=100, k=5, N=600): printed, averaging", np.array([0.924, 354.2]),
              trivial, np.array([0.653, 250.5]), "equal", np.array([5e-4, 0.05]), "2N instead of N under the root"),
     )  # fmt: skip
@@ -156,18 +170,18 @@ def check_mixture(key: Key, tables) -> Evidence:
         Assumption("features bounded by 1 and drawn before the labels", True),
     )
     comment = (
-        "The mixture loses at least p_o times the loss on its fair component. At D = 100, k = 5 and 600 features the "
-        "printed bound says something for norms up to 0.92, the averaging bound for norms up to 354."
+        "The mixture loses at least p_o times the loss on its fair component. At D = 100, k = 5 and 600 features "
+        "the printed bound says something for norms up to 0.92, the averaging bound for norms up to 354."
     )
     return Evidence(
         cases, premises, comment, {"norms": norms, "observed": np.array(observed), "bound": np.array(predict)}
     )
 
 
-def eigenvalue(dim: int, size: int, bandwidth: float | Array) -> float | Array:
+def eigenvalue(dim: int, size: int | Array, bandwidth: float | Array) -> Array:
     """Eigenvalue of the Gaussian kernel on the uniform cube at every parity of `size`: a binomial weight."""
     e = np.exp(-2 / np.asarray(bandwidth) ** 2)
-    return ((1 - e) / 2) ** size * ((1 + e) / 2) ** (dim - size)
+    return np.asarray(((1 - e) / 2) ** size * ((1 + e) / 2) ** (dim - size))
 
 
 def best_bandwidth(dim: int, size: int) -> float:
@@ -183,7 +197,7 @@ def check_kernels(key: Key, tables) -> Evidence:
     y = parity(z, int(masks[0]))
     image = kernel @ y / len(z)
     sizes = np.array([bin(m).count("1") for m in range(2**small)])
-    characters = np.stack([parity(z, m) for m in range(2**small)], 1)
+    characters = parities(z, np.arange(2**small))
     ball = characters * np.sqrt(eigenvalue(small, sizes, h))  # the kernel's own features
     norms = np.array([0.5, 2.0, 5.0])
     hinge = np.array([best_hinge(ball, y, b) for b in norms])
@@ -191,7 +205,7 @@ def check_kernels(key: Key, tables) -> Evidence:
     widths = np.geomspace(0.3, 30, 60)
 
     dims = np.array([[12, 3], [100, 5], [480, 30]])
-    lam = np.array([eigenvalue(d, k, best_bandwidth(d, k)) for d, k in dims])
+    lam = np.array([eigenvalue(d, k, best_bandwidth(d, k)) for d, k in dims.tolist()])
     coefficient_norm = 2.0 ** (-dims[:, 0] / 2) / lam  # alpha = f_A / (2^D lam) on all points gives f = f_A
     total = np.array([float(math.comb(int(d), int(k))) for d, k in dims])
     z12 = torch.from_numpy(cube(12))
@@ -203,11 +217,13 @@ def check_kernels(key: Key, tables) -> Evidence:
     cases = (
         Case("K f_A = lam f_A", eigenvalue(small, K, h) * y, image, eigenvalue(small, K + 1, h) * y, "equal", 1e-12,
              "the eigenvalue of one more pattern"),
-        Case("C(D,k) lam_k over bandwidths", 1.0, float((count * eigenvalue(small, K, widths)).max()), 0.25, "at most", 0.0,
+        Case("C(D,k) lam_k over bandwidths", 1.0, float((count * eigenvalue(small, K, widths)).max()), 0.25, "at most",
+             0.0,
              "a quarter"),
         Case("hinge loss in the ball of radius L", 1 - norms / math.sqrt(count), hinge,
              1 - norms / (2 * math.sqrt(count)), "at least", 0.0, "L / 2 instead of L"),
-        Case("all 2^D points as centres give the label itself", 0.0, planted_hinge, 1 - coefficient_norm[0] / math.sqrt(total[0]),
+        Case("all 2^D points as centres give the label itself", 0.0, planted_hinge,
+             1 - coefficient_norm[0] / math.sqrt(total[0]),
              "equal", 1e-9, "1 - L / sqrt(C(D,k)) with L the coefficient norm"),
         Case("so the norm in the bound is the RKHS norm", 1 - 1 / np.sqrt(lam * total), np.zeros(3),
              1 - coefficient_norm / np.sqrt(total), "at least", 0.0, "the coefficient norm in its place"),
@@ -215,10 +231,10 @@ def check_kernels(key: Key, tables) -> Evidence:
              "chance, up to the same error"),
     )  # fmt: skip
     comment = (
-        "Sharp form: a function of RKHS norm L has hinge loss >= p_o (1 - L / sqrt(C(D,k))) on some member, for every "
-        "kernel with K(x,x) <= 1; no polynomial and no additive term. The coefficient form needs the number n of "
-        f"centres in it (L sqrt(n) for L): with all 2^D points, a coefficient norm of {coefficient_norm[1]:.1e} gives hinge "
-        f"loss 0 at D = 100, k = 5. {detail}"
+        "Sharp form: a function of RKHS norm L has hinge loss >= p_o (1 - L / sqrt(C(D,k))) on some member, for "
+        "every kernel with K(x,x) <= 1; no polynomial and no additive term. The coefficient form needs the number n "
+        f"of centres in it (L sqrt(n) for L): with all 2^D points, a coefficient norm of {coefficient_norm[1]:.1e} "
+        f"gives hinge loss 0 at D = 100, k = 5. {detail}"
     )
     return Evidence(
         cases, comment=comment, data={"norms": norms, "hinge": hinge, "bound": 1 - norms / math.sqrt(count)}
@@ -231,7 +247,7 @@ def rff_route(key: Key, width: int = 2048, p_o: float = 0.5) -> tuple[dict[str, 
     features = fourier_features(D, width, key / "features", bandwidth=h)
     zt = torch.from_numpy(z)
     psi = features(zt) * math.sqrt(width / 2)  # in [-1, 1]
-    mask = int(masks[shares(psi.numpy(), masks).argmin()])
+    mask = int(masks[shares(psi.numpy(), parities(z, masks)).argmin()])
     weights, y = mixture_weights(z, mask, p_o), parity(z, mask)
     rows = (key / "data").numpy().choice(len(z), 300, p=weights)
     fit = kernel_ridge(lambda u, v: rbf(u, v, bandwidth=h), zt[rows], torch.from_numpy(y[rows]), penalty=10.0)
@@ -272,18 +288,18 @@ CLAIMS = (
     Claim(
         "emergence.theorem2",
         ("emergence.theorem2",),
-        "A linear model of norm at most B on N fixed features bounded by 1 has hinge loss at least "
-        "p_o (1 - B sqrt(N / C(D,k))) on some member of the family, hence at least p_o (1 - sqrt(2N) B / 2^k).",
+        "A linear model of norm at most B on N fixed features bounded by 1 has hinge loss at least p_o (1 - B "
+        "sqrt(N / C(D,k))) on some member of the family, hence at least p_o (1 - sqrt(2N) B / 2^k).",
         check_mixture,
-        printed="The scope of the root differs between versions, sqrt(2N) B / 2^k or sqrt(2NB) / 2^k; both follow from the "
-        "averaging bound. The mixture lies in the family (independent background) only at p_o = 1/2.",
+        printed="The scope of the root differs between versions, sqrt(2N) B / 2^k or sqrt(2NB) / 2^k; both follow "
+        "from the averaging bound. The mixture lies in the family (independent background) only at p_o = 1/2.",
         draw=draw_theorem2,
     ),
     Claim(
         "emergence.theorem29",
         ("emergence.theorem29",),
-        "For uniform inputs some k-parity leaves every classifier of norm B on N fixed bounded features with hinge loss at "
-        "least 1 - B sqrt(N / C(D,k)), hence at least 1 - sqrt(2N) B / 2^k when k <= D/16.",
+        "For uniform inputs some k-parity leaves every classifier of norm B on N fixed bounded features with hinge "
+        "loss at least 1 - B sqrt(N / C(D,k)), hence at least 1 - sqrt(2N) B / 2^k when k <= D/16.",
         check_parities,
         printed="sqrt(2N) B / 2^k or sqrt(2NB) / 2^k; both are weaker than the averaging bound.",
     ),
@@ -292,8 +308,8 @@ CLAIMS = (
         ("emergence.corollary3",),
         "A predictor of RKHS norm L has hinge loss at least p_o (1 - L / sqrt(C(D,k))) on some member of the family.",
         check_kernels,
-        printed="p_o (1 - poly(d,L)/2^k) - 1/poly(d,L) for an RKHS norm, or a coefficient norm ||alpha|| over any data "
-        "points. The coefficient form is false without a bound on the number of points: all 2^D of them represent the "
-        "label with ||alpha|| = 2^(-D/2) / lam_k, about 1e-7 at D = 100, k = 5, and hinge loss 0.",
+        printed="p_o (1 - poly(d,L)/2^k) - 1/poly(d,L) for an RKHS norm, or a coefficient norm ||alpha|| over any "
+        "data points. The coefficient form is false without a bound on the number of points: all 2^D of them "
+        "represent the label with ||alpha|| = 2^(-D/2) / lam_k, about 1e-7 at D = 100, k = 5, and hinge loss 0.",
     ),
 )

@@ -1,8 +1,8 @@
 """Without input structure: the statistical-query lower bound (Theorem 4), against a simulated adversary.
 
 A query q(z, y) in [-1, 1] with tolerance t may be answered by any number within t of E[q]. Split q by the label:
-E[q] = E[(q(z,1) + q(z,-1)) / 2] + E[r f_A] with r = (q(z,1) - q(z,-1)) / 2, and |r| <= 1. The adversary answers with the
-first term as long as it may: that is false only for sets with |E[r f_A]| > t, and by Bessel there are at most 1/t^2.
+E[q] = E[(q(z,1) + q(z,-1)) / 2] + E[r f_A] with r = (q(z,1) - q(z,-1)) / 2 and |r| <= 1. The adversary answers with
+the first term as long as it may: that is false only for sets with |E[r f_A]| > t, and by Bessel they are at most 1/t^2.
 After Q queries at least C(D,k) - Q/t^2 sets explain every answer, so what the learner says cannot suit them all.
 """
 
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from featlearn.core import Key
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
-from featlearn.theory.emergence.lower_bounds import cube, mixture_weights, parity, subsets, walsh
+from featlearn.theory.emergence.lower_bounds import cube, mixture_weights, parities, parity, subsets, walsh
 
 Array = np.ndarray
 D, K = 16, 5  # 65536 inputs, 4368 parities; the bound is 8.17 queries
@@ -192,7 +192,7 @@ def check_queries(key: Key, tables) -> Evidence:
     gram_error, opposite = [], []
     for dim, size in ((12, 3), (12, 5), (10, 5)):
         z, masks = cube(dim), subsets(dim, size)
-        table = np.stack([parity(z, m) for m in masks], 1)
+        table = parities(z, masks)
         gram_error.append(float(np.abs(table.T @ table / len(z) - np.eye(len(masks))).max()))
         opposite.append(1.0)  # as printed the sum runs over all j, so that every concept is the same
 
@@ -241,7 +241,8 @@ def check_queries(key: Key, tables) -> Evidence:
              "one query per set"),
         Case("and its error then", 0.0, error, 0.5, "equal", 0.0, "chance"),
         Case("relevant patterns found by E[y z_j], with and without structure", np.array([1.0, 0.0]),
-             np.array([first_order(on, z, int(masks[7]), tolerance) for on in (True, False)]), np.array([1.0, 1.0]), "equal", 0.0,
+             np.array([first_order(on, z, int(masks[7]), tolerance) for on in (True, False)]), np.array([1.0, 1.0]),
+             "equal", 0.0,
              "that structure does not matter"),
     ]  # fmt: skip
     table = tables("emergence/table1")
@@ -254,10 +255,10 @@ def check_queries(key: Key, tables) -> Evidence:
         Assumption("budget below the bound", budget < bound and 1 / tolerance < bound, f"{budget} < {bound:.2f}"),
     )
     comment = (
-        f"Below {bound:.2f} queries of tolerance 1/8 (D = 16, k = 5) the adversary keeps at least {min(survivors)} of {s} "
-        "sets; if a label may also be flipped (0 in P allowed) no learner beats chance. With one sign only, a vote without "
-        f"any query is right by {silent[0]:.1e} on every set at D = 100, k = 5, far above the printed 1/C^3 = "
-        f"{float(c_large) ** -3:.1e}; the threshold that holds is 1/2 - 0.54 / sqrt(C(D,k))."
+        f"Below {bound:.2f} queries of tolerance 1/8 (D = 16, k = 5) the adversary keeps at least {min(survivors)} "
+        f"of {s} sets; if a label may also be flipped (0 in P allowed) no learner beats chance. With one sign only, "
+        f"a vote without any query is right by {silent[0]:.1e} on every set at D = 100, k = 5, far above the printed "
+        f"1/C^3 = {float(c_large) ** -3:.1e}; the threshold that holds is 1/2 - 0.54 / sqrt(C(D,k))."
     )
     data = {"survivors": np.array(survivors), "one_sign": np.array(one_sign), "two_signs": np.array(two_signs),
             "queries": np.array(queries), "allowed": allowed}  # fmt: skip
@@ -286,13 +287,14 @@ CLAIMS = (
     Claim(
         "emergence.theorem4",
         ("emergence.theorem4",),
-        "Learning all k-parities of uniform bits to error below 1/2 - 0.54/sqrt(C(D,k)), or all members of the family with "
-        "either sign to error below 1/2, needs C(D,k)^(1/3)/2 statistical queries or that inverse tolerance.",
+        "Learning all k-parities of uniform bits to error below 1/2 - 0.54/sqrt(C(D,k)), or all members of the "
+        "family with either sign to error below 1/2, needs C(D,k)^(1/3)/2 statistical queries or that inverse "
+        "tolerance.",
         check_queries,
-        printed="Error threshold 1/2 - 1/C(D,k)^3 by a cited theorem on one-signed classes. Without a query, the sign of "
-        "the sum of all parities is right by about 0.4/sqrt(C(D,k)) on every set, so the threshold is wrong for the class "
-        "of the proof, and for P inside {1..k} read literally; it holds where labels may be flipped (0 in P). The proof's "
-        "concepts sum over all j instead of j in A, and have the opposite sign.",
+        printed="Error threshold 1/2 - 1/C(D,k)^3 by a cited theorem on one-signed classes. Without a query, the "
+        "sign of the sum of all parities is right by about 0.27/sqrt(C(D,k)) on every set, so the threshold is wrong "
+        "for the class of the proof, and for P inside {1..k} read literally; it holds where labels may be flipped "
+        "(0 in P). The proof's concepts sum over all j instead of j in A, and have the opposite sign.",
         draw=draw_queries,
     ),
 )
