@@ -134,13 +134,13 @@ def _evidence(experiment):
 
 def test_rates_are_those_chosen_on_other_seeds():
     picked = rates.chosen(_evidence(rates.EXPERIMENT))
-    parity, interval = table1.Config(), table2.Config()
-    assert {n: getattr(parity, n) for n in picked["parity"]} == picked["parity"]
-    assert {n: getattr(interval, n) for n in picked["interval"]} == picked["interval"]
-    assert set(picked["parity"]) == set(simulation.RATES) - {"scale_kept"}
-    for other in (table3, table4, table5):
-        config = other.Config()
-        assert {n: getattr(config, n) for n in picked["parity"]} == picked["parity"]
+    used = {"parity": (table1, table3), "interval": (table2,), "unbalanced": (table4,), "few samples": (table5,)}
+    assert set(picked) == set(used)
+    for setting, tables in used.items():
+        assert set(picked[setting]) == set(simulation.RATES) - {"scale_kept"}
+        for table in tables:
+            config = table.Config()
+            assert {n: getattr(config, n) for n in picked[setting]} == picked[setting], (setting, table.__name__)
 
 
 def test_table1_reaches_what_the_work_reports():

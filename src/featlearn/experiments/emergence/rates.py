@@ -66,6 +66,10 @@ class Config(Common):
     """Mirrored pairs of neurons, parity with few samples."""
     scale_2_interval: float = 32.0
     """scale_2 for interval labels (scale_2 itself is for parity); the grid of Network is trained at these scales."""
+    scale_2_unbalanced: float = 4.0
+    """The same for unbalanced classes."""
+    scale_2_few: float = 8.0
+    """The same for few samples."""
     steps_parity: int = 600
     """Gradient steps, parity."""
     steps_interval: int = 200
@@ -79,7 +83,7 @@ class Config(Common):
 
 
 def _scales_2(config: Config) -> tuple[float, ...]:
-    return config.scale_2, config.scale_2_interval, config.scale_2, config.scale_2
+    return config.scale_2, config.scale_2_interval, config.scale_2_unbalanced, config.scale_2_few
 
 
 @dataclass(frozen=True)

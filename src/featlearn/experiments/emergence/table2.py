@@ -33,22 +33,14 @@ class Config(Common):
     """Training samples."""
     steps: int = 200
     """Gradient steps of every method."""
+    # chosen by emergence/rates, setting "interval"; the help of each is that of Common
     scale_2: float = 32.0
-    """First-layer step size of step 2, in units of st / (gamma sigma_a)."""
     rate_w: float = 1.0
-    """First-layer step size of the minibatch steps."""
     rate_a: float = 1000.0
-    """Second-layer step size of the minibatch steps, in units of 1 / mean ||features||^2 after two steps."""
-    rate_ntk: float = 30.0
-    """Step size of the tangent model, in units of 1 / mean ||features||^2 (so are the next four)."""
+    rate_ntk: float = 10.0
     rate_rf: float = 10.0
-    """Step size on random features."""
     rate_one: float = 300.0
-    """Step size of the classifier on one-step features."""
-    rate_two: float = 30.0
-    """Step size of the classifier on two-step features."""
     rate_linear: float = 10.0
-    """Step size of the linear classifier."""
 
     def __post_init__(self):
         cells(self)

@@ -32,6 +32,13 @@ class Config(Common):
     """Training samples."""
     steps: int = 600
     """Gradient steps of every method."""
+    # chosen by emergence/rates, setting "unbalanced"; the help of each is that of Common
+    scale_2: float = 4.0
+    rate_w: float = 1.0
+    rate_two: float = 300.0
+    rate_ntk: float = 100.0
+    rate_rf: float = 30.0
+    rate_linear: float = 10.0
 
     def __post_init__(self):
         cells(self)

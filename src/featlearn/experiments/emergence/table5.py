@@ -31,6 +31,9 @@ class Config(Common):
     """Chance that a background pattern is present, in (0, 1/2]; also the weight of the fair component."""
     steps: int = 600
     """Gradient steps of every method."""
+    # chosen by emergence/rates, setting "few samples"; the help of each is that of Common
+    scale_2: float = 8.0
+    rate_one: float = 1.0
 
     def __post_init__(self):
         if len(self.m) not in (1, len(self.n)):
