@@ -101,7 +101,7 @@ def _plain_error(box: str, prog: str) -> str:
     lines = [line.strip().removeprefix("│").removesuffix("│").strip() for line in box.splitlines()]
     lines = [line for line in lines if line and not line.startswith(("╭", "╰"))]
     rules = [i for i, line in enumerate(lines) if re.fullmatch(r"[─-]+", line)]
-    if rules[:1] == [1]:  # a title above the first rule
+    if "╭" not in box and rules[:1] == [1]:  # a title above the first rule; a drawn box has it in its border
         lines, rules = lines[2:], [i - 2 for i in rules[1:]]
     message = " ".join(" ".join(lines[: rules[0] if rules else None]).split()).removeprefix("Error parsing ")
     return f"{message or 'these arguments cannot be read'} ({prog} --help)"
