@@ -16,7 +16,7 @@ from torch import Tensor
 from featlearn.core import Diverged, Key, SettingError
 from featlearn.learn.schedules import Rate, Stage, batches, check_batch
 from featlearn.nets import TwoLayer, stack
-from featlearn.nets.pointwise import Loss, activate, check_choice, gated, loss_slope, noisy
+from featlearn.nets.pointwise import Activation, Loss, activate, check_choice, gated, loss_slope, noisy
 
 CACHE_FLOATS = 2**18  # 1 MiB: activations of a group and a batch should stay near the core
 Probe = Callable[[TwoLayer, slice], Tensor]
@@ -82,7 +82,8 @@ class _Group:
     def __init__(self, net: TwoLayer, x1: Tensor, y: Tensor, weights: Tensor | None, loss: str, members: slice):
         self.v = torch.cat([net.w, net.b[:, :, None]], -1).contiguous()
         self.a = net.a.clone()
-        self.kind, self.loss, self.members = net.activation, loss, members
+        self.kind: Activation = net.activation
+        self.loss, self.members = loss, members
         own = slice(None) if len(x1) == 1 else members
         self.x1, self.y = x1[own], y[slice(None) if len(y) == 1 else members]
         self.weights = None if weights is None else weights[slice(None) if len(weights) == 1 else members]

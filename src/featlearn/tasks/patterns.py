@@ -114,8 +114,8 @@ class ParityMix:
     every other bit is 1 with probability p_o / (2 - 2 p_o), so each background pattern has marginal p_o.
     y = +1 iff an odd number of relevant patterns is present. structure=False: all bits are fair coins
     (emergence.definition_no_structure). negative_share: share of class -1, by class-conditional sampling.
-    coordinates: see the module; "incoherent" draws unit columns that are only nearly orthogonal, "tilted" unit columns of
-    equal coherence 1 / (16 D). sigma_z: input noise.
+    coordinates: see the module; "incoherent" draws unit columns that are only nearly orthogonal, "tilted" unit columns
+    of equal coherence 1 / (16 D). sigma_z: input noise.
 
     Where print and exactness differ: for p_o != 1/2 two background patterns share the mixture index, so their
     covariance p_o (1 - 2 p_o)^2 / (4 (1 - p_o)) is not zero and the family's independence (A2) holds only at p_o = 1/2.

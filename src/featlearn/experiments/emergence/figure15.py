@@ -11,16 +11,15 @@ from dataclasses import dataclass
 import torch
 
 from featlearn.core import Key
-from featlearn.experiments.emergence.pictures import neuron_maps
+from featlearn.experiments.emergence.pictures import neuron_maps, without_print
 from featlearn.experiments.emergence.simulation import check_sizes, first_steps, neuron_picture
 from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.nets import gaussian_init, mirrored
-from featlearn.run.estimate import estimates
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks import HiddenCodes
 
 ENTRY = "emergence.figure15"
-METRICS = ("share_init", "share_step1", "share_step2", "cos")
+UNITS = {"share_init": "%", "share_step1": "%", "share_step2": "%", "cos": ""}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +98,7 @@ def run_cell(cell: Cell) -> CellResult:
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
     """Means over seeds; the print has a picture only."""
-    units = {name: "%" for name in METRICS if name.startswith("share")}
-    return [
-        SummaryRow(*e.group, e.metric, e.value, e.low, e.high, e.n, unit=units.get(e.metric, ""), entry=ENTRY)
-        for e in estimates(table.rows, metrics=METRICS)
-    ]
+    return without_print(table, UNITS, ENTRY)
 
 
 def draw(table: Table) -> Mapping[str, object]:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from featlearn.core import Key
+from featlearn.experiments.emergence.pictures import without_print
 from featlearn.experiments.emergence.simulation import accuracy, check_sizes, energy, features, first_steps
 from featlearn.learn import Stage, fit
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, mirrored
 from featlearn.report.plots import Picture, bars_against_print
 from featlearn.report.style import figure
-from featlearn.run.estimate import estimates
 from featlearn.run.experiment import CellResult, Cost, Experiment, SummaryRow, Table
 from featlearn.tasks import ParityMix
 
@@ -110,10 +110,7 @@ def run_cell(cell: Cell) -> CellResult:
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
     """Means over seeds; the work prints no numbers for this setting."""
-    return [
-        SummaryRow(*e.group, e.metric, e.value, e.low, e.high, e.n, unit=UNITS[e.metric], entry=ENTRY)
-        for e in estimates(table.rows, metrics=tuple(UNITS))
-    ]
+    return without_print(table, UNITS, ENTRY)
 
 
 def draw(table: Table) -> Mapping[str, Picture]:

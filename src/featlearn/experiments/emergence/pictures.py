@@ -39,6 +39,18 @@ def summarise(table: Table, entry: str) -> list[SummaryRow]:
     return compare(estimates(rows, metrics=tuple(TOLERANCE)), entry)
 
 
+def without_print(table: Table, units: Mapping[str, str], entry: str) -> list[SummaryRow]:
+    """Means over seeds of the metrics in `units` with 95 % intervals, cut at the ends of what a percentage ("%") or a
+    cosine ("") can be."""
+    rows = []
+    for e in estimates(table.rows, metrics=tuple(units)):
+        (setting, row), unit = e.group, units[e.metric]
+        least, most = (0.0, 100.0) if unit == "%" else (-1.0, 1.0)
+        low, high = max(e.low, least), min(e.high, most)
+        rows.append(SummaryRow(setting, row, e.metric, e.value, low, high, e.n, unit=unit, entry=entry))
+    return rows
+
+
 def learning_curves(table: Table, entries: Sequence[str]) -> Mapping[str, Picture]:
     """Test accuracy per step, mean over seeds, one panel per setting and structure."""
     rows = [r for r in table.rows if "acc" in r]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from featlearn.core import Key, SettingError
+from featlearn.experiments.emergence.pictures import without_print
 from featlearn.experiments.emergence.simulation import (
     RATES,
     Common,
@@ -220,10 +221,7 @@ def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
     """Mean validation accuracy of every grid point, and the chosen rates."""
-    rows = [
-        SummaryRow(*e.group, e.metric, e.value, e.low, e.high, e.n, unit="%")
-        for e in estimates(table.rows, metrics=("val_acc",))
-    ]
+    rows = without_print(table, {"val_acc": "%"}, "")
     for setting, rates in chosen(table).items():
         rows += [SummaryRow(setting, "chosen", name, v, v, v, 1) for name, v in rates.items() if name in RATES]
     return rows

@@ -1,0 +1,126 @@
+"""Gaussian clusters: settings as printed, coverage measured on what was trained, sizes measured on the samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from featlearn.core import Key, SettingError
+from featlearn.experiments.emergence import figure16
+from featlearn.experiments.emergence.figure16 import EXPERIMENT, Config, cells, run_cell
+from featlearn.inventory import printed
+from featlearn.run.experiment import CellResult, Table
+
+QUICK = Config(experiments=(2,), m=200, n=2000, n_test=1000, epochs=0.4, rate=1.0, seeds=(7,))
+
+
+def as_table(results: list[CellResult]) -> Table:
+    rows = tuple({**row, "cell": str(i)} for i, r in enumerate(results) for row in r.rows)
+    return Table(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
+
+
+@pytest.fixture(scope="module")
+def quick() -> CellResult:
+    [cell] = cells(QUICK)
+    return run_cell(cell)
+
+
+def test_the_paper_preset_has_the_printed_sizes_and_epochs():
+    made = cells(EXPERIMENT.presets["paper"])
+    assert len(made) == 15
+    for cell in made:
+        sizes = {p.metric: p.value for p in printed("emergence.table6", row=f"Experiment {cell.experiment}")}
+        task = cell.task
+        assert (task.d, task.k, 2**task.k, task.sigma_r) == (
+            sizes["d"], sizes["k"], sizes["clusters"], sizes["sigma_r"],
+        )  # fmt: skip
+        assert (cell.middle, cell.last) == {1: (50, 80), 2: (30, 50), 3: (50, 80)}[cell.experiment]
+        assert cell.m == 800
+
+
+def test_training_brings_neurons_to_every_centre(quick):
+    """Experiment 2 with a quarter of the neurons and 40 % of the epochs, one seed that no preset reports."""
+    [row] = [r for r in quick.rows if r["row"] == "Network"]
+    assert row["cover_init"] < 0.7
+    assert row["cover_end"] > 0.9
+    assert row["cover_init"] < row["cover_middle"] <= row["cover_end"] + 0.05
+    assert row["cover_end"] <= row["cover_median_end"] <= 1
+    assert row["covered_end"] == 100
+    assert row["test_acc"] > 97
+    assert 0 <= row["train_acc"] - row["test_acc"] < 3
+
+
+def test_without_training_nothing_is_covered():
+    """The rival: the same cell with a vanishing step size ends where it began, at chance."""
+    [cell] = cells(replace(QUICK, rate=1e-9))
+    [row, _] = run_cell(cell).rows
+    assert row["cover_end"] == pytest.approx(row["cover_init"], abs=1e-6)
+    assert row["test_acc"] == pytest.approx(50, abs=10)  # 1000 samples: 6 standard errors
+    assert row["covered_end"] < 100
+
+
+def test_start_has_the_stated_scales(monkeypatch):
+    seen = {}
+
+    def spy(net, *args, **kwargs):
+        seen["net"] = net
+        raise InterruptedError
+
+    monkeypatch.setattr(figure16, "fit", spy)
+    [cell] = cells(replace(QUICK, m=4000, scale_w=0.2, scale_a=3.0))
+    with pytest.raises(InterruptedError):
+        run_cell(cell)
+    net = seen["net"]
+    # 4000 neurons: norms average over 1e5 entries (0.2 % error), second-layer square sum over 4000 (2 %)
+    assert float(net.w.square().sum(-1).mean()) == pytest.approx(0.04, rel=0.02)
+    assert float(net.a.square().sum()) == pytest.approx(9, rel=0.1)
+    assert net.activation == "relu"
+    assert not net.b.any()
+
+
+def test_sizes_are_measured_and_a_wrong_one_deviates(quick):
+    rows = {(r.row, r.metric): r for r in figure16.summarise(as_table([quick]))}
+    assert {rows[("Experiment 2", m)].verdict for m in ("d", "k", "clusters", "sigma_r")} == {"reproduced"}
+    assert rows[("Network", "cover_end")].entry == "emergence.figure16"
+    wrong = CellResult([{**r, "sigma_r": 0.75} if "sigma_r" in r else r for r in quick.rows])
+    rows = {(r.row, r.metric): r for r in figure16.summarise(as_table([wrong]))}
+    assert rows[("Experiment 2", "sigma_r")].verdict == "deviates"
+
+
+def test_same_cell_same_rows(quick):
+    torch.manual_seed(5)
+    [cell] = cells(QUICK)
+    again = run_cell(cell)
+    assert again.rows == quick.rows
+    for name, array in quick.arrays.items():
+        np.testing.assert_array_equal(again.arrays[name], array)
+
+
+def test_picture_shows_neurons_and_both_kinds_of_centres(quick):
+    picture = figure16.draw(as_table([quick]))["emergence.figure16"]
+    assert [a.get_title("left") for a in picture.figure.axes] == [f"Experiment 2, epoch {e}" for e in (0, 12, 20)]
+    end = [r for r in picture.data if r["epoch"] == 20]
+    assert sum(r["what"] == "neuron" for r in end) == 200
+    assert sum(r["what"] == "centre, label +1" for r in end) == 8
+    assert sum(r["what"] == "centre, label -1" for r in end) == 8
+    assert figure16.draw(as_table([CellResult(quick.rows)])) == {}
+
+
+def test_centres_in_the_picture_are_the_last_points(quick):
+    """16 centres lie at norm about the largest of all points: neurons gather inside the polygon they span."""
+    truth = cells(QUICK)[0].task.draw(Key("emergence/figure16") / 2 / 7 / "truth")
+    assert quick.arrays["centres/labels"].tolist() == truth.labels.tolist()
+    assert quick.arrays["end/at"].shape == (216, 2)
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [("experiments", ()), ("experiments", (4,)), ("experiments", (1, 1)), ("rate", 0.0), ("scale_w", -1.0),
+     ("scale_a", 0.0), ("epochs", 0.0), ("batch", 5000), ("m", 0), ("seeds", ()), ("seeds", (1, 1))],
+)  # fmt: skip
+def test_wrong_settings_are_refused(field, value):
+    with pytest.raises(SettingError) as error:
+        Config(**{field: value})
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(("n = ",) if field == "batch" else f"{field} = ")
