@@ -14,6 +14,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "emergence/table4",
     "emergence/table5",
     "emergence/figure15",
+    "emergence/figure16",
+    "emergence/figure17",
     "emergence/general",
     "emergence/rates",
 )
