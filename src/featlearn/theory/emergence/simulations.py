@@ -350,7 +350,7 @@ CLAIMS: tuple[Claim, ...] = (
     _order(4, "refuted", "One Step over RF; the printed RF lies below the share of the larger class, ours above it"),
     _order(5),
     _claim("interval_ntk", ["table2"], "Interval labels: NTK ends within a point of 100 %.",
-           reads("emergence/table2", interval_ntk), "refuted", "100.0 %; with 200 steps at the best rate ours stays below"),
+           reads("emergence/table2", interval_ntk), "refuted", "100.0 %; in 200 steps at the best rate ours stays below"),
     _claim("interval_one_step", ["table2"], "Interval labels: one-step features serve no better than a constant.",
            reads("emergence/table2", interval_one_step), "refuted", "41 to 44 %, about the share of the smaller class"),
     *(
