@@ -113,7 +113,7 @@ def digits(digits: tuple[int, ...] = (0, 1), split: str = "train", test_share: f
         raise SettingError("test_share", test_share, "in (0, 1)", "0.25 is the default")
     from sklearn.datasets import load_digits  # only here: importing it takes a second
 
-    values, labels = load_digits(return_X_y=True)
+    values, labels = (np.asarray(v) for v in load_digits(return_X_y=True))
     pixels = values.reshape(-1, 8, 8)
     order = Key("data/digits/split").numpy().permutation(len(labels))
     cut = len(order) - round(test_share * len(order))
