@@ -10,6 +10,8 @@ from featlearn.core import Key, SettingError
 from featlearn.experiments.emergence import figure16
 from featlearn.experiments.emergence.figure16 import EXPERIMENT, Config, cells, run_cell
 from featlearn.inventory import printed
+from featlearn.learn import Run
+from featlearn.nets import TwoLayer
 from featlearn.run.experiment import CellResult, Table
 
 QUICK = Config(experiments=(2,), m=200, n=2000, n_test=1000, epochs=0.4, rate=1.0, seeds=(7,))
@@ -107,11 +109,25 @@ def test_picture_shows_neurons_and_both_kinds_of_centres(quick):
     assert figure16.draw(as_table([CellResult(quick.rows)])) == {}
 
 
-def test_centres_in_the_picture_are_the_last_points(quick):
-    """16 centres lie at norm about the largest of all points: neurons gather inside the polygon they span."""
-    truth = cells(QUICK)[0].task.draw(Key("emergence/figure16") / 2 / 7 / "truth")
-    assert quick.arrays["centres/labels"].tolist() == truth.labels.tolist()
-    assert quick.arrays["end/at"].shape == (216, 2)
+def test_one_centre_without_a_neuron_is_seen(monkeypatch):
+    """Neurons on 15 of 16 centres: the one left out has cosine (k - 2) / k = 1/2 with its neighbours."""
+    [cell] = cells(QUICK)
+    centres = cell.task.draw(Key("emergence/figure16") / 2 / 7 / "truth").centres
+
+    def planted(net, x, y, stages, key, *, loss, probes, probe_at):
+        net = TwoLayer(centres[None, :-1], torch.zeros(1, 15), torch.ones(1, 15), "relu")
+        trace = torch.stack([probes["cover"](net, slice(0, 1)) for _ in probe_at])
+        return Run(net, tuple(probe_at), {"cover": trace})
+
+    monkeypatch.setattr(figure16, "fit", planted)
+    result = run_cell(cell)
+    row = result.rows[0]
+    assert row["cover_end"] == pytest.approx(0.5, abs=1e-5)
+    assert row["cover_median_end"] == pytest.approx(1, abs=1e-5)
+    assert row["covered_end"] == 100 * 15 / 16
+    at = result.arrays["end/at"]
+    assert at.shape == (15 + 16, 2)
+    assert np.linalg.norm(at[:15] - at[15:30], axis=1).max() < 0.02  # neurons first, then centres, in one order
 
 
 @pytest.mark.parametrize(
