@@ -214,5 +214,5 @@ def test_unknown_activation_is_refused(as_user):
 def test_to_a_device_keeps_values_and_kind():
     net = make("relu")
     moved = net.to("cpu")
-    assert torch.equal(moved.w, net.w)
+    assert torch.equal(moved.w, net.w) and torch.equal(moved.b, net.b) and torch.equal(moved.a, net.a)  # noqa: PT018
     assert moved.activation == "relu"
