@@ -270,16 +270,21 @@ def draw_queries(evidence: Evidence):
     from matplotlib.figure import Figure
 
     data = evidence.data or {}
-    figure = Figure(figsize=(5.4, 3.2), layout="constrained")
+    figure = Figure(figsize=(5.4, 3.6), layout="constrained")
     ax = figure.subplots()
     place = np.arange(len(LEARNERS))
     ax.plot(data["one_sign"], place, "o", label="hidden set chosen by the adversary")
-    ax.plot(data["two_signs"], place, "s", label="hidden set and sign")
+    right = 0.515
+    ax.plot(np.minimum(data["two_signs"], right), place, "s", label="hidden set and sign", clip_on=False)
+    for y, value in zip(place, data["two_signs"], strict=True):
+        if value > right:
+            ax.text(right - 0.0008, y, f"{value:.2f}", ha="right", va="center", fontsize=8)
+    ax.set_xlim(0.485, right)
     ax.plot(data["allowed"], place, "|", color="k", markersize=14, label="1/2 - 1/(2 sqrt(sets left))")
     ax.axvline(0.5, color="0.6", linewidth=1)
     ax.set_yticks(place, [f"{n} ({q})" for n, q in zip(LEARNERS, data["queries"], strict=True)])
     ax.set_xlabel("error (queries asked in brackets)")
-    ax.legend(fontsize=7, loc="lower right")
+    figure.legend(fontsize=7, loc="outside lower center", ncols=2)
     return figure
 
 
