@@ -95,7 +95,9 @@ class _Group:
     def gradient(self, rows: Tensor | None, stage: Stage, first: bool) -> tuple[Tensor | None, Tensor]:
         """Gradients of the mean loss: packed first layer (None if it is frozen) and second layer."""
         total = self.x1.shape[1] if rows is None else len(rows)
-        block = max(256, CACHE_FLOATS // self.a.numel())
+        # a GPU takes the whole batch at once, up to a GiB of activations
+        floats = CACHE_FLOATS if self.a.device.type == "cpu" else 2**28
+        block = max(256, floats // self.a.numel())
         dv = None
         da = torch.zeros_like(self.a)
         for i in range(0, total, block):
