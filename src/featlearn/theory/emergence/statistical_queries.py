@@ -278,7 +278,7 @@ def draw_queries(evidence: Evidence):
     ax.plot(np.minimum(data["two_signs"], right), place, "s", label="hidden set and sign", clip_on=False)
     for y, value in zip(place, data["two_signs"], strict=True):
         if value > right:
-            ax.text(right - 0.0008, y, f"{value:.2f}", ha="right", va="center", fontsize=8)
+            ax.text(right - 0.0008, float(y), f"{value:.2f}", ha="right", va="center", fontsize=8)
     ax.set_xlim(0.485, right)
     ax.plot(data["allowed"], place, "|", color="k", markersize=14, label="1/2 - 1/(2 sqrt(sets left))")
     ax.axvline(0.5, color="0.6", linewidth=1)
