@@ -118,7 +118,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _CLUSTERS,
         "(self.sigma_r * (self.k / self.d) ** 0.5)",
         "(self.sigma_r * self.d**-0.5)",
-        "tests/tasks/test_clusters.py::test_samples_lie_around_their_centres_with_the_printed_noise",
+        "tests/tasks/test_gaussian_clusters.py::test_samples_lie_around_their_centres_with_the_printed_noise",
     ),
     (
         "src/featlearn/core/types.py",
