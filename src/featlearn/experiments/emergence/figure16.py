@@ -198,9 +198,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
 
 
 def cost(cell: Cell) -> Cost:
-    """From three matrix products a step at about 20 Gflop/s, and a few seconds for a picture."""
+    """From three matrix products a step at about 30 Gflop/s, and a few seconds for a picture."""
     flops = 6.0 * cell.last * cell.n * cell.m * (cell.task.d + 6)
-    return Cost(0.5 + flops / 2e10 + 6 * cell.pictures * (cell.m / 800) ** 2, 500)
+    return Cost(0.5 + flops / 3e10 + 4 * cell.pictures * (cell.m / 800) ** 2, 500)
 
 
 EXPERIMENT = Experiment(
@@ -210,7 +210,7 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(experiments=(2,), m=100, n=500, n_test=500, epochs=0.1, seeds=(0, 1)),
-        "small": Config(seeds=(0, 1), n_test=2000),
+        "small": Config(epochs=0.6, n_test=2000, seeds=(0, 1)),
         "paper": Config(),
     },
     cells=cells,
