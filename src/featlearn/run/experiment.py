@@ -21,8 +21,8 @@ class Deviation:
 class Cost:
     """Expected seconds on one core and peak memory in MiB of one cell."""
 
-    seconds: float
-    mib: float
+    seconds: float | int
+    mib: float | int
 
 
 @dataclass(frozen=True)

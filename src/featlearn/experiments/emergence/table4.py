@@ -34,7 +34,6 @@ class Config(Common):
     """Gradient steps of every method."""
     # chosen by emergence/rates, setting "unbalanced"; the help of each is that of Common
     scale_2: float = 4.0
-    rate_w: float = 1.0
     rate_two: float = 300.0
     rate_ntk: float = 100.0
     rate_rf: float = 30.0
