@@ -92,6 +92,12 @@ WRONG = Claim("emergence.toy_wrong", ("emergence.table3",), "is refuted", holds,
 
 
 @pytest.fixture
+def wrong_and_broken():
+    """Claims that a test adds: one whose verdict is not the expected one, one whose check raises."""
+    return WRONG, BROKEN
+
+
+@pytest.fixture
 def claims(monkeypatch, toy):
     """Toy claims of the work emergence, and the toy experiment in the list of experiments."""
     from featlearn import experiments, theory

@@ -185,14 +185,13 @@ def test_verify_one_claim_reads_rows_paper_first(featlearn, claims, toy_file):
         assert json.loads(out)[0]["observe"] == [rows]
 
 
-def test_verify_says_what_differs_and_what_broke(featlearn, claims):
-    from conftest import BROKEN, WRONG  # pyright: ignore
-
-    claims.append(WRONG)
+def test_verify_says_what_differs_and_what_broke(featlearn, claims, wrong_and_broken):
+    wrong, broken = wrong_and_broken
+    claims.append(wrong)
     status, out, _ = featlearn("verify", "emergence")
     assert status == 1
     assert "3 claims; not as expected: emergence.toy_wrong" in out
-    claims[-1] = BROKEN
+    claims[-1] = broken
     status, out, err = featlearn("verify", "emergence")
     assert status == 1  # although "not run" was expected
     assert "emergence.toy_broken: the check broke: RuntimeError: the check itself is wrong" in err
