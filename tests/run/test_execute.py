@@ -6,8 +6,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -259,6 +260,25 @@ def test_interrupted_two_worker_run_resumes_bit_for_bit(tmp_path, toy, how):
     assert again.table.rows == undisturbed.table.rows
     for hash_, load in undisturbed.table.arrays.items():
         assert load()["x"].tobytes() == again.table.arrays[hash_]()["x"].tobytes()
+
+
+def test_an_interrupted_pool_ends_without_a_word(monkeypatch):
+    # Workers that die before the executor hears of its end, and handles that were cancelled: both happen on Ctrl-C.
+    said, shutdown = [], ProcessPoolExecutor.shutdown
+
+    def late(self, *args, **kwargs):
+        time.sleep(0.5)
+        shutdown(self, *args, **kwargs)
+
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    monkeypatch.setattr(ProcessPoolExecutor, "shutdown", late)
+    with pytest.raises(KeyboardInterrupt), process_pool(1) as pool:
+        handles = [pool.submit(time.sleep, 0.01) for _ in range(6)]
+        handles[0].result()
+        for handle in [pool.submit(time.sleep, 5) for _ in range(6)]:
+            getattr(handle, "cancel", bool)()
+        raise KeyboardInterrupt
+    assert said == []
 
 
 def test_ctrl_c_in_a_serial_run_leaves_finished_cells(tmp_path, toy):

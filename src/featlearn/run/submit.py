@@ -70,6 +70,21 @@ def _end_with(lifeline: Any) -> None:
     os._exit(1)
 
 
+class _Pool:
+    # Its handles cannot be cancelled: Python 3.11's executor raises InvalidStateError in its own thread when workers
+    # die while a cancelled future is queued. Ending the workers ends what is queued all the same.
+    def __init__(self, executor: ProcessPoolExecutor):
+        self._executor = executor
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Handle:
+        return _Promise(self._executor.submit(fn, *args))
+
+
+class _Promise:
+    def __init__(self, future: Handle):
+        self.result = future.result
+
+
 @contextlib.contextmanager
 def process_pool(workers: int, threads: int = 1) -> Iterator[Submit]:
     """A pool of `workers` spawned processes, `threads` threads each.
@@ -81,10 +96,10 @@ def process_pool(workers: int, threads: int = 1) -> Iterator[Submit]:
     theirs, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(theirs, threads))
     try:
-        yield pool
+        yield _Pool(pool)
     except BaseException:
         ours.close()
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=True)  # without cancel_futures: see _Pool
         raise
     else:
         pool.shutdown(wait=True)
