@@ -1,0 +1,338 @@
+"""Pass one: the first layers read the long prompt, and the last queries pick the tokens to keep."""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from featlearn.core import SettingError
+from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of
+from featlearn.methods.memory import PassCost, device_of, measured
+
+POOLINGS = ("avg", "max", "none")
+BLOCK = 16384
+"""Keys scored at a time: bounds the float32 copy of half-precision keys."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How the keys of the filter layer are scored.
+
+    rows: how many of the last queries vote. softmax: sum attention probabilities (True) or raw inner products
+    without scale (False) over rows and heads. pool, pooling: width and kind of the 1-D smoothing along the prompt,
+    stride 1, zeros beyond the ends; "none" turns it off. heads: query heads that vote, all where None.
+
+    `RAW` is Algorithm 2 as released: the last row, raw products, average over 5 tokens.
+    """
+
+    rows: int = 1
+    softmax: bool = False
+    pool: int = 5
+    pooling: str = "avg"
+    heads: tuple[int, ...] | None = None
+
+    def __post_init__(self):
+        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+            raise SettingError("rows", self.rows, "a count of at least 1", "1 scores with the last query alone")
+        if self.pooling not in POOLINGS:
+            raise SettingError("pooling", self.pooling, f"one of {', '.join(POOLINGS)}", "none leaves scores as they are")
+        if isinstance(self.pool, bool) or not isinstance(self.pool, int) or self.pool < 1 or self.pool % 2 == 0:
+            raise SettingError("pool", self.pool, "an odd width of at least 1", "5 is the printed one")
+        if self.heads is not None and (not self.heads or len(set(self.heads)) < len(self.heads)):
+            raise SettingError("heads", self.heads, "distinct heads, at least one", "None takes all of them")
+
+
+RAW = Scoring()
+SOFTMAX = Scoring(rows=8, softmax=True, pool=25)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tokens of each prompt stay.
+
+    indices: per prompt the positions kept, ascending, counted without its padding; scores: b n, -inf at padding, in
+    the columns of `input_ids`; layer: the filter layer, from 0; protected: b n, kept whatever their score; lengths:
+    tokens of each prompt; cost: seconds and peak memory of pass one.
+    """
+
+    indices: tuple[Int[Tensor, " k"], ...]
+    scores: Float[Tensor, "b n"]
+    layer: int
+    protected: Bool[Tensor, "b n"]
+    lengths: tuple[int, ...]
+    cost: PassCost
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Tokens kept of each prompt."""
+        return tuple(len(i) for i in self.indices)
+
+
+def select(
+    model: Any,
+    input_ids: Int[Tensor, "b n"],
+    attention_mask: Tensor | None = None,
+    *,
+    layer: int,
+    keep: int | float,
+    scoring: Scoring = SOFTMAX,
+    protect: tuple[int, int] | Bool[Tensor, "b n"] = (0, 0),
+) -> Selection:
+    """The tokens that the filter layer attends to from the end of the prompt.
+
+    Runs the layers before `layer` (counted from 0) and of that layer only the norm, all keys and the last queries.
+    The score of token i is sum over heads and rows of q.k_i (or of the attention probability), smoothed along the
+    prompt; the `keep` best stay, in the order of the prompt.
+
+    input_ids: b n, padded on either side where attention_mask is 0. keep: a count of tokens per prompt, or a share
+    in (0, 1] of its length, rounded up; prompts no longer than `keep` stay whole. protect: (first, last) tokens of
+    every prompt that stay in any case, or a mask of them; they count towards `keep`.
+
+    Source: Algorithm 2 (gemfilter.algorithm2), with gemfilter.listing. Differs from the released code: the layer's own
+    attention, output projection and MLP are not run, keys are not repeated for grouped heads, sums are in float32,
+    batches and padding are supported, equal scores go to the earlier token, nothing of the model is replaced.
+
+    Raises SettingError, before any work, for a model of unknown layout, a layer that is missing or sees a window
+    only, ids outside the vocabulary, a mask of another shape or with holes, a prompt that is all padding or longer
+    than the model's context, and a `keep` smaller than what is protected.
+
+    Example:
+        >>> chosen = select(model, ids, layer=13, keep=1024)
+        >>> ids[0, chosen.indices[0]]
+    """
+    layout = layout_of(model)
+    input_ids, mask = check_prompt(layout, model, input_ids, attention_mask)
+    layer = check_layer(layout, model, layer, int(mask.sum(1).max()))
+    heads = layout.config(model).num_attention_heads
+    if scoring.heads is not None and not all(0 <= h < heads for h in scoring.heads):
+        raise SettingError("heads", scoring.heads, f"0 to {heads - 1}", "these are the query heads of the model")
+    lengths = tuple(mask.sum(1).tolist())
+    protected = _protected(protect, mask)
+    counts = [count_of(keep, n) for n in lengths]
+    for row, (count, length) in enumerate(zip(counts, lengths, strict=True)):
+        needed = int(protected[row].sum())
+        if needed > min(count, length):
+            raise SettingError(
+                "keep", keep, f"at least the {needed} protected tokens of prompt {row}", "keep more or protect fewer"
+            )
+    found, cost = measured(
+        device_of(model), input_ids.numel(), lambda: scores(layout, model, input_ids, mask, layer, scoring)
+    )
+    return Selection(best(found, mask, protected, counts), found, layer, protected, lengths, cost)
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def count_of(keep: int | float, length: int) -> int:
+    """How many of `length` tokens `keep` means: a count as it is, a share of (0, 1] rounded up."""
+    allowed, remedy = "a count of at least 1, or a share in (0, 1]", "1024 and 0.05 are both usual"
+    if isinstance(keep, bool) or not isinstance(keep, int | float) or not keep > 0:
+        raise SettingError("keep", keep, allowed, remedy)
+    if isinstance(keep, int):
+        return keep
+    if keep > 1:
+        raise SettingError("keep", keep, allowed, "write a count without a decimal point")
+    return max(1, math.ceil(round(keep * length, 9)))  # rounded, that 0.07 of 100 tokens are 7
+
+
+def check_prompt(layout: Layout, model: Any, input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Ids on the model's device and a Bool mask of their shape, or SettingError."""
+    if input_ids.ndim != 2 or input_ids.is_floating_point():
+        raise SettingError(
+            "input_ids", f"{input_ids.dtype} {list(input_ids.shape)}", "whole numbers of shape b n", "add a batch axis"
+        )
+    if input_ids.numel() == 0:
+        raise SettingError("input_ids", list(input_ids.shape), "at least one token", "the prompt is empty")
+    mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+    if mask.shape != input_ids.shape:
+        raise SettingError(
+            "attention_mask", list(mask.shape), f"the shape of input_ids, {list(input_ids.shape)}", "pad both alike"
+        )
+    mask = mask.to(input_ids.device)
+    if not bool(mask.any(1).all()):
+        row = int((~mask.any(1)).nonzero()[0])
+        raise SettingError("attention_mask", "all zero", "a token in every row", f"drop row {row}, it is all padding")
+    if bool((mask.int().diff(dim=1).abs().sum(1) > 1).any()) and not bool((_spans(mask) == mask.sum(1)).all()):
+        raise SettingError("attention_mask", "with holes", "padding at the ends only", "close the gaps in the prompt")
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    real = input_ids[mask]
+    low, high = int(real.min()), int(real.max())
+    if low < 0 or high >= vocabulary:
+        raise SettingError(
+            "input_ids", low if low < 0 else high, f"0 to {vocabulary - 1}", "use the tokenizer of this model"
+        )
+    longest, context = int(mask.sum(1).max()), getattr(layout.config(model), "max_position_embeddings", None)
+    if context is not None and longest > context:
+        raise SettingError(
+            "input_ids",
+            f"{longest} tokens",
+            f"at most the model's context of {context}",
+            "shorten the prompt, or extend the context with rope scaling in the model's config",
+        )
+    return input_ids.to(device_of(model)), mask.to(device_of(model))
+
+
+def _spans(mask: Tensor) -> Tensor:
+    n = mask.shape[1]
+    first = mask.int().argmax(1)
+    return n - mask.flip(1).int().argmax(1) - first
+
+
+def _protected(protect: tuple[int, int] | Tensor, mask: Tensor) -> Tensor:
+    if isinstance(protect, Tensor):
+        if protect.shape != mask.shape or protect.dtype != torch.bool:
+            what = f"{protect.dtype} {list(protect.shape)}"
+            raise SettingError("protect", what, f"bool of the prompt's shape {list(mask.shape)}", "or (first, last)")
+        return protect.to(mask.device) & mask
+    first, last = protect
+    if min(first, last) < 0:
+        raise SettingError("protect", protect, "(first, last), neither negative", "(0, 0) protects nothing")
+    place = mask.cumsum(1) - 1
+    return mask & ((place < first) | (place >= mask.sum(1, keepdim=True) - last))
+
+
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+
+def scores(
+    layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int, scoring: Scoring
+) -> Float[Tensor, "b n"]:
+    """Smoothed scores of all tokens, -inf at padding; settings are not checked."""
+    votes, keys, attn = observe(layout, model, input_ids, mask, layer, scoring.rows)
+    if scoring.softmax:
+        found = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn), scoring.heads)
+    else:
+        found = products(votes, keys, scoring.heads)
+    return smooth(found, mask, scoring)
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; every module's own mode comes back in any case."""
+    training = [m for m in model.modules() if m.training]
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for m in training:
+            m.training = True
+
+
+class _ReadError(Exception):
+    """Ends the forward pass at the filter layer; not an error of anyone's."""
+
+
+def observe(
+    layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int, rows: int
+) -> tuple[Float[Tensor, "b h w d"], Float[Tensor, "b g n d"], nn.Module]:
+    """The last `rows` queries of every prompt and all keys at a layer, and that layer's attention module.
+
+    Queries before a prompt's first token are zero. The model's own forward runs up to the layer's norm and is left
+    there: masks, embeddings and rotary variants are the model's, no later layer runs, no cache is filled.
+    """
+    attn: Any = layout.layers(model)[layer].self_attn
+    seen: dict[str, Any] = {}
+
+    def stop(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        seen["hidden"] = args[0] if args else kwargs["hidden_states"]
+        seen["rotary"] = kwargs["position_embeddings"] if "position_embeddings" in kwargs else args[1]
+        raise _ReadError
+
+    whole = bool(mask.all())
+    places = None if whole else (mask.cumsum(1) - 1).clamp(min=0)
+    handle = attn.register_forward_pre_hook(stop, with_kwargs=True)
+    try:
+        with undisturbed(model):
+            with contextlib.suppress(_ReadError):
+                model.get_decoder()(
+                    input_ids=input_ids,
+                    attention_mask=None if whole else mask.long(),
+                    position_ids=places,
+                    use_cache=False,
+                )
+            hidden, (cos, sin) = seen["hidden"], seen["rotary"]
+            keys = layout.keys(attn, hidden, (cos, sin))
+            ends = input_ids.shape[1] - mask.flip(1).int().argmax(1).to(hidden.device)  # one past the last token
+            at = ends[:, None] + torch.arange(-rows, 0, device=hidden.device)
+            missing = at < ends[:, None] - mask.sum(1, keepdim=True).to(hidden.device)
+            at = at.clamp(min=0)
+            take = at[..., None].expand(-1, -1, hidden.shape[-1])
+            turn = at[..., None].expand(-1, -1, cos.shape[-1])
+            cos, sin = (t.expand(len(at), -1, -1).gather(1, turn.to(t.device)) for t in (cos, sin))
+            votes = layout.queries(attn, hidden.gather(1, take), (cos, sin))
+            votes = votes.masked_fill(missing[:, None, :, None], 0)
+    finally:
+        handle.remove()
+    return votes, keys, attn
+
+
+def products(
+    votes: Float[Tensor, "b h w d"], keys: Float[Tensor, "b g n d"], heads: tuple[int, ...] | None = None
+) -> Float[Tensor, "b n"]:
+    """sum over heads and rows of q.k: grouped heads are summed before the product, so keys are never repeated."""
+    groups = keys.shape[1]
+    votes = votes.float().sum(2)
+    if heads is not None:
+        chosen = torch.zeros(votes.shape[1], device=votes.device)
+        chosen[list(heads)] = 1
+        votes = votes * chosen[:, None]
+    summed = votes.unflatten(1, (groups, -1)).sum(2)
+    return torch.cat([torch.einsum("bgd,bgnd->bn", summed, part.float()) for part in keys.split(BLOCK, dim=2)], dim=1)
+
+
+def probabilities(
+    votes: Float[Tensor, "b h w d"],
+    keys: Float[Tensor, "b g n d"],
+    mask: Bool[Tensor, "b n"],
+    scale: float,
+    softcap: float | None = None,
+    heads: tuple[int, ...] | None = None,
+) -> Float[Tensor, "b n"]:
+    """sum over heads and rows of the causal attention probability."""
+    b, h, w, _ = votes.shape
+    groups, n = keys.shape[1], keys.shape[2]
+    by_group = votes.float().unflatten(1, (groups, h // groups))
+    logits = torch.cat(
+        [torch.einsum("bgrwd,bgnd->bgrwn", by_group, part.float()) for part in keys.split(BLOCK, dim=2)], dim=-1
+    ).view(b, h, w, n)
+    if heads is not None:
+        logits = logits[:, list(heads)]
+    logits = logits.mul_(scale)
+    if softcap is not None:
+        logits = torch.tanh(logits / softcap) * softcap
+    place = mask.cumsum(1)  # from 1
+    row = place[:, -1:] + torch.arange(1 - w, 1, device=mask.device)  # b w, from 1; below 1: no such row
+    visible = mask[:, None, :] & (place[:, None, :] <= row[:, :, None])
+    found = torch.softmax(logits.masked_fill_(~visible[:, None], -torch.inf), dim=-1)
+    return found.masked_fill_((row < 1)[:, None, :, None], 0).sum((1, 2))
+
+
+def smooth(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], scoring: Scoring) -> Float[Tensor, "b n"]:
+    """Pool along the prompt, zeros beyond its ends (printed: padding counts into the average); -inf at padding."""
+    found = found.masked_fill(~mask, 0)
+    wide, half = scoring.pool, scoring.pool // 2
+    if scoring.pooling == "avg":
+        found = nn.functional.avg_pool1d(found[:, None], wide, 1, half)[:, 0]
+    elif scoring.pooling == "max":
+        found = nn.functional.max_pool1d(nn.functional.pad(found[:, None], (half, half)), wide, 1)[:, 0]
+    return found.masked_fill(~mask, -torch.inf)
+
+
+def best(
+    found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], protected: Bool[Tensor, "b n"], counts: list[int]
+) -> tuple[Int[Tensor, " k"], ...]:
+    """Per prompt the positions of its `count` best tokens, ascending; equal scores go to the earlier token."""
+    chosen = []
+    ranked = found.masked_fill(protected, torch.inf)
+    for row, count in enumerate(counts):
+        own = ranked[row, mask[row]]
+        order = torch.sort(own, descending=True, stable=True).indices
+        chosen.append(order[:count].sort().values)
+    return tuple(chosen)
