@@ -40,7 +40,9 @@ class Scoring:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
             raise SettingError("rows", self.rows, "a count of at least 1", "1 scores with the last query alone")
         if self.pooling not in POOLINGS:
-            raise SettingError("pooling", self.pooling, f"one of {', '.join(POOLINGS)}", "none leaves scores as they are")
+            raise SettingError(
+                "pooling", self.pooling, f"one of {', '.join(POOLINGS)}", "none leaves scores as they are"
+            )
         if isinstance(self.pool, bool) or not isinstance(self.pool, int) or self.pool < 1 or self.pool % 2 == 0:
             raise SettingError("pool", self.pool, "an odd width of at least 1", "5 is the printed one")
         if self.heads is not None and (not self.heads or len(set(self.heads)) < len(self.heads)):
