@@ -73,8 +73,8 @@ class Layout:
         rotary: tuple[Tensor, Tensor],
     ) -> Float[Tensor, "b h n d"]:
         """Queries as the attention uses them; pass the rows of `hidden` and of `rotary` = (cos, sin) that you need."""
-        heads = attn.config.num_attention_heads  # pyright: ignore[reportAttributeAccessIssue]
-        return self._project(attn, hidden, rotary, "q", 0, heads)
+        config: Any = attn.config
+        return self._project(attn, hidden, rotary, "q", 0, config.num_attention_heads)
 
     def keys(
         self,

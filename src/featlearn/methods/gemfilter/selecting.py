@@ -206,7 +206,22 @@ def scores(
     layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int, scoring: Scoring
 ) -> Float[Tensor, "b n"]:
     """Smoothed scores of all tokens, -inf at padding; settings are not checked."""
-    votes, keys, attn = observe(layout, model, input_ids, mask, layer, scoring.rows)
+    attn, hidden, rotary = observe(layout, model, input_ids, mask, layer)
+    with torch.inference_mode():
+        return score_layer(layout, attn, hidden, rotary, mask, scoring)
+
+
+def score_layer(
+    layout: Layout,
+    attn: nn.Module,
+    hidden: Float[Tensor, "b n e"],
+    rotary: tuple[Tensor, Tensor],
+    mask: Bool[Tensor, "b n"],
+    scoring: Scoring,
+) -> Float[Tensor, "b n"]:
+    """As `scores`, from what the attention of a layer received: for those who run the model themselves."""
+    votes = last_queries(layout, attn, hidden, rotary, mask, scoring.rows)
+    keys = layout.keys(attn, hidden, rotary)
     if scoring.softmax:
         found = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn), scoring.heads)
     else:
@@ -232,47 +247,60 @@ class _ReadError(Exception):
 
 
 def observe(
-    layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int, rows: int
-) -> tuple[Float[Tensor, "b h w d"], Float[Tensor, "b g n d"], nn.Module]:
-    """The last `rows` queries of every prompt and all keys at a layer, and that layer's attention module.
+    layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int
+) -> tuple[nn.Module, Float[Tensor, "b n e"], tuple[Tensor, Tensor]]:
+    """The attention module of a layer, and the hidden states and rotary (cos, sin) that it receives.
 
-    Queries before a prompt's first token are zero. The model's own forward runs up to the layer's norm and is left
-    there: masks, embeddings and rotary variants are the model's, no later layer runs, no cache is filled.
+    The model's own forward runs up to the layer's norm and is left there: masks, embeddings and rotary variants are
+    the model's, no later layer runs, no cache is filled.
     """
     attn: Any = layout.layers(model)[layer].self_attn
-    seen: dict[str, Any] = {}
+    seen: list[Any] = []
 
     def stop(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        seen["hidden"] = args[0] if args else kwargs["hidden_states"]
-        seen["rotary"] = kwargs["position_embeddings"] if "position_embeddings" in kwargs else args[1]
+        seen.extend(received(args, kwargs))
         raise _ReadError
 
     whole = bool(mask.all())
     places = None if whole else (mask.cumsum(1) - 1).clamp(min=0)
     handle = attn.register_forward_pre_hook(stop, with_kwargs=True)
     try:
-        with undisturbed(model):
-            with contextlib.suppress(_ReadError):
-                model.get_decoder()(
-                    input_ids=input_ids,
-                    attention_mask=None if whole else mask.long(),
-                    position_ids=places,
-                    use_cache=False,
-                )
-            hidden, (cos, sin) = seen["hidden"], seen["rotary"]
-            keys = layout.keys(attn, hidden, (cos, sin))
-            ends = input_ids.shape[1] - mask.flip(1).int().argmax(1).to(hidden.device)  # one past the last token
-            at = ends[:, None] + torch.arange(-rows, 0, device=hidden.device)
-            missing = at < ends[:, None] - mask.sum(1, keepdim=True).to(hidden.device)
-            at = at.clamp(min=0)
-            take = at[..., None].expand(-1, -1, hidden.shape[-1])
-            turn = at[..., None].expand(-1, -1, cos.shape[-1])
-            cos, sin = (t.expand(len(at), -1, -1).gather(1, turn.to(t.device)) for t in (cos, sin))
-            votes = layout.queries(attn, hidden.gather(1, take), (cos, sin))
-            votes = votes.masked_fill(missing[:, None, :, None], 0)
+        with undisturbed(model), contextlib.suppress(_ReadError):
+            model.get_decoder()(
+                input_ids=input_ids,
+                attention_mask=None if whole else mask.long(),
+                position_ids=places,
+                use_cache=False,
+            )
     finally:
         handle.remove()
-    return votes, keys, attn
+    return attn, seen[0], seen[1]
+
+
+def received(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Hidden states and rotary (cos, sin) among what a layer's attention was called with."""
+    hidden = args[0] if args else kwargs["hidden_states"]
+    return hidden, kwargs["position_embeddings"] if "position_embeddings" in kwargs else args[1]
+
+
+def last_queries(
+    layout: Layout,
+    attn: nn.Module,
+    hidden: Float[Tensor, "b n e"],
+    rotary: tuple[Tensor, Tensor],
+    mask: Bool[Tensor, "b n"],
+    rows: int,
+) -> Float[Tensor, "b h w d"]:
+    """The last `rows` queries of every prompt; zero where a prompt has fewer tokens."""
+    mask = mask.to(hidden.device)
+    ends = mask.shape[1] - mask.flip(1).int().argmax(1)  # one past the last token
+    at = ends[:, None] + torch.arange(-rows, 0, device=hidden.device)
+    missing = at < ends[:, None] - mask.sum(1, keepdim=True)
+    at = at.clamp(min=0)[..., None]
+    cos, sin = (t.to(hidden.device).expand(len(at), -1, -1) for t in rotary)
+    turned = cos.gather(1, at.expand(-1, -1, cos.shape[-1])), sin.gather(1, at.expand(-1, -1, sin.shape[-1]))
+    votes = layout.queries(attn, hidden.gather(1, at.expand(-1, -1, hidden.shape[-1])), turned)
+    return votes.masked_fill(missing[:, None, :, None], 0)
 
 
 def products(
