@@ -25,7 +25,8 @@ class Scoring:
 
     rows: how many of the last queries vote. softmax: sum attention probabilities (True) or raw inner products
     without scale (False) over rows and heads. pool, pooling: width and kind of the 1-D smoothing along the prompt,
-    stride 1, zeros beyond the ends; "none" turns it off. heads: query heads that vote, all where None.
+    stride 1, zeros beyond the ends; "none" turns it off. heads: query heads that vote, all where None. over_heads:
+    "sum", or "max" so that a single head which sees the answer is enough (probabilities only).
 
     `RAW` is Algorithm 2 as released: the last row, raw products, average over 5 tokens.
     """
@@ -35,6 +36,7 @@ class Scoring:
     pool: int = 5
     pooling: str = "avg"
     heads: tuple[int, ...] | None = None
+    over_heads: str = "sum"
 
     def __post_init__(self):
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
@@ -47,10 +49,12 @@ class Scoring:
             raise SettingError("pool", self.pool, "an odd width of at least 1", "5 is the printed one")
         if self.heads is not None and (not self.heads or len(set(self.heads)) < len(self.heads)):
             raise SettingError("heads", self.heads, "distinct heads, at least one", "None takes all of them")
+        if self.over_heads not in ("sum", "max") or (self.over_heads == "max" and not self.softmax):
+            raise SettingError("over_heads", self.over_heads, "sum, or max with softmax", "raw products are summed")
 
 
 RAW = Scoring()
-SOFTMAX = Scoring(rows=8, softmax=True, pool=25)
+SOFTMAX = Scoring(rows=16, softmax=True, pool=25)
 
 
 @dataclass(frozen=True)
@@ -220,10 +224,12 @@ def score_layer(
     scoring: Scoring,
 ) -> Float[Tensor, "b n"]:
     """As `scores`, from what the attention of a layer received: for those who run the model themselves."""
+    mask = mask.to(hidden.device)
     votes = last_queries(layout, attn, hidden, rotary, mask, scoring.rows)
     keys = layout.keys(attn, hidden, rotary)
     if scoring.softmax:
-        found = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn), scoring.heads)
+        by_head = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn), scoring.heads)
+        found = by_head.amax(1) if scoring.over_heads == "max" else by_head.sum(1)
     else:
         found = products(votes, keys, scoring.heads)
     return smooth(found, mask, scoring)
@@ -292,7 +298,6 @@ def last_queries(
     rows: int,
 ) -> Float[Tensor, "b h w d"]:
     """The last `rows` queries of every prompt; zero where a prompt has fewer tokens."""
-    mask = mask.to(hidden.device)
     ends = mask.shape[1] - mask.flip(1).int().argmax(1)  # one past the last token
     at = ends[:, None] + torch.arange(-rows, 0, device=hidden.device)
     missing = at < ends[:, None] - mask.sum(1, keepdim=True)
@@ -324,8 +329,8 @@ def probabilities(
     scale: float,
     softcap: float | None = None,
     heads: tuple[int, ...] | None = None,
-) -> Float[Tensor, "b n"]:
-    """sum over heads and rows of the causal attention probability."""
+) -> Float[Tensor, "b h n"]:
+    """By head the sum over rows of the causal attention probability."""
     b, h, w, _ = votes.shape
     groups, n = keys.shape[1], keys.shape[2]
     by_group = votes.float().unflatten(1, (groups, h // groups))
@@ -341,7 +346,7 @@ def probabilities(
     row = place[:, -1:] + torch.arange(1 - w, 1, device=mask.device)  # b w, from 1; below 1: no such row
     visible = mask[:, None, :] & (place[:, None, :] <= row[:, :, None])
     found = torch.softmax(logits.masked_fill_(~visible[:, None], -torch.inf), dim=-1)
-    return found.masked_fill_((row < 1)[:, None, :, None], 0).sum((1, 2))
+    return found.masked_fill_((row < 1)[:, None, :, None], 0).sum(2)
 
 
 def smooth(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], scoring: Scoring) -> Float[Tensor, "b n"]:
