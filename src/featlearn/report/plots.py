@@ -294,3 +294,64 @@ def _print_legend(axes: Any, own: bool, has_print: bool, n: int) -> None:
         axes.figure.legend(handles=handles, loc="outside lower left", ncols=1)
     else:
         axes.legend(handles=handles, loc="lower right", frameon=True)
+
+
+@dataclass(frozen=True)
+class Heat:
+    """One panel of shares in [0, 1]: values (rows, columns), nan where nothing was run."""
+
+    title: str
+    values: Any
+
+
+def heat_maps(
+    target: Any,
+    panels: Sequence[Heat],
+    columns: Sequence[str],
+    rows: Sequence[str],
+    *,
+    xlabel: str,
+    ylabel: str,
+    label: str,
+    across: int = 3,
+) -> list[Any]:
+    """Shares on a grid, one panel per method, one colour scale from 0 to 1, the number in every cell; the axes.
+
+    target: a Figure without axes. columns, rows: tick labels. Errors: ReportError where a panel has another shape.
+
+    Example:
+        >>> panel = Heat("Full cache", [[1.0, 0.5]])
+        >>> axes = heat_maps(style.figure(), [panel], ["1k", "2k"], ["50"], xlabel="tokens", ylabel="depth", label="s")
+    """
+    for p in panels:
+        if np.shape(p.values) != (len(rows), len(columns)):
+            raise ReportError(
+                f"panel {p.title!r} has shape {np.shape(p.values)}: {(len(rows), len(columns))} is needed"
+            )
+    if not panels:
+        raise ReportError("panels = [] is not allowed: at least one; run a method first")
+    with style.applied(_width(target)):
+        across = min(across, len(panels))
+        grid = target.subplots(-(-len(panels) // across), across, squeeze=False, sharex=True, sharey=True)
+        flat = list(np.ravel(grid))
+        for axes in flat[len(panels) :]:
+            axes.set_axis_off()
+        image = None
+        for i, (axes, p) in enumerate(zip(flat, panels, strict=False)):
+            values = np.asarray(p.values, float)
+            image = axes.imshow(values, vmin=0, vmax=1, cmap="RdYlGn", aspect="auto")
+            for (r, c), v in np.ndenumerate(values):
+                if np.isfinite(v):
+                    dark = abs(v - 0.5) > 0.4
+                    text = f"{v:.2f}".removeprefix("0") if 0 < v < 1 else f"{v:.0f}"
+                    axes.text(c, r, text, ha="center", va="center", fontsize="x-small", color="w" if dark else "k")
+            axes.set_title(p.title)
+            axes.set_xticks(range(len(columns)), columns)
+            axes.set_yticks(range(len(rows)), rows)
+            axes.grid(False)
+            if i % across == 0:
+                axes.set_ylabel(ylabel)
+            if i >= len(panels) - across:
+                axes.set_xlabel(xlabel)
+        target.colorbar(image, ax=flat[: len(panels)], label=label, shrink=0.8)
+    return flat[: len(panels)]

@@ -114,13 +114,14 @@ class Prompt:
     """A prompt with a needle in it.
 
     input_ids: (n); needle: (first, end) of the needle's tokens; question: (first, end) of what follows the text, the
-    question and the words that open the answer; answer: the words that a right answer contains.
+    question and the words that open the answer; answer: the words that a right answer contains; sentence: the needle.
     """
 
     input_ids: Int[Tensor, " n"]
     needle: tuple[int, int]
     question: tuple[int, int]
     answer: str
+    sentence: str
 
 
 INTRODUCTION = "Read the following text.\n\n"
@@ -177,7 +178,13 @@ def hide(
     cut = _sentence_end(tokenizer, straw, round(depth * room))
     ids = head + straw[:cut] + inside + straw[cut:] + tail
     first = len(head) + cut
-    return Prompt(torch.tensor(ids), (first, first + len(inside)), (len(ids) - len(tail), len(ids)), needle.answer)
+    return Prompt(
+        torch.tensor(ids),
+        (first, first + len(inside)),
+        (len(ids) - len(tail), len(ids)),
+        needle.answer,
+        needle.sentence,
+    )
 
 
 def _sentence_end(tokenizer: Any, ids: Sequence[int], near: int) -> int:
@@ -197,3 +204,12 @@ def found_in(reply: str, answer: str) -> bool:
         return " ".join(re.sub(r"(?<=\d),(?=\d)", "", text).casefold().replace("-", " ").split())
 
     return plain(answer) in plain(reply)
+
+
+def overlap(reply: str, expected: str) -> float:
+    """The printed score: distinct words shared with the expected text over its number of words (gemfilter.fig9_4).
+
+    Any reply in English earns some of it, and a text that repeats a word cannot be matched in full.
+    """
+    words = expected.casefold().split()
+    return len(set(reply.casefold().split()) & set(words)) / len(words)

@@ -1,0 +1,127 @@
+"""What the experiments of this work share: a loaded model, its haystack, prompts, and selections at several layers."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from featlearn.core import Key, SettingError
+from featlearn.data.models import load_model
+from featlearn.data.texts import essays, split
+from featlearn.methods.gemfilter.layouts import Layout
+from featlearn.methods.gemfilter.selecting import Scoring, best, received, score_layer
+from featlearn.tasks.needles import Needle, Prompt, hide, needles
+
+SETS = ("choose", "report")
+
+
+@lru_cache(maxsize=1)
+def loaded(model: str, dtype: str, device: str) -> tuple[Any, Any]:
+    """The model and its tokenizer; the cells of one worker share them."""
+    return load_model(model, dtype=dtype, device=device)
+
+
+def device_named(device: str) -> str:
+    """ "auto" as the device that is there."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
+
+
+@lru_cache(maxsize=2)
+def _texts(haystack: str, which: str) -> tuple[str, ...]:
+    choose, report = split(essays(haystack), 0.5)
+    return tuple(e.text for e in (choose if which == "choose" else report))
+
+
+def haystack_text(haystack: str, which: str, needle: int, characters: int) -> str:
+    """Essays of one half of the haystack, from a place that depends on the needle, joined until long enough."""
+    texts = _texts(haystack, which)
+    start = Key("gemfilter/haystack") / which / needle
+    first = int(start.numpy().integers(len(texts)))
+    found: list[str] = []
+    for i in range(len(texts)):
+        found.append(texts[(first + i) % len(texts)])
+        if sum(map(len, found)) >= characters:
+            break
+    return "\n\n".join(found)
+
+
+def needle_number(which: str, i: int) -> Needle:
+    """The i-th needle of a set, whatever the number of needles that are used."""
+    return needles(which, i + 1, Key("gemfilter/needles"))[i]
+
+
+def prompt_of(tokenizer: Any, haystack: str, which: str, needle: int, length: int, depth: float, chat: bool) -> Prompt:
+    """The prompt of a setting; settings are chosen and results reported on different needles and essays."""
+    text = haystack_text(haystack, which, needle, 8 * length)
+    return hide(tokenizer, text, needle_number(which, needle), length=length, depth=depth, chat=chat)
+
+
+def check_grid(lengths: tuple[int, ...], depths: tuple[float, ...], counts: tuple[int, ...], which: str) -> None:
+    """Refuse a grid that is empty or out of range."""
+    if not lengths or min(lengths) < 128:
+        raise SettingError("lengths", lengths, "token counts of at least 128", "1024 and 2048 are usual")
+    if not depths or not all(0 <= d <= 1 for d in depths):
+        raise SettingError("depths", depths, "numbers from 0 to 1", "0.5 puts the needle in the middle")
+    if len(counts) not in (1, len(lengths)) or min(counts, default=0) < 1:
+        raise SettingError("needles", counts, "one count, or one per length, each at least 1", "5 is usual")
+    if which not in SETS:
+        raise SettingError("which", which, "choose or report", "report is the set for results")
+
+
+@contextlib.contextmanager
+def watching(layout: Layout, model: Any, layers: Iterable[int]) -> Iterator[dict[int, tuple[Any, ...]]]:
+    """What the attention of some layers receives while the model runs: layer -> (module, hidden, rotary)."""
+    seen: dict[int, tuple[Any, ...]] = {}
+    handles = []
+
+    def watch(layer: int, attn: Any) -> None:
+        def keep(module: Any, args: Any, kwargs: Any) -> None:
+            if layer not in seen:  # later calls are generated tokens
+                seen[layer] = (module, *received(args, kwargs))
+
+        handles.append(attn.register_forward_pre_hook(keep, with_kwargs=True))
+
+    try:
+        for layer in sorted(set(layers)):
+            watch(layer, layout.layers(model)[layer].self_attn)
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def protected_of(prompt: Prompt, start: int) -> Tensor:
+    """Bool 1 n: the first `start` tokens and everything after the text."""
+    mask = torch.zeros(1, len(prompt.input_ids), dtype=torch.bool)
+    mask[:, :start] = True
+    mask[:, prompt.question[0] :] = True
+    return mask
+
+
+def kept_at(
+    layout: Layout, seen: tuple[Any, ...], scoring: Scoring, keep: int, protected: Tensor | None = None
+) -> Tensor:
+    """The tokens that a watched layer keeps of one prompt, as `select` would."""
+    attn, hidden, rotary = seen
+    mask = torch.ones(1, hidden.shape[1], dtype=torch.bool, device=hidden.device)
+    with torch.inference_mode():
+        found = score_layer(layout, attn, hidden, rotary, mask, scoring)
+    protected = torch.zeros_like(mask) if protected is None else protected.to(mask.device)
+    return best(found, mask, protected, [keep])[0].cpu()
+
+
+def recall(kept: Tensor, needle: tuple[int, int]) -> float:
+    """Share of the needle's tokens among those kept."""
+    inside = (kept >= needle[0]) & (kept < needle[1])
+    return float(inside.sum()) / (needle[1] - needle[0])
+
+
+def distance(kept: Tensor, needle: tuple[int, int]) -> int:
+    """How far the nearest kept token is from the needle; 0 when one is inside (Figure 9.5)."""
+    below, above = needle[0] - kept, kept - (needle[1] - 1)
+    return int(torch.maximum(below, above).clamp(min=0).min())
