@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 T = TypeVar("T")
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def _resident_peak() -> int | None:
         return None
 
 
-def device_of(model: Any) -> torch.device:
-    """Where a model takes its input ids."""
-    return model.get_input_embeddings().weight.device
+def device_of(model: Any, otherwise: torch.device = CPU) -> torch.device:
+    """Where a model takes its input ids; `otherwise` for one whose weights another program brings when needed."""
+    device = model.get_input_embeddings().weight.device
+    return otherwise if device.type == "meta" else device

@@ -19,7 +19,7 @@ from featlearn.methods.gemfilter.selecting import (
     count_of,
     select,
 )
-from featlearn.methods.memory import PassCost, device_of, measured
+from featlearn.methods.memory import PassCost, measured
 
 OURS = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "position_ids", "past_key_values", "cache")
 """Arguments of `generate` that pass two sets itself."""
@@ -54,7 +54,7 @@ class Result:
 
 def generate(
     model: Any,
-    input_ids: Int[Tensor, "b n"],
+    input_ids: Tensor,
     attention_mask: Tensor | None = None,
     *,
     layer: int | str = "auto",
@@ -101,7 +101,7 @@ def generate(
         chosen = select(model, input_ids, mask, layer=layer, keep=keep, scoring=scoring, protect=protect)
     kept_ids, kept_mask = gather(input_ids, mask, chosen.indices, _pad_id(model, generate_kwargs))
     output, second = measured(
-        device_of(model),
+        input_ids.device,
         kept_ids.numel(),
         lambda: model.generate(kept_ids, attention_mask=kept_mask.long(), **generate_kwargs),
     )

@@ -66,7 +66,7 @@ class Selection:
     tokens of each prompt; cost: seconds and peak memory of pass one.
     """
 
-    indices: tuple[Int[Tensor, " k"], ...]
+    indices: tuple[Int[Tensor, " _"], ...]
     scores: Float[Tensor, "b n"]
     layer: int
     protected: Bool[Tensor, "b n"]
@@ -81,13 +81,13 @@ class Selection:
 
 def select(
     model: Any,
-    input_ids: Int[Tensor, "b n"],
+    input_ids: Tensor,
     attention_mask: Tensor | None = None,
     *,
     layer: int,
     keep: int | float,
     scoring: Scoring = SOFTMAX,
-    protect: tuple[int, int] | Bool[Tensor, "b n"] = (0, 0),
+    protect: tuple[int, int] | Tensor = (0, 0),
 ) -> Selection:
     """The tokens that the filter layer attends to from the end of the prompt.
 
@@ -127,7 +127,7 @@ def select(
                 "keep", keep, f"at least the {needed} protected tokens of prompt {row}", "keep more or protect fewer"
             )
     found, cost = measured(
-        device_of(model), input_ids.numel(), lambda: scores(layout, model, input_ids, mask, layer, scoring)
+        input_ids.device, input_ids.numel(), lambda: scores(layout, model, input_ids, mask, layer, scoring)
     )
     return Selection(best(found, mask, protected, counts), found, layer, protected, lengths, cost)
 
@@ -181,7 +181,8 @@ def check_prompt(layout: Layout, model: Any, input_ids: Tensor, attention_mask: 
             f"at most the model's context of {context}",
             "shorten the prompt, or extend the context with rope scaling in the model's config",
         )
-    return input_ids.to(device_of(model)), mask.to(device_of(model))
+    device = device_of(model, input_ids.device)
+    return input_ids.to(device), mask.to(device)
 
 
 def _spans(mask: Tensor) -> Tensor:
@@ -313,13 +314,14 @@ def products(
 ) -> Float[Tensor, "b n"]:
     """sum over heads and rows of q.k: grouped heads are summed before the product, so keys are never repeated."""
     groups = keys.shape[1]
-    votes = votes.float().sum(2)
+    wide = torch.promote_types(keys.dtype, torch.float32)
+    votes = votes.to(wide).sum(2)
     if heads is not None:
-        chosen = torch.zeros(votes.shape[1], device=votes.device)
+        chosen = votes.new_zeros(votes.shape[1])
         chosen[list(heads)] = 1
         votes = votes * chosen[:, None]
     summed = votes.unflatten(1, (groups, -1)).sum(2)
-    return torch.cat([torch.einsum("bgd,bgnd->bn", summed, part.float()) for part in keys.split(BLOCK, dim=2)], dim=1)
+    return torch.cat([torch.einsum("bgd,bgnd->bn", summed, part.to(wide)) for part in keys.split(BLOCK, dim=2)], dim=1)
 
 
 def probabilities(
@@ -329,13 +331,14 @@ def probabilities(
     scale: float,
     softcap: float | None = None,
     heads: tuple[int, ...] | None = None,
-) -> Float[Tensor, "b h n"]:
-    """By head the sum over rows of the causal attention probability."""
+) -> Float[Tensor, "b v n"]:
+    """By voting head the sum over rows of the causal attention probability."""
     b, h, w, _ = votes.shape
     groups, n = keys.shape[1], keys.shape[2]
-    by_group = votes.float().unflatten(1, (groups, h // groups))
+    wide = torch.promote_types(keys.dtype, torch.float32)
+    by_group = votes.to(wide).unflatten(1, (groups, h // groups))
     logits = torch.cat(
-        [torch.einsum("bgrwd,bgnd->bgrwn", by_group, part.float()) for part in keys.split(BLOCK, dim=2)], dim=-1
+        [torch.einsum("bgrwd,bgnd->bgrwn", by_group, part.to(wide)) for part in keys.split(BLOCK, dim=2)], dim=-1
     ).view(b, h, w, n)
     if heads is not None:
         logits = logits[:, list(heads)]
@@ -362,7 +365,7 @@ def smooth(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], scoring: Scor
 
 def best(
     found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], protected: Bool[Tensor, "b n"], counts: list[int]
-) -> tuple[Int[Tensor, " k"], ...]:
+) -> tuple[Int[Tensor, " _"], ...]:
     """Per prompt the positions of its `count` best tokens, ascending; equal scores go to the earlier token."""
     chosen = []
     ranked = found.masked_fill(protected, torch.inf)
