@@ -12,31 +12,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
     check_grid,
     device_named,
-    kept_at,
     loaded,
     prompt_of,
     protected_of,
     recall,
-    watching,
 )
-from featlearn.methods import gemfilter, kv_eviction
-from featlearn.methods.gemfilter import RAW, SOFTMAX, layout_of
+from featlearn.experiments.gemfilter.replies import FULL, ROWS, chosen_layers, replies
 from featlearn.report import style
 from featlearn.report.plots import Heat, Picture, heat_maps
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.tasks.needles import Prompt, found_in, overlap
+from featlearn.tasks.needles import found_in, overlap
 
 ENTRIES = ("gemfilter.fig9_4", "gemfilter.figG_1", "gemfilter.figG_2", "gemfilter.fig9_1", "gemfilter.figG_4")
-FULL, OURS = "Full cache", "GemFilter"
-ROWS = (FULL, "GemFilter raw", OURS, "SnapKV", "H2O", "Streaming", "One run")
-CACHES = {"SnapKV": "snapkv", "H2O": "h2o", "Streaming": "streaming"}
 METRICS = {"accuracy": "%", "needle_score": "", "recall": "%"}
 ANSWERED = "lengths where the full cache answers half"
 
@@ -123,58 +116,25 @@ def run_cell(cell: Cell) -> CellResult:
     """Ask for one needle at every depth, with every method."""
     device = device_named(cell.device)
     model, tokenizer = loaded(cell.model, cell.dtype, device)
+    layer, scoring, raw_layer = chosen_layers(model, cell.layer, cell.raw_layer)
     rows: list[dict[str, Any]] = []
     for depth in cell.depths:
         prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
+        found = replies(
+            model, tokenizer, prompt.input_ids[None], protected_of(prompt, cell.protect_start),
+            budgets=(cell.keep,), layer=layer, scoring=scoring, raw_layer=raw_layer,
+            max_new_tokens=cell.max_new_tokens,
+        )  # fmt: skip
         base = {"setting": f"n = {cell.length}", "length": cell.length, "depth": depth, "needle": cell.needle}
-        for row, (reply, found) in ask(model, tokenizer, prompt, cell).items():
+        for (row, _), reply in found.items():
             rows.append(
                 {
-                    **base, "row": row, "accuracy": 100.0 * found_in(reply, prompt.answer),
-                    "needle_score": overlap(reply, prompt.sentence), "reply": reply,
-                    **({} if found is None else {"recall": 100.0 * found}),
+                    **base, "row": row, "accuracy": 100.0 * found_in(reply.text, prompt.answer),
+                    "needle_score": overlap(reply.text, prompt.sentence), "reply": reply.text,
+                    **({} if reply.kept is None else {"recall": 100.0 * recall(reply.kept, prompt.needle)}),
                 }
             )  # fmt: skip
     return CellResult(rows)
-
-
-def ask(model: Any, tokenizer: Any, prompt: Prompt, cell: Cell) -> dict[str, tuple[str, float | None]]:
-    """By method the reply, and the share of the needle's tokens that were kept where one set of tokens is kept."""
-    layout = layout_of(model)
-    advice = None if cell.layer >= 0 else gemfilter.recommended(model)
-    layer, scoring = (cell.layer, SOFTMAX) if advice is None else (advice.layer, advice.scoring)
-    raw_layer = cell.raw_layer if cell.raw_layer >= 0 else layer
-    ids = prompt.input_ids[None].to(model.get_input_embeddings().weight.device)
-    with watching(layout, model, (layer, raw_layer)) as seen:
-        filled = kv_eviction.prefill(model, ids, want=tuple(CACHES.values()))
-    protected = protected_of(prompt, cell.protect_start)
-    ours = kept_at(layout, seen[layer], scoring, cell.keep, protected)
-    raw = kept_at(layout, seen[raw_layer], RAW, cell.keep)
-    out: dict[str, tuple[str, float | None]] = {}
-
-    def decode(new: Any) -> str:
-        return tokenizer.decode(new[0], skip_special_tokens=True)
-
-    def continued(cache: Any) -> str:
-        return decode(kv_eviction.generate(model, filled, cache, max_new_tokens=cell.max_new_tokens))
-
-    def again(kept: Any) -> str:
-        part = ids[:, kept.to(ids.device)]
-        new = model.generate(
-            part, attention_mask=torch.ones_like(part), max_new_tokens=cell.max_new_tokens, do_sample=False
-        )
-        return decode(new[:, part.shape[1] :])
-
-    out[FULL] = continued(kv_eviction.evict(filled, "full", cell.length)), None
-    out["GemFilter raw"] = again(raw), recall(raw, prompt.needle)
-    out[OURS] = again(ours), recall(ours, prompt.needle)
-    for row, policy in CACHES.items():
-        out[row] = continued(kv_eviction.evict(filled, policy, cell.keep)), None
-    out["One run"] = (
-        continued(kv_eviction.evict(filled, "one_run", cell.keep, indices=ours)),
-        recall(ours, prompt.needle),
-    )
-    return out
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:

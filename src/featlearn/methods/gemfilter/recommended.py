@@ -33,7 +33,7 @@ KNOWN: dict[tuple[str, int, int, int], Setting] = {
     ("llama", 32, 4096, 128256): Setting(13, RAW, PRINTED.format(name="LLaMA 3.1 8B Instruct")),
     ("mistral", 40, 5120, 131072): Setting(19, RAW, PRINTED.format(name="Mistral Nemo 12B Instruct")),
     ("phi3", 32, 3072, 32064): Setting(19, RAW, PRINTED.format(name="Phi 3.5 Mini 3.8B Instruct")),
-    ("llama", 30, 576, 49152): Setting(18, SOFTMAX, "evidence of gemfilter/layers for SmolLM2-135M-Instruct"),
+    ("llama", 30, 576, 49152): Setting(14, SOFTMAX, "evidence of gemfilter/layers for SmolLM2-135M-Instruct"),
 }
 
 

@@ -54,7 +54,7 @@ class Scoring:
 
 
 RAW = Scoring()
-SOFTMAX = Scoring(rows=16, softmax=True, pool=25)
+SOFTMAX = Scoring(rows=16, softmax=True, pool=25, over_heads="max")
 
 
 @dataclass(frozen=True)
