@@ -12,9 +12,29 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # a weighted mean that divides by the weights' sum trains unbalanced classes at another rate
     (
         _FIT,
+        "delta * (wt.T / total)",
+        "delta * (wt.T / wt.sum())",
+        "tests/learn/test_fit.py::test_weights_multiply_the_loss_and_are_not_normalised",
+    ),
+    (
+        _FIT,
         "delta * (wt / total)",
         "delta * (wt / wt.sum())",
-        "tests/learn/test_fit.py::test_weights_multiply_the_loss_and_are_not_normalised",
+        "tests/learn/test_fit.py::test_shared_data_equals_the_same_data_given_to_each",
+    ),
+    # the other networks' errors in a network's second layer
+    (
+        _FIT,
+        "da.view(g, g, m).diagonal(dim1=0, dim2=1).T.contiguous()",
+        "da.view(g, g, m).sum(0)",
+        "tests/learn/test_fit.py::test_ensemble_equals_a_loop_of_single_runs",
+    ),
+    # the last block of rows in place of all
+    (
+        _FIT,
+        "dv.addmm_(gate.view(b, g * m).T, x)",
+        "torch.mm(gate.view(b, g * m).T, x, out=dv)",
+        "tests/learn/test_fit.py::test_ensemble_equals_a_loop_of_single_runs",
     ),
     # each network its own minibatches: an ensemble would no longer be a loop of single runs
     (

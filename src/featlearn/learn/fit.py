@@ -1,11 +1,12 @@
 """Train ensembles of two-layer networks with hand-written gradients.
 
-On a CPU networks are independent, so they train in small groups whose activations stay in cache, each group on one
-thread for all its steps; on a GPU all networks are one group of batched products. One step costs the two matrix
-products that backpropagation needs and three passes over the activations.
+On a CPU networks are independent, so they train in small groups, each on one thread for all its steps, in blocks of
+rows whose activations stay in cache. Networks that share their inputs are one wide network to the matrix products;
+with a data set each, and on a GPU, products are batched. One step costs the two matrix products that backpropagation
+needs and three passes over the activations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -18,7 +19,9 @@ from featlearn.learn.schedules import Rate, Stage, batches, check_batch
 from featlearn.nets import TwoLayer, stack
 from featlearn.nets.pointwise import Activation, Loss, activate, check_choice, gated, loss_slope, noisy
 
-CACHE_FLOATS = 2**18  # 1 MiB: activations of a group and a batch should stay near the core
+CACHE_FLOATS = 2**18  # 1 MiB: activations of a group and a block of rows should stay near the core
+WIDEST = 32  # networks in a wide product: block-diagonal products cost each of them as many columns as there are
+SPREAD = 4  # groups that wide products leave, for the cores of a common machine
 Probe = Callable[[TwoLayer, slice], Tensor]
 
 
@@ -76,8 +79,18 @@ def _check_sizes(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, st
                 raise SettingError(name, tuple(rate.shape), f"a number or one for each of e = {e}", "stack e rates")
 
 
+def _take(data: Tensor, part: Tensor | slice) -> Tensor:
+    """Rows of every network's data (e, n, ...)."""
+    return data[:, part] if isinstance(part, slice) else data.index_select(1, part)
+
+
+def _least_rows(d1: int) -> int:
+    """Each block of a wide product reads the first layer and adds to its gradient: about as much as 2 d rows cost."""
+    return 2 * d1
+
+
 class _Group:
-    """A few networks in training: packed first layer (g, m, d+1), second layer (g, m), work space."""
+    """A few networks in training: packed first layer (g, m, d+1), second layer (g, m), data and work space."""
 
     def __init__(self, net: TwoLayer, x1: Tensor, y: Tensor, weights: Tensor | None, loss: str, members: slice):
         self.v = torch.cat([net.w, net.b[:, :, None]], -1).contiguous()
@@ -87,27 +100,69 @@ class _Group:
         own = slice(None) if len(x1) == 1 else members
         self.x1, self.y = x1[own], y[slice(None) if len(y) == 1 else members]
         self.weights = None if weights is None else weights[slice(None) if len(weights) == 1 else members]
+        self.wide = len(x1) == 1 and len(self.a) <= WIDEST and x1.device.type == "cpu"
+        self.rooms: dict[tuple[str, int], Tensor] = {}
         self.speed: tuple[Tensor, Tensor] | None = None
 
     def net(self) -> TwoLayer:
         return TwoLayer(self.v[..., :-1].clone(), self.v[..., -1].clone(), self.a.clone(), self.kind)
 
+    def blocks(self, rows: Tensor | None, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """Inputs, labels and weights of the minibatch `rows` (None: of all samples), `size` rows at a time."""
+        for i in range(0, self.x1.shape[1] if rows is None else len(rows), size):
+            part = slice(i, i + size) if rows is None else rows[i : i + size]
+            yield _take(self.x1, part), _take(self.y, part), None if self.weights is None else _take(self.weights, part)
+
     def gradient(self, rows: Tensor | None, stage: Stage, first: bool) -> tuple[Tensor | None, Tensor]:
         """Gradients of the mean loss: packed first layer (None if it is frozen) and second layer."""
         total = self.x1.shape[1] if rows is None else len(rows)
+        dv, da = (self.wide_sums if self.wide else self.batched_sums)(rows, total, stage, first)
+        return (None if dv is None else dv.mul_(self.a[:, :, None])), da
+
+    def room(self, name: str, rows: int) -> Tensor:
+        """Work space for activations (rows, g m) that stays between steps, and so in cache and mapped."""
+        found = self.rooms.get((name, rows))
+        if found is None:
+            found = self.rooms[name, rows] = self.v.new_empty(rows, self.a.numel())
+        return found
+
+    def wide_sums(self, rows: Tensor | None, total: int, stage: Stage, first: bool) -> tuple[Tensor | None, Tensor]:
+        """The gradients, that of the first layer without its factor a, where all networks see the same inputs.
+
+        Activations lie as (b, g m), so that all networks are one product. Scores are a product with a block-diagonal
+        second layer, da the diagonal blocks of another: some columns too many, yet cheaper than g thin products.
+        """
+        g, m, d1 = self.v.shape
+        v = self.v.view(g * m, d1)
+        second = self.v.new_zeros(g, m, g)
+        second.diagonal(dim1=0, dim2=2).copy_(self.a.T)
+        dv = torch.zeros_like(v) if first else None
+        da = self.v.new_zeros(g, g * m)
+        parts = max(1, round(total * min(g * m / CACHE_FLOATS, 1 / _least_rows(d1))))
+        for x1, y, wt in self.blocks(rows, -(-total // parts)):
+            x, b = x1[0], x1.shape[1]
+            z, gate = torch.mm(x, v.T, out=self.room("z", b)), None
+            if stage.noise:
+                act, gate = noisy(z, self.kind, stage.noise)
+            else:  # `activate`, into work space
+                act = torch.clamp(z, 0.0, 1.0 if self.kind == "clip" else None, out=self.room("act", b))
+            delta = loss_slope(torch.mm(act, second.view(g * m, g)), y.T, self.loss)
+            delta = delta / total if wt is None else delta * (wt.T / total)
+            da.addmm_(delta.T, act)
+            if dv is not None:
+                z, act, delta = z.view(b, g, m), act.view(b, g, m), delta[:, :, None]
+                gate = gated(delta, z, self.kind, out=act) if gate is None else gate.view(b, g, m).mul_(delta)
+                dv.addmm_(gate.view(b, g * m).T, x)
+        own = da.view(g, g, m).diagonal(dim1=0, dim2=1).T.contiguous()
+        return (None if dv is None else dv.view(g, m, d1)), own
+
+    def batched_sums(self, rows: Tensor | None, total: int, stage: Stage, first: bool) -> tuple[Tensor | None, Tensor]:
+        """As `wide_sums`, for inputs of any kind."""
         # a GPU takes the whole batch at once, up to a GiB of activations
         floats = CACHE_FLOATS if self.a.device.type == "cpu" else 2**28
-        block = max(256, floats // self.a.numel())
         dv = None
         da = torch.zeros_like(self.a)
-        for i in range(0, total, block):
-            if rows is None:
-                x, y, wt = self.x1[:, i : i + block], self.y[:, i : i + block], self.weights
-                wt = None if wt is None else wt[:, i : i + block]
-            else:
-                part = rows[i : i + block]
-                x, y = self.x1.index_select(1, part), self.y.index_select(1, part)
-                wt = None if self.weights is None else self.weights.index_select(1, part)
+        for x, y, wt in self.blocks(rows, max(256, floats // self.a.numel())):
             z = torch.matmul(x, self.v.transpose(1, 2))
             act, gate = noisy(z, self.kind, stage.noise) if stage.noise else (activate(z, self.kind), None)
             score = torch.matmul(act, self.a[:, :, None])[..., 0]
@@ -119,7 +174,7 @@ class _Group:
                 gate = gated(delta, z, self.kind, out=act) if gate is None else gate.mul_(delta)
                 part_v = torch.matmul(gate.transpose(1, 2), x)
                 dv = part_v if dv is None else dv.add_(part_v)
-        return (None if dv is None else dv.mul_(self.a[:, :, None])), da
+        return dv, da
 
     def finite(self) -> bool:
         # a sum is finite only if all its terms are; one that overflowed needs the full look
@@ -181,6 +236,20 @@ def _train(
     return group.net(), trace
 
 
+def _groups(net: TwoLayer, x1: Tensor, stages: Sequence[Stage]) -> list[slice]:
+    """Which networks train together; it must not depend on the number of threads, so that no result does."""
+    (e, m), (sets, n, d1) = net.a.shape, x1.shape
+    if x1.device.type != "cpu":
+        return [slice(0, e)]
+    batch = min([s.batch or n for s in stages if s.steps], default=1)
+    count = -(-e // max(1, CACHE_FLOATS // (m * batch)))
+    if sets == 1:  # wide products go through a batch in blocks of rows, and gain from more networks
+        most = max(1, CACHE_FLOATS // (m * min(batch, _least_rows(d1))))
+        count = min(count, max(SPREAD, -(-e // min(most, WIDEST))))
+    size = -(-e // count)
+    return [slice(i, min(i + size, e)) for i in range(0, e, size)]
+
+
 def fit(
     net: TwoLayer,
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
@@ -220,9 +289,7 @@ def fit(
     w2 = None if weights is None else (weights if weights.ndim == 2 else weights[None]).to(net.w)
     _check_sizes(net, x3, y2, w2, stages)
     x1 = with_ones(x3)
-    smallest = min([s.batch or x1.shape[1] for s in stages if s.steps], default=1)
-    per_group = len(net) if device.type != "cpu" else max(1, CACHE_FLOATS // (smallest * net.a.shape[1]))
-    groups = [slice(i, min(i + per_group, len(net))) for i in range(0, len(net), per_group)]
+    groups = _groups(net, x1, stages)
     at = frozenset(probe_at)
     probes = probes or {}
 
