@@ -1,0 +1,132 @@
+"""Needles: exact lengths, known positions, disjoint sets, scores by hand."""
+
+import pytest
+import torch
+
+from featlearn.core import Key, SettingError
+from featlearn.tasks.needles import CHOOSE, REPORT, Needle, found_in, hide, needles, overlap
+
+tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra; lift when it is part of the core")
+transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
+
+TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """Bytes as tokens."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, chat_template=TEMPLATE)
+
+
+TEXT = "The sea was calm. Nobody spoke for an hour! Was it over? " * 60
+NEEDLE = Needle("The code of Oslo is 42.", "What is the code of Oslo?", "42")
+
+
+@pytest.mark.parametrize("chat", [True, False])
+@pytest.mark.parametrize("depth", [0.0, 0.3, 0.77, 1.0])
+def test_the_needle_is_where_it_is_said_to_be(tokenizer, chat, depth):
+    prompt = hide(tokenizer, TEXT, NEEDLE, length=1200, depth=depth, chat=chat)
+    ids = prompt.input_ids
+    assert len(ids) == 1200
+    assert tokenizer.decode(ids[slice(*prompt.needle)]) == " " + NEEDLE.sentence
+    after = tokenizer.decode(ids[slice(*prompt.question)])
+    assert after.startswith("\n\nAnswer with a few words")
+    assert after.endswith("<|assistant|>" if chat else "Answer:")
+    assert prompt.question[1] == 1200
+    before = tokenizer.decode(ids[: prompt.needle[0]]).split("text.\n\n")[1]
+    straw = len(before) + prompt.question[0] - prompt.needle[1]
+    if depth in (0.0, 1.0):
+        assert len(before) == depth * straw
+    else:
+        assert before[-1] in ".!?"  # between sentences
+        assert abs(len(before) - depth * straw) < 40
+    assert (prompt.answer, prompt.sentence) == (NEEDLE.answer, NEEDLE.sentence)
+
+
+def test_depths_keep_the_same_words(tokenizer):
+    texts = {
+        tokenizer.decode(hide(tokenizer, TEXT, NEEDLE, length=900, depth=d).input_ids).replace(
+            " " + NEEDLE.sentence, ""
+        )
+        for d in (0.0, 0.4, 1.0)
+    }
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        ({"length": 100}, "length = 100 is not allowed: at least"),
+        ({"length": 10**6}, "length = 1000000 is not allowed: at most .* give a longer text"),
+        ({"depth": 1.2}, "depth = 1.2 is not allowed: 0 to 1"),
+        ({"depth": -0.1}, "depth = -0.1 is not allowed"),
+    ],
+)
+def test_impossible_prompts_are_refused(tokenizer, given, says):
+    with pytest.raises(SettingError, match=says):
+        hide(tokenizer, TEXT, NEEDLE, **{"length": 800, "depth": 0.5, **given})
+
+
+def test_needles_are_different_and_do_not_depend_on_their_number():
+    for which, kinds in (("choose", CHOOSE), ("report", REPORT)):
+        many = needles(which, 20, Key("a"))
+        assert len(set(many)) == 20
+        assert needles(which, 7, Key("a")) == many[:7]
+        assert needles(which, 20, Key("b")) != many
+        for needle, kind in zip(many, kinds * 7, strict=False):
+            assert needle.answer in needle.sentence
+            assert needle.answer in kind.values
+            assert "{" not in needle.sentence + needle.question
+            assert any(name in needle.sentence and name in needle.question for name in kind.names)
+
+
+def test_the_sets_share_nothing():
+    def parts(kinds, name):
+        return {v for kind in kinds for v in (getattr(kind, name) if name in ("names", "values") else [kind.sentence])}
+
+    for name in ("names", "values", "sentence"):
+        assert not parts(CHOOSE, name) & parts(REPORT, name)
+
+
+def test_unknown_sets_and_counts_are_refused():
+    with pytest.raises(SettingError, match="needles = test is not allowed: one of choose, report"):
+        needles("test", 1, Key("a"))
+    with pytest.raises(SettingError, match="count = 0 is not allowed"):
+        needles("report", 0, Key("a"))
+    with pytest.raises(SettingError, match="count = 100000 is not allowed"):
+        needles("report", 100000, Key("a"))
+
+
+@pytest.mark.parametrize(
+    "reply, answer, right",
+    [
+        ("It is 12345.", "12345", True),
+        ("It is 12,345.", "12345", True),
+        ("It is 1234.", "12345", False),
+        ("A Wooden-Flute", "wooden flute", True),
+        ("a wooden  spoon", "wooden flute", False),
+        ("", "June", False),
+    ],
+)
+def test_replies_are_right_when_they_contain_the_answer(reply, answer, right):
+    assert found_in(reply, answer) is right
+
+
+def test_the_printed_score_by_hand():
+    expected = "eat a sandwich and sit in Dolores Park on a sunny day."  # 12 words, 11 of them distinct
+    assert overlap(expected, expected) == pytest.approx(11 / 12)
+    assert overlap(expected.rstrip("."), expected) == pytest.approx(10 / 12)
+    assert overlap("And a dog in it", expected) == pytest.approx(3 / 12)
+
+
+def test_ids_are_whole_numbers(tokenizer):
+    assert hide(tokenizer, TEXT, NEEDLE, length=700, depth=0.5).input_ids.dtype == torch.long
