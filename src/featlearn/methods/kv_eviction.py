@@ -1,0 +1,237 @@
+"""The rivals of GemFilter: read the whole prompt once, then keep a part of the keys and values (SnapKV, H2O, ...).
+
+One prefill serves any number of policies and budgets. Entries keep the positions they had in the prompt, so the next
+token has position n whatever is left; each group of query heads has one set of entries per layer, never repeated.
+"""
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from featlearn.core import SettingError
+from featlearn.methods.gemfilter.layouts import Layout, layout_of
+from featlearn.methods.gemfilter.selecting import (
+    POOLINGS,
+    check_prompt,
+    last_queries,
+    probabilities,
+    received,
+    undisturbed,
+)
+from featlearn.methods.memory import device_of
+
+POLICIES = ("full", "snapkv", "h2o", "streaming", "one_run")
+SCORED = ("snapkv", "h2o")
+"""Policies that need scores from the prefill: name them in `want`."""
+WINDOW, SINKS, QUERIES = 32, 4, 256
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """A prompt that was read once.
+
+    input_ids: 1 n; cache: all keys and values, left intact by `evict`; logits: 1 v, of the first new token; scores:
+    policy -> per layer the score of each entry (g n), None for layers with a window, whose caches stay as they are.
+    """
+
+    input_ids: Int[Tensor, "1 n"]
+    cache: Any
+    logits: Float[Tensor, "1 v"]
+    scores: Mapping[str, tuple[Tensor | None, ...]] = field(default_factory=dict)
+
+
+def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefilled:
+    """Run the model over a prompt; collect on the way what the policies in `want` score entries by.
+
+    snapkv: attention probabilities of the last 32 queries, summed over them (gemfilter.snapkv_baseline). h2o: the
+    attention that each entry receives from all queries, in blocks of queries so that no n x n matrix is held. Scores
+    of the query heads of a group are added, since they share their entry.
+
+    Errors: SettingError for a batch of more than one prompt, and as `gemfilter.select` for bad ids.
+    """
+    layout = layout_of(model)
+    for name in want:
+        if name not in SCORED:
+            raise SettingError("want", name, f"among {', '.join(SCORED)}", "other policies need no scores")
+    if input_ids.ndim == 2 and input_ids.shape[0] != 1:
+        raise SettingError("input_ids", f"{input_ids.shape[0]} prompts", "one prompt", "evict prompt by prompt")
+    input_ids, mask = check_prompt(layout, model, input_ids, None)
+    layers = layout.layers(model)
+    found: dict[str, list[Tensor | None]] = {name: [None] * len(layers) for name in want}
+
+    def watch(layer: int) -> Any:
+        def score(attn: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            hidden, rotary = received(args, kwargs)
+            keys = layout.keys(attn, hidden, rotary)
+            if "snapkv" in found:
+                votes = last_queries(layout, attn, hidden, rotary, mask, min(WINDOW, mask.shape[1]))
+                by_head = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn))
+                found["snapkv"][layer] = by_head[0].unflatten(0, (keys.shape[1], -1)).sum(1)
+            if "h2o" in found:
+                found["h2o"][layer] = received_attention(layout, attn, layout.queries(attn, hidden, rotary), keys)
+
+        return score
+
+    handles = []
+    try:
+        if want:
+            for i, layer in enumerate(layers):
+                if layout.window(model, i) is None:
+                    handles.append(layer.self_attn.register_forward_pre_hook(watch(i), with_kwargs=True))  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+        with undisturbed(model):
+            out = model(input_ids, use_cache=True, logits_to_keep=1)
+    finally:
+        for handle in handles:
+            handle.remove()
+    scores = {name: tuple(values) for name, values in found.items()}
+    return Prefilled(input_ids, _cache_of(out), out.logits[:, -1], scores)
+
+
+def received_attention(
+    layout: Layout, attn: nn.Module, queries: Float[Tensor, "1 h n d"], keys: Float[Tensor, "1 g n d"]
+) -> Float[Tensor, "g n"]:
+    """sum over queries i >= j and over the heads of a group of the attention probability p_ij, by blocks of queries."""
+    n, groups, scale, cap = keys.shape[2], keys.shape[1], layout.scale(attn), layout.softcap(attn)
+    total = torch.zeros(groups, n, dtype=torch.float32, device=keys.device)
+    by_group = queries[0].unflatten(0, (groups, -1))
+    for first in range(0, n, QUERIES):
+        last = min(first + QUERIES, n)
+        logits = (by_group[:, :, first:last] @ keys[0, :, None, :last].transpose(2, 3)).float().mul_(scale)
+        if cap is not None:
+            logits = torch.tanh(logits / cap) * cap
+        later = torch.ones(last - first, last - first, dtype=torch.bool, device=keys.device).triu(1)
+        logits[..., first:].masked_fill_(later, -torch.inf)
+        total[:, :last] += torch.softmax(logits, dim=-1).sum((1, 2))
+    return total
+
+
+def evict(
+    prefilled: Prefilled,
+    policy: str,
+    budget: int,
+    *,
+    window: int = WINDOW,
+    sinks: int = SINKS,
+    pool: int = 5,
+    pooling: str = "avg",
+    indices: Tensor | None = None,
+) -> Any:
+    """A cache with at most `budget` entries per layer and group of heads; `prefilled` stays as it is.
+
+    full: everything. snapkv: the last `window` entries and the best of the others by pooled scores, per group.
+    h2o: the last `window` and those that received most attention; evicted once, after the prompt, as the printed
+    experiments do. streaming: the first `sinks` and the last entries. one_run: the entries at `indices`, the same in
+    every layer (gemfilter.figG_4). Layers with a window of their own stay whole.
+
+    Errors: SettingError for an unknown policy, a budget that does not hold the window or the sinks, scores that the
+    prefill was not asked for.
+
+    Example:
+        >>> filled = prefill(model, ids, want=("snapkv",))
+        >>> generate(model, filled, evict(filled, "snapkv", 256), max_new_tokens=20)
+    """
+    if policy not in POLICIES:
+        raise SettingError("policy", policy, f"one of {', '.join(POLICIES)}", "full keeps everything")
+    if pooling not in POOLINGS:
+        raise SettingError("pooling", pooling, f"one of {', '.join(POOLINGS)}", "avg is what was released")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise SettingError("budget", budget, "a count of at least 1", "1024 is the printed one")
+    n = prefilled.input_ids.shape[1]
+    reserved = {"snapkv": window, "h2o": window, "streaming": sinks}.get(policy, 0)
+    if budget <= reserved and budget < n:
+        raise SettingError("budget", budget, f"above the {reserved} entries that {policy} always keeps", "raise it")
+    if policy in SCORED and policy not in prefilled.scores:
+        raise SettingError("policy", policy, f"among the scored {', '.join(prefilled.scores) or 'none'}",
+                           f'call prefill with want=("{policy}",)')  # fmt: skip
+    if policy == "one_run" and indices is None:
+        raise SettingError("indices", None, "the kept positions", "take them from gemfilter.select")
+    cache = copy.copy(prefilled.cache)
+    cache.layers = [copy.copy(layer) for layer in prefilled.cache.layers]
+    if policy == "full" or (budget >= n and policy != "one_run"):
+        return cache
+    for i, layer in enumerate(cache.layers):
+        if getattr(layer, "is_sliding", False):
+            continue
+        groups, device = layer.keys.shape[1], layer.keys.device
+        if policy == "one_run":
+            assert indices is not None
+            kept = indices.to(device).expand(groups, -1)
+        elif policy == "streaming":
+            first = torch.arange(sinks, device=device)
+            kept = torch.cat([first, torch.arange(n - budget + sinks, n, device=device)]).expand(groups, -1)
+        else:
+            scored = prefilled.scores[policy][i]
+            assert scored is not None
+            kept = _best(scored, budget, window, pool, pooling if policy == "snapkv" else "none")
+        at = kept[None, :, :, None].expand(-1, -1, -1, layer.keys.shape[-1])
+        layer.keys = layer.keys.gather(2, at)
+        layer.values = layer.values.gather(2, kept[None, :, :, None].expand(-1, -1, -1, layer.values.shape[-1]))
+    return cache
+
+
+def _best(scored: Float[Tensor, "g n"], budget: int, window: int, pool: int, pooling: str) -> Int[Tensor, "g k"]:
+    """The last `window` positions and the best others, ascending; equal scores go to the earlier one."""
+    n = scored.shape[1]
+    old = scored[:, : n - window]
+    if pooling == "avg":
+        old = nn.functional.avg_pool1d(old[:, None], pool, 1, pool // 2)[:, 0]
+    elif pooling == "max":
+        old = nn.functional.max_pool1d(old[:, None], pool, 1, pool // 2)[:, 0]
+    best = torch.sort(old, dim=1, descending=True, stable=True).indices[:, : budget - window].sort(1).values
+    recent = torch.arange(n - window, n, device=scored.device).expand(len(scored), -1)
+    return torch.cat([best, recent], dim=1)
+
+
+def generate(
+    model: Any,
+    prefilled: Prefilled,
+    cache: Any,
+    *,
+    max_new_tokens: int,
+    eos_token_id: int | Sequence[int] | None = None,
+) -> Int[Tensor, "1 t"]:
+    """The most likely tokens after the prompt, at positions n, n + 1, ..., from an evicted cache, which they extend.
+
+    Ends after max_new_tokens, or after a token of eos_token_id (by default those of the model's generation config).
+    Logits are used as they are: what a generation config does to them is not applied.
+    """
+    if isinstance(max_new_tokens, bool) or max_new_tokens < 1:
+        raise SettingError("max_new_tokens", max_new_tokens, "at least 1", "50 is the printed one")
+    if eos_token_id is None:
+        eos_token_id = model.generation_config.eos_token_id
+    stop = {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id or ())
+    device, place = device_of(model, prefilled.input_ids.device), prefilled.input_ids.shape[1]
+    token, found = prefilled.logits.argmax(-1, keepdim=True), []
+    name = _cache_name(model)
+    cache = copy.copy(cache)
+    cache.layers = [copy.copy(layer) for layer in cache.layers]  # growing makes new tensors: the caller's stays
+    with undisturbed(model):
+        while True:
+            found.append(int(token))
+            if len(found) == max_new_tokens or found[-1] in stop:
+                return torch.tensor([found], device=prefilled.input_ids.device)
+            places = torch.tensor([[place]], device=device)
+            step = model(token.to(device), position_ids=places, use_cache=True, **{name: cache})
+            token, place = step.logits[:, -1].argmax(-1, keepdim=True), place + 1
+
+
+def kv_bytes(cache: Any) -> int:
+    """Bytes of all keys and values that are alive in a cache."""
+    tensors = [t for layer in cache.layers for t in (layer.keys, layer.values)]
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
+def _cache_of(output: Any) -> Any:
+    """The cache in a model's output, by its newer or older name."""
+    return output["cache"] if "cache" in output else output["past_key_values"]
+
+
+def _cache_name(model: Any) -> str:
+    """What the model's forward calls its cache: transformers renamed it in the course of version 5."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
