@@ -32,6 +32,7 @@ commands:
   report   make the static site, or export the rows (LaTeX, CSV, parquet)
   diff     two runs side by side
   data     list or fetch real data
+  gemfilter  long prompts: find a model's filter layer, answer from the kept tokens, measure the cost
   bench    run a benchmark of this checkout
 
 featlearn COMMAND --help shows the flags of a command, featlearn run X --help those of an experiment.
@@ -209,6 +210,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "report": _command("cli_report", "report_command"),
     "diff": _command("cli_report", "diff_command"),
     "data": _command("cli_report", "data_command"),
+    "gemfilter": _command("cli_gemfilter", "gemfilter_command"),
     "bench": _command("cli_report", "bench_command"),
 }
 
