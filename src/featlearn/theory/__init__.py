@@ -4,7 +4,7 @@ import importlib
 
 from featlearn.run.claim import Claim
 
-WORKS: tuple[str, ...] = ("emergence",)
+WORKS: tuple[str, ...] = ("emergence", "gemfilter")
 
 
 def load(work: str) -> tuple[Claim, ...]:

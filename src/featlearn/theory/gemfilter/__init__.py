@@ -1,0 +1,13 @@
+"""Executable claims of the GemFilter work: the algorithm, its cost, and what its figures and tables say."""
+
+from featlearn.run.claim import Claim
+from featlearn.theory.gemfilter import algorithm, attention, complexity, figures, memory, tables
+
+CLAIMS: tuple[Claim, ...] = (
+    *attention.CLAIMS,
+    *algorithm.CLAIMS,
+    *complexity.CLAIMS,
+    *memory.CLAIMS,
+    *figures.CLAIMS,
+    *tables.CLAIMS,
+)
