@@ -18,6 +18,10 @@ EXPERIMENTS: tuple[str, ...] = (
     "emergence/figure17",
     "emergence/general",
     "emergence/rates",
+    "gemfilter/needle",
+    "gemfilter/layers",
+    "gemfilter/cost",
+    "gemfilter/minibench",
 )
 
 

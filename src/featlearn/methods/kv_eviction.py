@@ -188,6 +188,22 @@ def _best(scored: Float[Tensor, "g n"], budget: int, window: int, pool: int, poo
     return torch.cat([best, recent], dim=1)
 
 
+def stacked(caches: Sequence[Any]) -> Any:
+    """Evicted caches of one prompt as a batch, so that each step reads the weights once for all of them.
+
+    Errors: SettingError where their layers do not hold equally many entries.
+    """
+    together = copy.copy(caches[0])
+    together.layers = [copy.copy(layer) for layer in caches[0].layers]
+    for i, layer in enumerate(together.layers):
+        sizes = {c.layers[i].keys.shape[2] for c in caches}
+        if len(sizes) > 1:
+            raise SettingError("caches", sorted(sizes), "equally many entries", "stack policies of one budget")
+        layer.keys = torch.cat([c.layers[i].keys for c in caches])
+        layer.values = torch.cat([c.layers[i].values for c in caches])
+    return together
+
+
 def generate(
     model: Any,
     prefilled: Prefilled,
@@ -195,30 +211,32 @@ def generate(
     *,
     max_new_tokens: int,
     eos_token_id: int | Sequence[int] | None = None,
-) -> Int[Tensor, "1 t"]:
-    """The most likely tokens after the prompt, at positions n, n + 1, ..., from an evicted cache, which they extend.
+) -> Int[Tensor, "b t"]:
+    """The most likely tokens after the prompt, at positions n, n + 1, ..., from an evicted cache.
 
-    Ends after max_new_tokens, or after a token of eos_token_id (by default those of the model's generation config).
-    Logits are used as they are: what a generation config does to them is not applied.
+    One row per batch entry of the cache (see `stacked`), which stays as it is. A row ends with a token of eos_token_id
+    (by default those of the model's generation config) and repeats it until the others end; t is at most
+    max_new_tokens. Logits are used as they are: what a generation config does to them is not applied.
     """
     if isinstance(max_new_tokens, bool) or max_new_tokens < 1:
         raise SettingError("max_new_tokens", max_new_tokens, "at least 1", "50 is the printed one")
     if eos_token_id is None:
         eos_token_id = model.generation_config.eos_token_id
-    stop = {eos_token_id} if isinstance(eos_token_id, int) else set(eos_token_id or ())
+    stop = [eos_token_id] if isinstance(eos_token_id, int) else list(eos_token_id or ())
     device, place = device_of(model, prefilled.input_ids.device), prefilled.input_ids.shape[1]
-    token, found = prefilled.logits.argmax(-1, keepdim=True), []
-    name = _cache_name(model)
     cache = copy.copy(cache)
     cache.layers = [copy.copy(layer) for layer in cache.layers]  # growing makes new tensors: the caller's stays
+    rows = cache.layers[0].keys.shape[0]
+    token = prefilled.logits.argmax(-1, keepdim=True).expand(rows, 1).to(device)
+    ends, name, found = torch.tensor(stop, device=device, dtype=token.dtype), _cache_name(model), [token]
     with undisturbed(model):
-        while True:
-            found.append(int(token))
-            if len(found) == max_new_tokens or found[-1] in stop:
-                return torch.tensor([found], device=prefilled.input_ids.device)
-            places = torch.tensor([[place]], device=device)
-            step = model(token.to(device), position_ids=places, use_cache=True, **{name: cache})
-            token, place = step.logits[:, -1].argmax(-1, keepdim=True), place + 1
+        while len(found) < max_new_tokens and not bool(torch.isin(token, ends).all()):
+            places = torch.full((rows, 1), place, device=device)
+            step = model(token, position_ids=places, use_cache=True, **{name: cache})
+            new = step.logits[:, -1].argmax(-1, keepdim=True)
+            token, place = torch.where(torch.isin(token, ends), token, new), place + 1
+            found.append(token)
+    return torch.cat(found, dim=1).to(prefilled.input_ids.device)
 
 
 def kv_bytes(cache: Any) -> int:

@@ -250,7 +250,7 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(lengths=(512,), depths=(0.5,), needles=(1,), keep=128),
         "small": Config(),
-        "paper": Config(lengths=(1024, 2048, 4096), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(6, 6, 2)),
+        "paper": Config(lengths=(1024, 2048), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(6, 4)),
     },
     cells=cells,
     run_cell=run_cell,

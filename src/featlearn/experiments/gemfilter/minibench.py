@@ -189,7 +189,7 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(length=512, count=1, shares=(0.25,)),
         "small": Config(),
-        "paper": Config(length=2048, count=10, chat=(True, False)),
+        "paper": Config(count=8, chat=(True, False)),
     },
     cells=cells,
     run_cell=run_cell,

@@ -52,33 +52,31 @@ def replies(
     ids = ids.to(model.get_input_embeddings().weight.device)
     wanted = {row: policy for row, policy in CACHES.items() if row in rows}
     with watching(layout, model, (layer, raw_layer)) as seen:
-        filled = kv_eviction.prefill(model, ids, want=tuple(wanted.values()))
+        filled = kv_eviction.prefill(model, ids, want=[p for p in wanted.values() if p in kv_eviction.SCORED])
     out: dict[tuple[str, int], Reply] = {}
 
-    def decode(new: Tensor) -> str:
-        return tokenizer.decode(new[0], skip_special_tokens=True)
+    def continued(cache: Any) -> list[str]:
+        new = kv_eviction.generate(model, filled, cache, max_new_tokens=max_new_tokens)
+        return tokenizer.batch_decode(new, skip_special_tokens=True)
 
-    def continued(policy: str, budget: int, **more: Any) -> str:
-        cache = kv_eviction.evict(filled, policy, budget, **more)
-        return decode(kv_eviction.generate(model, filled, cache, max_new_tokens=max_new_tokens))
-
-    def again(kept: Tensor) -> str:
-        part = ids[:, kept.to(ids.device)]
+    def again(kept: Sequence[Tensor]) -> list[str]:
+        part = torch.stack([ids[0, k.to(ids.device)] for k in kept])
         new = model.generate(part, attention_mask=torch.ones_like(part), max_new_tokens=max_new_tokens, do_sample=False)
-        return decode(new[:, part.shape[1] :])
+        return tokenizer.batch_decode(new[:, part.shape[1] :], skip_special_tokens=True)
 
     n = ids.shape[1]
     if FULL in rows:
-        out[FULL, n] = Reply(continued("full", n))
+        out[FULL, n] = Reply(continued(kv_eviction.evict(filled, "full", n))[0])
     for budget in budgets:
         ours = kept_at(layout, seen[layer], scoring, budget, protected)
-        if RAW_ROW in rows:
-            raw = kept_at(layout, seen[raw_layer], RAW, budget)
-            out[RAW_ROW, budget] = Reply(again(raw), raw)
-        if OURS in rows:
-            out[OURS, budget] = Reply(again(ours), ours)
-        for row, policy in wanted.items():
-            out[row, budget] = Reply(continued(policy, budget))
+        kept = {OURS: ours, RAW_ROW: kept_at(layout, seen[raw_layer], RAW, budget)}
+        kept = {row: k for row, k in kept.items() if row in rows}
+        for (row, k), text in zip(kept.items(), again(list(kept.values())), strict=True):
+            out[row, budget] = Reply(text, k)
+        caches = {row: kv_eviction.evict(filled, policy, budget) for row, policy in wanted.items()}
         if ONE_RUN in rows:
-            out[ONE_RUN, budget] = Reply(continued("one_run", budget, indices=ours), ours)
+            caches[ONE_RUN] = kv_eviction.evict(filled, "one_run", budget, indices=ours)
+        texts = continued(kv_eviction.stacked(list(caches.values()))) if caches else []
+        for row, text in zip(caches, texts, strict=True):
+            out[row, budget] = Reply(text, ours if row == ONE_RUN else None)
     return out
