@@ -2,15 +2,18 @@
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import tyro
 
-from featlearn.cli import DONE, FAILED, CommandError, choose, console, parse, print_json, warn
+from featlearn.cli import BAD, DONE, FAILED, CommandError, choose, console, parse, print_json, warn
 from featlearn.cli_run import duration
+
+T = TypeVar("T")
 
 USAGE = "featlearn gemfilter calibrate|generate|score|longbench|bench MODEL ..."
 ABOUT = """usage: featlearn gemfilter COMMAND MODEL ...
@@ -55,11 +58,20 @@ def _one_line() -> Iterator[None]:
     except SettingError as e:
         raise CommandError(" ".join(str(e).split())) from None
     except DataError as e:
-        raise CommandError(" ".join(str(e).split()), FAILED) from e
+        setting = re.match(r"\w+ = ", str(e)) is not None  # else a file or the network
+        raise CommandError(" ".join(str(e).split()), BAD if setting else FAILED) from e
     except ModuleNotFoundError as e:
         if e.name in ("transformers", "gguf", "accelerate"):
             raise CommandError(f"{e.name} is needed for this: pip install 'featlearn[llm]'") from None
         raise
+
+
+def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
+    """The flags of a command; it needs a model, or the shape of one."""
+    options: Any = parse(kind, args, f"featlearn gemfilter {name}", about)
+    if not options.model and not getattr(options, "shape", ""):
+        raise CommandError(f"which model? featlearn gemfilter {name} MODEL ... (featlearn gemfilter {name} --help)")
+    return options
 
 
 def whole_numbers(text: str, name: str) -> tuple[int, ...]:
@@ -91,18 +103,12 @@ def load(options: ModelOptions) -> tuple[Any, Any]:
 
     from featlearn.data.models import load_model
 
-    if not options.model:
-        raise CommandError(f"which model? {USAGE}")
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = options.dtype
     if dtype == "auto":
         dtype = "bfloat16" if device.startswith("cuda") else "float32"
-    try:
-        torch.device(device)
-    except RuntimeError:
-        raise CommandError(f"device = {device} is not allowed: auto, cpu or cuda") from None
     return load_model(options.model, dtype=dtype, device=device)
 
 
@@ -180,7 +186,7 @@ class CalibrateOptions(ModelOptions):
 
 def calibrate_command(args: Sequence[str]) -> int:
     """Find the filter layer of a model."""
-    options = parse(CalibrateOptions, args, "featlearn gemfilter calibrate", "Find the filter layer of a model.")
+    options = options_of(CalibrateOptions, args, "calibrate", "Find the filter layer of a model.")
     from featlearn.core import Key
     from featlearn.tools.gemfilter import calibrate as tool
 
@@ -194,8 +200,9 @@ def calibrate_command(args: Sequence[str]) -> int:
     essays: Any = ()
     if not options.prompts:
         from featlearn.data.texts import essays as read_essays
+        from featlearn.data.texts import split
 
-        essays = read_essays(options.haystack)
+        essays, _ = split(read_essays(options.haystack))  # the other half is for results
     model, tokenizer = load(options)
     tool.layout_of(model)
     if options.prompts:
@@ -279,7 +286,7 @@ class GenerateOptions(ModelOptions):
 
 def generate_command(args: Sequence[str]) -> int:
     """Answer questions about a long text."""
-    options = parse(GenerateOptions, args, "featlearn gemfilter generate", "Answer questions about a long text.")
+    options = options_of(GenerateOptions, args, "generate", "Answer questions about a long text.")
     from featlearn.tools.gemfilter import answer as tool
     from featlearn.tools.gemfilter.files import text_of
     from featlearn.tools.gemfilter.speed import speed_of
@@ -303,7 +310,7 @@ def generate_command(args: Sequence[str]) -> int:
     out = console(err=options.json)
     speed = speed_of(model)
     setting: dict[str, Any] = {"keep": options.keep, "max_new_tokens": options.max_new_tokens}
-    blind = {"blind": options.question_blind, "measure_loss": options.measure_loss}
+    blind: dict[str, Any] = {"blind": options.question_blind, "measure_loss": options.measure_loss}
     expect(out, speed, tool.expected(speed, readings, layer=layer, **setting, **blind))
     with bar("questions") as progress:
         replies = tool.answer(

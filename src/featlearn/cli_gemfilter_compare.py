@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.cli import DONE, CommandError, console, parse, print_json, warn
+from featlearn.cli import DONE, CommandError, console, print_json, warn
 from featlearn.cli_gemfilter import (
     ModelOptions,
     bar,
@@ -16,6 +16,7 @@ from featlearn.cli_gemfilter import (
     filter_layer,
     load,
     names_in,
+    options_of,
     size,
     whole_numbers,
 )
@@ -42,7 +43,7 @@ class ScoreOptions(ModelOptions):
 def score_command(args: Sequence[str]) -> int:
     """Measure what filtering costs on your questions."""
     about = "What filtering costs on your own questions: right answers and likelihood against the full model."
-    options = parse(ScoreOptions, args, "featlearn gemfilter score", about)
+    options = options_of(ScoreOptions, args, "score", about)
     from featlearn.tools.gemfilter import compare
     from featlearn.tools.gemfilter import score as tool
 
@@ -54,10 +55,10 @@ def score_command(args: Sequence[str]) -> int:
     methods = compare.method_names(names_in(options.methods))
     model, tokenizer = load(options)
     readings = tool.prompts(tokenizer, items, chat=options.chat, longest=context_of(model))
-    new = [options.max_new_tokens] * len(items)
     out = console(err=options.json)
-    _announce(out, model, options, readings, new, methods, f"; {len(items)} questions x {len(methods)} methods")
-    with bar("replies") as progress:
+    more = f"; {len(items)} questions x {len(methods)} methods"
+    _announce(out, model, options, readings, options.max_new_tokens, methods, more, tool.expected)
+    with bar("questions") as progress:
         found = tool.score(
             model,
             tokenizer,
@@ -78,14 +79,15 @@ def score_command(args: Sequence[str]) -> int:
     head = ("method", "right", "minus full", "log-likelihood", "minus full", "s", "kept")
     table = Table(*head, title=title, title_justify="left")
     for c in found.costs:
-        likelihood = "–" if c.likelihood is None else f"{c.likelihood:.3f}"
-        table.add_row(c.method, f"{c.accuracy:.1%}", _difference(c.accuracy_difference, 100), likelihood,
+        table.add_row(c.method, f"{c.accuracy:.1%}", _difference(c.accuracy_difference, 100), f"{c.likelihood:.3f}",
                       _difference(c.likelihood_difference), f"{c.seconds:.2f}", f"{c.kept:.0f}")  # fmt: skip
     out.print(table)
     return DONE
 
 
-def _announce(out: Any, model: Any, options: Any, readings: Any, new: Any, methods: Any, more: str) -> None:
+def _announce(
+    out: Any, model: Any, options: Any, readings: Any, new: Any, methods: Any, more: str, expected: Any
+) -> None:
     """Check the layer, time a probe, say what to expect."""
     from featlearn.methods.gemfilter.layouts import layout_of
     from featlearn.tools.gemfilter import compare
@@ -96,7 +98,7 @@ def _announce(out: Any, model: Any, options: Any, readings: Any, new: Any, metho
     if compare.LAYERED & set(methods):
         layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in readings))
     speed = speed_of(model)
-    expect(out, speed, compare.expected(speed, readings, new, methods, options.keep, layer), more)
+    expect(out, speed, expected(speed, readings, new, methods, options.keep, layer), more)
 
 
 def _difference(d: Any, scale: float = 1) -> str:
@@ -137,7 +139,7 @@ class LongbenchOptions(ModelOptions):
 def longbench_command(args: Sequence[str]) -> int:
     """Score LongBench-format data."""
     about = "LongBench-format files of yours, or a generated mini set, by the official metrics."
-    options = parse(LongbenchOptions, args, "featlearn gemfilter longbench", about)
+    options = options_of(LongbenchOptions, args, "longbench", about)
     from featlearn.tools.gemfilter import compare
     from featlearn.tools.gemfilter import longbench as tool
 
@@ -151,9 +153,10 @@ def longbench_command(args: Sequence[str]) -> int:
     essays: Any = ()
     if options.mini:
         from featlearn.data.texts import essays as read_essays
+        from featlearn.data.texts import split
 
         tool.check_mini(options.count, options.length)
-        essays = read_essays(options.haystack)
+        _, essays = split(read_essays(options.haystack))  # the first half is for choosing settings
     model, tokenizer = load(options)
     if options.mini:
         items = tool.mini(essays, tokenizer, count=options.count, length=options.length)
@@ -161,7 +164,8 @@ def longbench_command(args: Sequence[str]) -> int:
     readings = tool.prompts(tokenizer, items, context=context, chat=options.chat)
     out = console(err=options.json)
     new = [item.max_new_tokens for item in items]
-    _announce(out, model, options, readings, new, methods, f"; {len(items)} prompts x {len(methods)} methods")
+    more = f"; {len(items)} prompts x {len(methods)} methods"
+    _announce(out, model, options, readings, new, methods, more, compare.expected)
     cut = sum(r.cut > 0 for r in readings)
     if cut:
         warn(f"{cut} of {len(items)} prompts are longer than the context of {context}: their middle is left out")
@@ -220,14 +224,16 @@ class BenchOptions(ModelOptions):
 def bench_command(args: Sequence[str]) -> int:
     """Time both passes against the plain model."""
     about = "Seconds and memory of each pass against the plain model, on random prompts."
-    options = parse(BenchOptions, args, "featlearn gemfilter bench", about)
+    options = options_of(BenchOptions, args, "bench", about)
     from featlearn.tools.gemfilter import bench as tool
 
     lengths = whole_numbers(options.lengths, "lengths")
     check_keep(options.keep)
     tool.check_lengths(lengths, options.keep, options.repeats)
-    if bool(options.model) == bool(options.shape):
-        raise CommandError("model: one of MODEL and --shape is needed, not both")
+    if options.model and options.shape:
+        raise CommandError(
+            f"shape = {options.shape} is not allowed: it stands in place of MODEL; leave one of both out"
+        )
     if options.shape:
         tool.check_shape(options.shape)
         device = "cpu" if options.device == "auto" else options.device

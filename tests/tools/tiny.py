@@ -47,7 +47,12 @@ def made_tokenizer(essays):
         *miniset.MONTHS,
         *(q for forms in miniset.QUESTIONS.values() for q in forms),
     ]
-    texts += [needles.INTRODUCTION, needles.REQUEST, *map(str, range(30)), "Answer: Paragraph Number Person Place Time"]
+    texts += [
+        needles.INTRODUCTION,
+        needles.REQUEST,
+        *map(str, range(30)),
+        "Answer: Paragraph Number Person Place Time , ; ! - '",
+    ]
     special = ["<unk>", "<s>", "</s>", "<user>", "<end>", "<bot>"]
     words.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=special, show_progress=False))
     found = PreTrainedTokenizerFast(

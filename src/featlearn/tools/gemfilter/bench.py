@@ -84,7 +84,7 @@ def random_model(shape: str, *, dtype: str = "float32", device: str = "cpu", key
         for weight in model.parameters():
             weight.normal_(0, 0.02, generator=generator)
     rotary: Any = type(model.model.rotary_emb)  # its frequencies are no parameters and were left empty
-    model.model.rotary_emb = rotary(config=config, device=torch.device(device))
+    model.model.rotary_emb = rotary(config=config).to(device)
     model.tie_weights()
     return model.eval()
 

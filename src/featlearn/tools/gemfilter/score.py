@@ -6,14 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.selecting import RAW, count_of, select
+from featlearn.methods.gemfilter.selecting import RAW, count_of, select, undisturbed
+from featlearn.methods.memory import device_of
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, encoder, found_in
 from featlearn.tasks.reading import Item, Reading, prompt
+from featlearn.tools.gemfilter import compare
 from featlearn.tools.gemfilter.answer import filter_of, log_likelihood, protection
-from featlearn.tools.gemfilter.compare import FULL, Difference, Progress, paired, paired_shares, replies
+from featlearn.tools.gemfilter.compare import (
+    FULL,
+    LAYERED,
+    TWO_PASSES,
+    Difference,
+    Progress,
+    paired,
+    paired_shares,
+    replies,
+)
 from featlearn.tools.gemfilter.files import lines_of, word, words
+from featlearn.tools.gemfilter.speed import Speed
 
 METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming")
 
@@ -23,16 +37,15 @@ class Cost:
     """One method on all questions.
 
     accuracy: share of replies that contain a right answer; likelihood: mean over questions of the mean log-probability
-    per token of the first right answer, None where the method has no prompt to put it after; accuracy_difference,
-    likelihood_difference: against the full model, paired, with 95 % intervals; seconds: mean per question; kept: mean
-    tokens.
+    per token of the first right answer; accuracy_difference, likelihood_difference: against the full model, paired,
+    with 95 % intervals; seconds: mean per question; kept: mean tokens.
     """
 
     method: str
     questions: int
     accuracy: float
     accuracy_difference: Difference | None
-    likelihood: float | None
+    likelihood: float
     likelihood_difference: Difference | None
     seconds: float
     kept: float
@@ -86,8 +99,7 @@ def score(
     """Ask every question by every method, the full model first, and compare.
 
     A reply is right when it contains one of the answers (case and commas in numbers aside). The likelihood is that of
-    the first answer as the reply: under the kept tokens for GemFilter, under the whole prompt for the full model.
-    Prompts no longer than `keep` are the same for all methods.
+    the first answer as the reply (`likelihoods`). Prompts no longer than `keep` are the same for all methods.
 
     Raises SettingError for no questions, and as `select`.
 
@@ -99,62 +111,117 @@ def score(
         raise SettingError("file", "no questions", "at least one", "one JSON object a line")
     methods = (FULL, *(name for name in methods if name != FULL))
     readings = prompts(tokenizer, items, chat=chat)
-    setting = {"methods": methods, "keep": keep, "layer": layer, "progress": progress, "answer": answer}
-    found = replies(model, tokenizer, readings, [max_new_tokens] * len(items), **setting)
+    setting: dict[str, Any] = {"methods": methods, "keep": keep, "layer": layer}
     rows = []
-    for name in methods:
-        for item, reading, reply in zip(items, readings, found[name], strict=True):
+    for i, (item, reading) in enumerate(zip(items, readings, strict=True)):
+        said = replies(model, tokenizer, [reading], [max_new_tokens], answer=answer, **setting)
+        likely = likelihoods(model, tokenizer, item, reading, chat=chat, **setting)
+        for name in methods:
+            (reply,) = said[name]
             right = any(found_in(reply.text, a) for a in item.answers)
-            likelihood = _likelihood(model, tokenizer, name, item, reading, keep, layer, chat)
             seconds = reply.seconds_prompt + reply.seconds_generate
             rows.append(
-                {"method": name, "question": item.name, "right": right, "likelihood": likelihood, "reply": reply.text,
+                {"method": name, "question": item.name, "right": right, "likelihood": likely[name], "reply": reply.text,
                  "kept": _count(reply.kept), "tokens": reading.input_ids.shape[1], "seconds": seconds}
             )  # fmt: skip
+        if progress:
+            progress(i + 1, len(items))
     return Scored(tuple(_cost(name, rows) for name in methods), tuple(rows))
+
+
+def expected(
+    speed: Speed,
+    readings: Sequence[Reading],
+    max_new_tokens: int,
+    methods: Sequence[str],
+    keep: int | float,
+    layer: int,
+) -> tuple[float, float]:
+    """Seconds, at most, and bytes at the peak that `score` will need."""
+    seconds, peak = compare.expected(speed, readings, [max_new_tokens] * len(readings), methods, keep, layer)
+    for reading in readings:  # once more for the likelihoods, of which one prompt serves all that drop entries
+        n = reading.input_ids.shape[1]
+        dropping = bool(set(methods) - {FULL, *TWO_PASSES})
+        filtered = speed.filtered(n, min(n, count_of(keep, n)), 1, layer)
+        seconds += speed.prompt(n) * (1 + dropping) + filtered * len(set(methods) & set(TWO_PASSES))
+    return seconds, peak
 
 
 def _count(kept: Any) -> int:
     return kept if isinstance(kept, int) else len(kept)
 
 
-def _likelihood(
+def likelihoods(
     model: Any,
     tokenizer: Any,
-    method: str,
     item: Item,
     reading: Reading,
+    *,
+    methods: Sequence[str],
     keep: int | float,
-    layer: int | str,
-    chat: bool,
-) -> float | None:
+    layer: int | str = "auto",
+    chat: bool = True,
+) -> dict[str, float]:
+    """method -> mean log-probability per token of the first right answer as the reply.
+
+    For GemFilter after the kept tokens; for the methods that drop keys and values after the whole prompt, one reading
+    of which serves all of them: their first token still sees everything, so an answer of one token costs them nothing.
+    """
     ids = reading.input_ids
-    if method in ("gemfilter", "gemfilter_raw"):
-        if count_of(keep, ids.shape[1]) < ids.shape[1]:
-            at, scoring = filter_of(model, layer, RAW if method == "gemfilter_raw" else None)
-            mask, _ = protection(reading, keep)
-            chosen = select(model, ids, layer=at, keep=keep, scoring=scoring, protect=mask)
-            ids = ids[:, chosen.indices[0].cpu()]
-    elif method != FULL:
-        return None
-    before = "" if chat and tokenizer.chat_template else " "
+    n, budget = ids.shape[1], count_of(keep, ids.shape[1])
+    before = "" if chat and tokenizer.chat_template and not item.continued else " "
     said = torch.tensor([encoder(tokenizer)(before + item.answers[0])])
-    return float(log_likelihood(model, ids, said).mean())
+    out, chosen = {}, {}
+    for name in methods:
+        if name not in LAYERED or budget >= n:
+            continue
+        at, scoring = filter_of(model, layer, RAW if name == "gemfilter_raw" else None)
+        mask, _ = protection(reading, keep)
+        kept = select(model, ids, layer=at, keep=keep, scoring=scoring, protect=mask).indices[0].cpu()
+        chosen[name] = kept
+    filled = None
+    for name in methods:
+        if name in (FULL, *TWO_PASSES) or budget >= n:
+            prompt_ids = ids[:, chosen[name]] if name in chosen else ids
+            found = log_likelihood(model, prompt_ids, said)
+        else:
+            from featlearn.methods.kv_eviction import SCORED, evict, prefill
+
+            filled = filled or prefill(model, ids, want=[m for m in methods if m in SCORED])
+            cache = evict(filled, name, budget, indices=chosen.get(name))
+            found = forced(model, filled, cache, said)
+        out[name] = float(found.mean())
+    return out
+
+
+def forced(model: Any, prefilled: Any, cache: Any, reply_ids: Int[Tensor, "1 t"]) -> Float[Tensor, " t"]:
+    """log-probability (t) of every token of a reply (1, t) after a prompt that was read, from an evicted cache.
+
+    The cache is extended; token by token, as it would be generated.
+    """
+    device, place = device_of(model), prefilled.input_ids.shape[1]
+    logits, found = prefilled.logits, []
+    with undisturbed(model):
+        for i, token in enumerate(reply_ids[0].tolist()):
+            found.append(logits.float().log_softmax(-1)[0, token].cpu())
+            if i + 1 < reply_ids.shape[1]:
+                one, at = (torch.tensor([[x]], device=device) for x in (token, place + i))
+                logits = model(one, None, at, cache, use_cache=True).logits[:, -1]
+    return torch.stack(found)
 
 
 def _cost(name: str, rows: Sequence[dict[str, Any]]) -> Cost:
     own, full = ([r for r in rows if r["method"] == m] for m in (name, FULL))
     right, full_right = ([bool(r["right"]) for r in side] for side in (own, full))
     likely, full_likely = ([r["likelihood"] for r in side] for side in (own, full))
-    known = None not in likely
     n = len(own)
     return Cost(
         name,
         n,
         sum(right) / n,
         None if name == FULL else paired_shares(right, full_right),
-        sum(likely) / n if known else None,
-        paired(likely, full_likely) if known and name != FULL else None,
+        sum(likely) / n,
+        None if name == FULL else paired(likely, full_likely),
         sum(r["seconds"] for r in own) / n,
         sum(r["kept"] for r in own) / n,
     )
