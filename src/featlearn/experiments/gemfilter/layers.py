@@ -70,8 +70,8 @@ class Config:
     """Needles per length: one count for all lengths, or one for each."""
     keep: int = 256
     """Tokens that stay."""
-    chat: bool = True
-    """Ask through the model's chat template."""
+    chat: tuple[bool, ...] = (True, False)
+    """Ask through the model's chat template, or plainly, or both."""
     which: Literal["report", "choose"] = "report"
     """Needles and essays: settings are chosen on one half and reported on the other."""
     dtype: str = "float32"
@@ -81,6 +81,8 @@ class Config:
 
     def __post_init__(self):
         check_grid(self.lengths, self.depths, self.needles, self.which)
+        if not self.chat or len(set(self.chat)) < len(self.chat):
+            raise SettingError("chat", self.chat, "True, False, or both", "give each once")
         if self.keep <= WINDOW:
             raise SettingError("keep", self.keep, f"above {WINDOW}", "SnapKV keeps a window of 32 in any case")
 
@@ -102,13 +104,14 @@ class Cell:
 
 
 def cells(config: Config) -> list[Cell]:
-    """One cell per needle and length."""
+    """One cell per needle, length and template."""
     c = config
     counts = c.needles * len(c.lengths) if len(c.needles) == 1 else c.needles
     return [
-        Cell(c.model, c.haystack, n, c.depths, i, c.keep, c.chat, c.which, c.dtype, c.device)
+        Cell(c.model, c.haystack, n, c.depths, i, c.keep, chat, c.which, c.dtype, c.device)
         for n, count in zip(c.lengths, counts, strict=True)
         for i in range(count)
+        for chat in c.chat
     ]
 
 
@@ -122,7 +125,11 @@ def run_cell(cell: Cell) -> CellResult:
         layers = range(len(layout.layers(model)))
         with watching(layout, model, layers) as seen, undisturbed(model):
             model.get_decoder()(input_ids=ids, use_cache=False)
-        base = {"setting": f"n = {cell.length}", "depth": depth, "needle": cell.needle}
+        base = {
+            "setting": f"n = {cell.length}, {'chat' if cell.chat else 'plain'}",
+            "depth": depth,
+            "needle": cell.needle,
+        }
         for layer in layers:
             sees_all = layout.window(model, layer) is None
             here = {**base, "layer": layer, "global": sees_all}
@@ -205,7 +212,6 @@ def draw(table: Table) -> Mapping[str, Picture]:
     settings = list(dict.fromkeys(r["setting"] for r in table.rows))
     if not settings:
         return {}
-    setting = settings[-1]
     pictures = {}
     for entry, metric, label, names, says in (
         (ENTRIES[0], "distance", "distance to the needle (tokens)", (LAST, "16 rows, probabilities", OURS),
@@ -216,23 +222,26 @@ def draw(table: Table) -> Mapping[str, Picture]:
         (ENTRIES[3], "focus", "kept in needle or last 32 (%)", (LAST, OURS, SNAPKV),
          "Share of the kept tokens that lie in the needle or among the last 32"),
     ):  # fmt: skip
-        series, data = [], []
-        for name in names:
-            found = by_layer(table, setting, name, metric)
-            if not found:
-                continue
-            at, points = list(found), np.array(list(found.values()))
-            points = np.clip(points, 0, None if metric == "distance" else 100)
-            series.append(Series(name, np.array(at), *points.T))
-            data += [
-                {"rule": name, "layer": i, metric: m, "low": lo, "high": hi}
-                for i, (m, lo, hi) in zip(at, points.tolist(), strict=True)
-            ]
-        if series:
-            fig = style.figure(7.5, 4.8)
-            curves(fig, series, "layer", label)
-            keep = f"{setting}, mean and 95 % interval over prompts."
-            pictures[entry] = Picture(fig, f"{says}; {keep}", data=data)
+        fig, data = style.figure(11, 4.6 * -(-len(settings) // 2)), []
+        with style.applied(11):
+            panels = np.ravel(fig.subplots(-(-len(settings) // 2), min(2, len(settings)), squeeze=False, sharey=True))
+        for axes, setting in zip(panels, settings, strict=False):
+            series = []
+            for name in names:
+                found = by_layer(table, setting, name, metric)
+                if not found:
+                    continue
+                at, points = list(found), np.array(list(found.values()))
+                points = np.clip(points, 0, None if metric == "distance" else 100)
+                series.append(Series(name, np.array(at), *points.T))
+                data += [
+                    {"setting": setting, "rule": name, "layer": i, metric: m, "low": lo, "high": hi}
+                    for i, (m, lo, hi) in zip(at, points.tolist(), strict=True)
+                ]
+            curves(axes, series, "layer", label if axes is panels[0] else "", title=setting)
+        for axes in panels[len(settings) :]:
+            axes.set_axis_off()
+        pictures[entry] = Picture(fig, f"{says}; mean and 95 % interval over prompts.", data=data)
     return pictures
 
 
@@ -248,7 +257,7 @@ EXPERIMENT = Experiment(
     reproduces=ENTRIES,
     Config=Config,
     presets={
-        "smoke": Config(lengths=(512,), depths=(0.5,), needles=(1,), keep=128),
+        "smoke": Config(lengths=(512,), depths=(0.5,), needles=(1,), keep=128, chat=(True,)),
         "small": Config(),
         "paper": Config(lengths=(1024, 2048), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(6, 4)),
     },

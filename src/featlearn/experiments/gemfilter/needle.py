@@ -215,7 +215,7 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(lengths=(512,), depths=(0.5,), keep=128),
         "small": Config(),
-        "paper": Config(lengths=(1024, 2048, 4096, 7500), needles=(8, 8, 4, 1)),
+        "paper": Config(lengths=(1024, 2048, 4096, 7500), needles=(8, 8, 4, 1), raw_layer=23),
     },
     cells=cells,
     run_cell=run_cell,
