@@ -9,12 +9,12 @@ import torch
 
 from featlearn.core import Key
 from featlearn.methods.gemfilter import RAW, generate, select
+from featlearn.methods.kv_eviction import kv_bytes
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.theory.gemfilter.tiny import (
     GROUPS,
     HEAD_DIM,
     HEADS,
-    cache_bytes,
     cache_of,
     continue_from,
     count_bytes,
@@ -42,7 +42,7 @@ def check_memory(key: Key, tables: Any) -> Evidence:
         model = decoder(key / m, m)
         with count_bytes(model) as seen:
             filled = cache_of(continue_from(model, ids))
-        standard.append(cache_bytes(filled))
+        standard.append(kv_bytes(filled))
         peaks.append(seen.peak)
         del filled
     m = depths[-1]
@@ -56,7 +56,7 @@ def check_memory(key: Key, tables: Any) -> Evidence:
         left.append(seen.now - scores)
         del chosen
     result = generate(model, ids, layer=2, keep=k, scoring=RAW, max_new_tokens=t, return_dict_in_generate=True)
-    second = cache_bytes(cache_of(result.output))
+    second = kv_bytes(cache_of(result.output))
     whole = key_value_bytes(1, n)
     return Evidence(
         (
@@ -83,7 +83,7 @@ def check_printed_prompt_memory(key: Key, tables: Any) -> Evidence:
     """The printed expression 2 m h d for the prompt's cache, against its length."""
     m, model = 3, decoder(key / "model", 3)
     lengths = np.array([16, 32, 64])
-    seen = [cache_bytes(cache_of(continue_from(model, prompt(key / n, n)))) for n in lengths.tolist()]
+    seen = [kv_bytes(cache_of(continue_from(model, prompt(key / n, n)))) for n in lengths.tolist()]
     per_token = np.array(seen) / lengths
     return Evidence(
         (

@@ -165,11 +165,6 @@ class count_bytes(TorchDispatchMode):
         self.seen.now -= self._alive.pop(name)
 
 
-def cache_bytes(cache: Any) -> int:
-    """numel times itemsize of all keys and values in a cache."""
-    return sum(t.numel() * t.element_size() for layer in cache.layers for t in (layer.keys, layer.values))
-
-
 def run_layers(model: Any, ids: Tensor, use_cache: bool = True) -> Any:
     """The decoder alone, without gradients."""
     with torch.no_grad():
