@@ -1,0 +1,122 @@
+"""One long prompt answered by any of the methods, at one budget and with one way of measuring."""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from featlearn.core import SettingError
+from featlearn.methods import kv_eviction
+from featlearn.methods.gemfilter.generating import generate
+from featlearn.methods.gemfilter.layouts import layout_of
+from featlearn.methods.gemfilter.recommended import recommended
+from featlearn.methods.gemfilter.selecting import RAW, SOFTMAX, check_prompt, count_of, select
+from featlearn.methods.memory import measured
+
+METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming", "one_run")
+_SELECTING = ("gemfilter", "gemfilter_raw", "one_run")
+
+# Rivals of other projects that need their own packages: what to import, and why it may not work.
+PEERS: Mapping[str, str] = MappingProxyType(
+    {
+        "llmlingua": "prompt compression by a small language model: pip install llmlingua",
+        "minference": "sparse attention patterns for the prompt phase, CUDA kernels: pip install minference",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply and what it took.
+
+    kept: prompt tokens, or cache entries per layer and group of heads, that the reply was made from. seconds_prompt:
+    reading the prompt and choosing (GemFilter: pass one); seconds_generate: all that follows (GemFilter: pass two, its
+    short prompt included). peak_bytes: the most memory in use over both, None where it cannot be measured.
+    """
+
+    text: str
+    kept: int
+    seconds_prompt: float
+    seconds_generate: float
+    peak_bytes: int | None
+
+
+def answer(
+    model: Any,
+    tokenizer: Any,
+    input_ids: Tensor,
+    *,
+    method: str,
+    budget: int | float,
+    max_new_tokens: int,
+    layer: int | str = "auto",
+    protect: tuple[int, int] | Tensor = (0, 0),
+) -> Answer:
+    """Greedy reply to a prompt of shape (1, n) by one of METHODS, keeping `budget` tokens or entries.
+
+    full: everything. gemfilter, gemfilter_raw: two passes, with the scoring of `layer="auto"` and as printed.
+    snapkv, h2o, streaming: the whole prompt is read, then entries are evicted. one_run: as they, with the tokens that
+    gemfilter chooses (gemfilter.figG_4). protect counts for gemfilter and one_run only.
+
+    Errors: SettingError for an unknown method and as the method's own function.
+
+    Example:
+        >>> answer(model, tokenizer, ids, method="snapkv", budget=256, max_new_tokens=20).text
+    """
+    if method not in METHODS:
+        raise SettingError("method", method, f"one of {', '.join(METHODS)}", "full is the model as it is")
+    input_ids, _ = check_prompt(layout_of(model), model, input_ids, None)
+    if len(input_ids) != 1:
+        raise SettingError("input_ids", f"{len(input_ids)} prompts", "one prompt", "answer prompt by prompt")
+    n, device = input_ids.shape[1], input_ids.device
+    count = min(n, count_of(budget, n))
+    advice = recommended(model) if layer == "auto" and method in _SELECTING else None
+    scoring = RAW if method == "gemfilter_raw" else advice.scoring if advice else SOFTMAX
+    at = advice.layer if advice else layer
+    if method.startswith("gemfilter"):
+        kept_anyway = (0, 0) if method == "gemfilter_raw" else protect
+        result = generate(
+            model, input_ids, layer=at, keep=count, scoring=scoring, protect=kept_anyway, tokenizer=tokenizer,
+            max_new_tokens=max_new_tokens, do_sample=False,
+        )  # fmt: skip
+        peaks = [p for p in (result.first.peak_bytes, result.second.peak_bytes) if p is not None]
+        return Answer(
+            result.text[0],
+            result.selection.kept[0],
+            result.first.seconds,
+            result.second.seconds,
+            max(peaks, default=None),
+        )
+    want = (method,) if method in kv_eviction.SCORED else ()
+
+    def read() -> tuple[kv_eviction.Prefilled, Any]:
+        filled = kv_eviction.prefill(model, input_ids, want=want)
+        if method == "one_run":
+            assert isinstance(at, int)
+            chosen = select(model, input_ids, layer=at, keep=count, scoring=scoring, protect=protect).indices[0]
+            return filled, kv_eviction.evict(filled, method, count, indices=chosen)
+        return filled, kv_eviction.evict(filled, method, n if method == "full" else count)
+
+    (filled, cache), first = measured(device, n, read)
+    new, second = measured(
+        device, max_new_tokens, lambda: kv_eviction.generate(model, filled, cache, max_new_tokens=max_new_tokens)
+    )
+    text = tokenizer.decode(new[0], skip_special_tokens=True)
+    peaks = [p for p in (first.peak_bytes, second.peak_bytes) if p is not None]
+    kept = n if method == "full" else count
+    return Answer(text, kept, first.seconds, second.seconds, max(peaks, default=None))
+
+
+def peers() -> dict[str, str]:
+    """Rival packages by name: "" where one can run here, else the reason why not, in one line."""
+    found = {}
+    for name, about in PEERS.items():
+        reason = "" if importlib.util.find_spec(name) else f"not installed ({about})"
+        if not reason and name == "minference" and not torch.cuda.is_available():
+            reason = "its kernels need a CUDA GPU, and torch sees none"
+        found[name] = reason
+    return found
