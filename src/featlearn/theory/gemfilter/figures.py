@@ -103,9 +103,9 @@ def check_compression(key: Key, tables: Any) -> Evidence:
             Case("the same, mean over the 37 lengths of the grid up to 120K, at least 5 %", 0.05, shares.mean(), 0.1,
                  "at least", 0.0, "10 %"),
         ),
-        comment=f"{n} / {k} = {n / k:.1f}; with k = 1024, as 9.3.1 has it for the same figure, {n / 1024:.1f}. A factor "
-        f"of 1000 needs k = 100: every reported average uses k >= 1024, {shares.mean():.1%} of the tokens over the needle "
-        "grid and 8 to 32 % on LongBench.",
+        comment=f"{n} / {k} = {n / k:.1f}; with k = 1024, as 9.3.1 has it for the same figure, {n / 1024:.1f}. A "
+        f"factor of 1000 needs k = 100: every reported average uses k >= 1024, {shares.mean():.1%} of the tokens over "
+        "the needle grid and 8 to 32 % on LongBench.",
     )  # fmt: skip
 
 

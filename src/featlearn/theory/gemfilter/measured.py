@@ -353,8 +353,8 @@ def judge_cost(table: Table) -> Evidence:
                  [growth["GemFilter"], growth["SnapKV"]], growth["Full cache"], tolerance=0.2,
                  rival_says="growth of the full cache"),
         ),
-        comment=f"r = {r} of {LAYERS}, n = {n}: pass one takes {ratio:.2f} of the full prompt, r / m = {r / LAYERS:.2f}; "
-        f"a token costs {growth['Full cache']:.2f} times as much as at n = {least} with the full cache, "
+        comment=f"r = {r} of {LAYERS}, n = {n}: pass one takes {ratio:.2f} of the prompt, r / m = {r / LAYERS:.2f}; a "
+        f"token costs {growth['Full cache']:.2f} times as much as at n = {least} with the full cache, "
         f"{growth['GemFilter']:.2f} with GemFilter, {growth['SnapKV']:.2f} with SnapKV.",
     )  # fmt: skip
 
