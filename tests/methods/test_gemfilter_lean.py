@@ -192,21 +192,23 @@ def test_blocks_are_bounded_and_masks_of_equal_blocks_are_built_once(monkeypatch
     monkeypatch.setattr(lean_attention, "CELLS", 3 * 2**10)
     generator = torch.Generator().manual_seed(3)
     q, k, v = (torch.randn(1, h, 400, 8, generator=generator) for h in (6, 2, 2))
-    own, sizes, masks = torch.nn.functional.scaled_dot_product_attention, [], set()
+    own, sizes, masks, keys = torch.nn.functional.scaled_dot_product_attention, [], set(), []
 
     def record(q, k, v, attn_mask=None, **kwargs):
         sizes.append(attn_mask.numel())
+        keys.append(attn_mask.shape[-1])
         masks.add(attn_mask.data_ptr())
         masks.add(attn_mask)  # kept, that no address is used twice
         return own(q, k, v, attn_mask=attn_mask, **kwargs)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", record)
     for sinks in (0, 5):
-        sizes.clear(), masks.clear()
+        sizes.clear(), masks.clear(), keys.clear()
         found = attend(q, k, v, 0, scale=0.5, window=20, sinks=sinks)
         assert torch.allclose(found.double(), brute_force(q, k, v, 0, 0.5, None, 20, sinks), atol=1e-5)
         assert max(sizes) <= 3 * 2**10
         assert len(sizes) > 20
+        assert sum(k % 16 == 0 for k in keys) > len(sizes) / 2
         assert len(masks) // 2 < len(sizes) / 2
 
 
@@ -328,6 +330,18 @@ def test_model_is_as_before_after_an_exception(monkeypatch, where):
     assert len(calls) == 3
     assert away.back == [2 if where == "copy" else len(away.copied)]
     assert_same(before, state_of(model))
+
+
+def test_weights_return_to_the_device_they_came_from(monkeypatch):
+    class Weight:  # a parameter that can be on a device which this machine has not
+        data = torch.zeros(3, device="meta")
+        device = property(lambda self: self.data.device)
+
+    weight = Weight()
+    monkeypatch.setattr(lean_release, "_host_copy", lambda data: torch.ones(3))
+    with lean_release._away([weight]):
+        assert torch.equal(weight.data, torch.ones(3))
+    assert weight.data.device.type == "meta"
 
 
 def test_a_model_on_the_cpu_has_nothing_to_release(llama):
