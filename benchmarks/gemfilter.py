@@ -59,8 +59,8 @@ GIB = 2**30
 TARGETS = {"lean": {"ratio": 2.6, "GiB": 21}, "released": {"GiB": 10}, "sparse": {"ratio": 5}}
 """At 131072 tokens of the 8B shape on an H100."""
 SHARE = 1.25
-"""On a CPU from 2048 tokens on: seconds over plain seconds within this much of the layer share. Processor seconds, which
-other work on the machine disturbs less."""
+"""On a CPU from 2048 tokens on: processor seconds (other work on the machine disturbs them less than the clock) over
+those of plain, within this much of the layer share."""
 RUNS = ("plain", "hooks", "lean", "released", "sparse")
 
 
