@@ -5,6 +5,7 @@ stdout. It has loaded torch and the like but not featlearn, and forks for each r
 and not the imports. Where fork is not safe (anywhere but Linux) the caller starts a server for each request.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -94,6 +95,10 @@ def serve() -> None:
     import pytest  # noqa: F401
     import scipy.stats  # noqa: F401
     import torch  # noqa: F401
+
+    with contextlib.suppress(ImportError):  # an extra; loading it takes longer than most tests that need it
+        import transformers.models.auto.modeling_auto
+        import transformers.models.llama.modeling_llama  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w")  # without fork, 1 becomes the log of the test
     for line in sys.stdin:
