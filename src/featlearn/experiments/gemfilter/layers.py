@@ -259,7 +259,7 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(lengths=(512,), depths=(0.5,), needles=(1,), keep=128, chat=(True,)),
         "small": Config(),
-        "paper": Config(lengths=(1024, 2048), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(6, 4)),
+        "paper": Config(lengths=(1024, 2048), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(4, 2)),
     },
     cells=cells,
     run_cell=run_cell,

@@ -189,7 +189,7 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(length=512, count=1),
         "small": Config(),
-        "paper": Config(count=8, shares=(0.25, 0.125), chat=(True, False)),
+        "paper": Config(count=6, shares=(0.25, 0.125), chat=(True, False)),
     },
     cells=cells,
     run_cell=run_cell,
