@@ -110,3 +110,18 @@ def real_mnist(monkeypatch) -> Path:
     except data.DataError:
         pytest.skip("MNIST is not in the cache; `featlearn data fetch mnist` brings it and this test then runs")
     return REAL_CACHE / "mnist"
+
+
+@pytest.fixture
+def real_cache(monkeypatch):
+    """A function that turns to the real cache; it skips where the named data set was never fetched."""
+
+    def turn(name: str) -> Path:
+        monkeypatch.setenv("FEATLEARN_DATA", str(REAL_CACHE))
+        try:
+            data.find(name)
+        except data.DataError:
+            pytest.skip(f"{name} is not in the cache; `featlearn data fetch {name}` brings it and this test then runs")
+        return REAL_CACHE / name
+
+    return turn

@@ -317,7 +317,10 @@ def _from_pip(source: Pip, folder: Path, todo: list[File], progress: Progress) -
 
 def _pip_reason(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines()]
-    return next((line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")), "")[:160]
+    said = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    if not said:  # a Python without pip says so in a line of its own
+        said = [line.rsplit(": ", 1)[-1] for line in lines if line.endswith("No module named pip")]
+    return next(iter(said), "")[:160]
 
 
 def _npm_reason(stderr: str) -> str:

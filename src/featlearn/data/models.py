@@ -1,6 +1,7 @@
 """Language models: bundled ones by name, the user's by folder, GGUF file or hub id."""
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -43,14 +44,27 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
         raise DataError(f"device = {device!r} is not allowed: cpu, cuda or cuda:N; leave it out for cpu") from None
     if place.type == "cuda" and not torch.cuda.is_available():
         raise DataError(f"device = {device!r} is not allowed: torch sees no GPU here; use cpu")
+    source, gguf = (None, None) if name in BUNDLED else _users(name)
     transformers = _transformers()
-    if name in BUNDLED:
-        source, gguf = _bundled(name, transformers), None
-    else:
-        source, gguf = _users(name)
+    if source is None:
+        source = _bundled(name, transformers)
     with _quiet(transformers):
         tokenizer, model = _load(transformers, source, gguf, getattr(torch, dtype), name)
+    if name == "smollm2-135m":
+        _digits_apart(tokenizer)
     return model.to(place).eval(), tokenizer
+
+
+def _digits_apart(tokenizer: Any) -> None:
+    """Cut text before and after every digit first, as the pre-tokenizer "smollm" that the GGUF file names does.
+
+    transformers 5.24 reads that name as the one of GPT-2. The vocabulary holds no token of two digits or of a space and
+    a digit, so that what differs is white space before a digit: two line ends there are one token, not two.
+    """
+    from tokenizers import pre_tokenizers
+
+    steps = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
 
 
 def is_here(name: str) -> bool:
@@ -103,7 +117,13 @@ def _bundled(name: str, transformers: Any) -> str:
         print(f"featlearn: converting {path.name} once, about a minute", file=sys.stderr)
         with _quiet(transformers):
             tokenizer, model = _load(transformers, str(path.parent), path.name, torch.float32, name)
-        _keep(model, tokenizer, folder)
+        try:
+            _keep(model, tokenizer, folder)
+        except OSError as why:
+            reason = why.strerror or str(why)
+            raise DataError(
+                f"{name} cannot be written to {folder} ({reason}); free some space or set FEATLEARN_DATA elsewhere"
+            ) from None
     return str(folder)
 
 
@@ -122,17 +142,24 @@ def _keep(model: Any, tokenizer: Any, folder: Path) -> None:
         (work / "config.json").write_text(json.dumps(config, indent=1))
         model.generation_config.save_pretrained(work)
         tokenizer.save_pretrained(work)
-        with contextlib.suppress(OSError):  # another process was first: its copy is as good
+        work.chmod(0o755)  # mkdtemp makes folders for one user only; a cache may be shared
+        try:
             os.replace(work, folder)
+        except OSError:
+            if not (folder / "config.json").is_file():  # else another process was first: its copy is as good
+                raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def _load(transformers: Any, source: str, gguf: str | None, dtype: torch.dtype, name: str) -> tuple[Any, Any]:
     more = {} if gguf is None else {"gguf_file": gguf}
+    # The bar of a GGUF conversion is not one of those that transformers can be told to leave out.
+    silent = contextlib.nullcontext() if gguf is None else contextlib.redirect_stderr(io.StringIO())
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **more)
-        model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **more)
+        with silent:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **more)
+            model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **more)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as why:
         reason = " ".join(str(why).split())[:200]
         raise DataError(f"model = {name!r} cannot be loaded: {reason}; give a causal language model") from None
