@@ -188,6 +188,15 @@ def test_attention_equals_a_brute_force_mask(softcap, window, sinks, start):
     assert torch.allclose(found.double(), brute_force(q, k, v, start, 0.5, softcap, window, sinks), atol=1e-5)
 
 
+@pytest.mark.parametrize("start", [0, 70])
+def test_the_kernel_for_grouped_heads_has_its_edge_at_the_end(monkeypatch, start):
+    monkeypatch.setattr(lean_attention, "_fused_from_the_end", lambda queries: True)  # on a CPU: its stand-in
+    generator = torch.Generator().manual_seed(3)
+    q, k, v = (torch.randn(1, h, n, 8, generator=generator) for h, n in ((6, 30), (2, 110), (2, 110)))
+    found = attend(q, k, v, start, scale=0.5)
+    assert torch.allclose(found.double(), brute_force(q, k, v, start, 0.5, None, None, 0), atol=1e-5)
+
+
 def test_blocks_are_bounded_and_masks_of_equal_blocks_are_built_once(monkeypatch):
     monkeypatch.setattr(lean_attention, "CELLS", 3 * 2**10)
     generator = torch.Generator().manual_seed(3)

@@ -66,17 +66,15 @@ def attend(
     if window is not None and stop <= window:
         window = None
     if window is None and softcap is None:
-        if start == 0:
+        if start == 0 and not queries.is_cuda:
             return nn.functional.scaled_dot_product_attention(
                 queries, keys[:, :, :w], values[:, :, :w], is_causal=True, scale=scale, enable_gqa=share > 1
             )
         if _fused_from_the_end(queries):
             from torch.nn.attention.bias import causal_lower_right
 
-            return nn.functional.scaled_dot_product_attention(
-                queries, keys[:, :, :stop], values[:, :, :stop], causal_lower_right(w, stop), scale=scale,
-                enable_gqa=share > 1,
-            )  # fmt: skip
+            edge, k, v = causal_lower_right(w, stop), keys[:, :, :stop], values[:, :, :stop]
+            return nn.functional.scaled_dot_product_attention(queries, k, v, edge, scale=scale, enable_gqa=share > 1)
     step = _rows(h if softcap is not None else share, stop, window, sinks)
     out, masks = torch.empty_like(queries), _Masks()
     for a in range(start, stop, step):
@@ -94,7 +92,7 @@ def attend(
 
 
 def _fused_from_the_end(queries: Tensor) -> bool:
-    """Whether a kernel takes fewer queries than keys with the causal edge at the end; it needs half precision."""
+    """Whether a kernel takes grouped heads, and fewer queries than keys with the causal edge at the end."""
     return queries.is_cuda and queries.dtype in (torch.float16, torch.bfloat16) and queries.shape[-1] <= 256
 
 

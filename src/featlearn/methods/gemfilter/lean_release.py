@@ -53,8 +53,8 @@ def on_device_for_filter(model: Any, layer: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _away(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
-    moved: list[tuple[nn.Parameter, torch.device]] = []
+def _away(parameters: Iterable[Any]) -> Iterator[None]:
+    moved: list[tuple[Any, torch.device]] = []
     try:
         for p in parameters:
             host = _host_copy(p.data)
@@ -65,7 +65,7 @@ def _away(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
         _back(moved)
 
 
-def _back(moved: list[tuple[nn.Parameter, torch.device]]) -> None:
+def _back(moved: list[tuple[Any, torch.device]]) -> None:
     devices = {device for _, device in moved if device.type == "cuda"}
     with torch.inference_mode(False):  # or a caller's inference mode would leave inference tensors in the model
         hosts = []
