@@ -9,7 +9,7 @@ _METERS = "tests/theory/gemfilter/test_gemfilter_meters.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (_ATTENTION, "masked_fill(~mask, -torch.inf), dim=-1)", "masked_fill(~mask, 0.0), dim=-1)", f"{_VERDICT}[def9_1]"),
-    (_FIGURES, '"Phi, GemFilter, \'totally correct\'": ("Sit', '"Phi, GemFilter": ("Stand', f"{_VERDICT}[fig9_4_score]"),
+    (_FIGURES, '"Phi, GemFilter, \'totally correct\'": ("Sit', '"Phi": ("Stand', f"{_VERDICT}[fig9_4_score]"),
     (_FIGURES, "np.abs(gaps).min(1)", "gaps.min(1)", f"{_VERDICT}[fig9_5_distance]"),
     (_TABLES, '"mf_en": 4559, "hotpotqa": 9151', '"mf_en": 9151, "hotpotqa": 91510', f"{_VERDICT}[table9_1_kept]"),
     (_TABLES, 'if k not in ("average", "pre")', 'if k not in ("average",)', f"{_VERDICT}[table9_1_h2o]"),
@@ -19,7 +19,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_MEASURED, "share: float = 0.98", "share: float = 0.90", f"{_ROWS}separated_has_its_error_rate"),
     (_MEASURED, "less[\"with template\"] + 3.1", "less[\"with template\"]",
      f"{_ROWS}a_few_points_below_are_within_what_the_claim_allows"),
-    # an adapted weight counted among what a pass leaves behind
+    # weights counted among what a pass makes
     (_TINY, "and name not in self._weights", "", f"{_METERS}bytes_follow_storages_not_views_or_weights"),
     (_TINY, "a.numel() * b.shape[-1]", "a.numel() * b.shape[-2]",
      f"{_METERS}products_are_sorted_by_kind_and_counted_exactly"),
