@@ -127,7 +127,8 @@ def llama_8b(heads: int = 8) -> Shape:
         num_key_value_heads=8, max_position_embeddings=131072,
     )  # fmt: skip
     with torch.device("meta"):
-        layer: Any = LlamaForCausalLM(config).half().get_decoder().layers[0]
+        model: Any = LlamaForCausalLM(config).half()
+    layer = model.get_decoder().layers[0]
     weights = sum(p.nbytes for p in layer.parameters())
     keys = torch.empty(1, heads, 1, layer.self_attn.head_dim, dtype=torch.float16, device="meta")
     return Shape(weights, 2 * keys.nbytes, 32, 4096)
