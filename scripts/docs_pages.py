@@ -21,8 +21,21 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("list", "run", "verify", "report", "diff", "data", "bench")
-ROOMS = ("core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data", "inventory", "run", "report")
+COMMANDS = ("list", "run", "verify", "report", "diff", "data", "gemfilter", "bench")
+ROOMS = (
+    "core",
+    "tasks",
+    "nets",
+    "learn",
+    "kernels",
+    "measure",
+    "methods",
+    "data",
+    "inventory",
+    "run",
+    "report",
+    "tools",
+)
 
 
 # --- text -----------------------------------------------------------------------------------------------------------

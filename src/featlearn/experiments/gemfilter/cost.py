@@ -122,7 +122,9 @@ def _at(model: Any, ids: Any, layer: int, cell: Cell) -> list[dict[str, Any]]:
             {
                 "row": row, "length": n, "prompt": seconds, "prompt ratio": plain.seconds / seconds,
                 "pass one": choosing.seconds / plain.seconds if row == OURS else 1.0,
-                "token": 1000 * token, "cache": size / 2**20, "prompt peak": (peak or 0) / 2**20,
+                "token": 1000 * token, "cache": size / 2**20,
+                # one prefill serves any policy here, so its peak says nothing of a SnapKV that evicts layer by layer
+                "prompt peak": None if row == SNAPKV or peak is None else peak / 2**20,
             }
         )  # fmt: skip
     return rows
@@ -147,7 +149,10 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         for row in (FULL, SNAPKV, OURS):
             part = [r for r in table.rows if (r["length"], r["row"]) == (length, row)]
             for metric, unit in METRICS.items():
-                mean, low, high = interval([r[metric] for r in part])
+                values = [r[metric] for r in part if r[metric] is not None]
+                if not values:
+                    continue
+                mean, low, high = interval(values)
                 found.append(
                     SummaryRow(f"n = {length}", row, metric, mean, max(low, 0.0), high, len(part), entry=ENTRIES[0],
                                unit=unit)
