@@ -1,0 +1,282 @@
+"""Loading language models: a GGUF file written here against the network it was written from; folders; refusals."""
+
+import errno
+import hashlib
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from featlearn import data
+from featlearn.data import catalogue, models
+from featlearn.data.catalogue import Dataset, File, Pip
+
+gguf = pytest.importorskip("gguf", reason="pip install 'featlearn[llm]' brings gguf and transformers")
+pytest.importorskip("transformers", reason="pip install 'featlearn[llm]' brings transformers")
+pytest.importorskip("accelerate", reason="pip install 'featlearn[llm]' brings accelerate")
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+
+
+def reference():
+    """A two-layer network whose every setting differs from the defaults of its type."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=260, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=8, max_position_embeddings=64, rms_norm_eps=1e-3, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 123.0}, bos_token_id=1, eos_token_id=2, pad_token_id=2,
+    )  # fmt: skip
+    generator = torch.Generator().manual_seed(0)
+    network = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=generator) * 0.3 + (weight.dim() == 1))
+    return network
+
+
+def write_gguf(network, path) -> None:
+    """The file as llama.cpp's converter lays it out: queries and keys with interleaved rotary pairs."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    def interleaved(weight, heads):
+        return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
+
+    c = network.config
+    w = gguf.GGUFWriter(path, "llama")
+    w.add_block_count(c.num_hidden_layers)
+    w.add_context_length(64)
+    w.add_embedding_length(c.hidden_size)
+    w.add_feed_forward_length(c.intermediate_size)
+    w.add_head_count(c.num_attention_heads)
+    w.add_head_count_kv(c.num_key_value_heads)
+    w.add_rope_freq_base(123.0)
+    w.add_rope_dimension_count(8)
+    w.add_layer_norm_rms_eps(1e-3)
+    w.add_vocab_size(260)
+    tokens = [*SPECIAL, *sorted(ByteLevel.alphabet()), "ĊĊ"]
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("smollm")
+    w.add_token_list(tokens)
+    w.add_token_types([3 if t in SPECIAL else 1 for t in tokens])
+    w.add_token_merges(["Ċ Ċ"])
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_pad_token_id(2)
+    w.add_unk_token_id(0)
+    w.add_chat_template(TEMPLATE)
+    names = {
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+    }  # fmt: skip
+    state = {k: v.numpy() for k, v in network.state_dict().items()}
+    w.add_tensor("token_embd.weight", state["model.embed_tokens.weight"])
+    w.add_tensor("output_norm.weight", state["model.norm.weight"])
+    for i in range(c.num_hidden_layers):
+        for ours, theirs in names.items():
+            weight = state[f"model.layers.{i}.{ours}.weight"]
+            heads = {"attn_q": c.num_attention_heads, "attn_k": c.num_key_value_heads}.get(theirs)
+            weight = interleaved(weight, heads) if heads else weight
+            w.add_tensor(f"blk.{i}.{theirs}.weight", np.ascontiguousarray(weight))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+@pytest.fixture(scope="module")
+def network():
+    return reference()
+
+
+@pytest.fixture(scope="module")
+def file(network, tmp_path_factory):
+    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    write_gguf(network, path)
+    return path
+
+
+@pytest.fixture
+def bundled(file, monkeypatch):
+    """The tiny file under the name of a bundled model, in the cache; returns its folder."""
+    body = file.read_bytes()
+    entry = File("tiny.gguf", len(body), hashlib.sha256(body).hexdigest())
+    source = Pip(("x==1",), ("x/tiny.gguf",))
+    tiny = Dataset("smollm2-135m", "tiny", "Terms of Nobody", (entry,), (source,))
+    monkeypatch.setattr(catalogue, "_REGISTRY", {"smollm2-135m": tiny})
+    folder = data.cache_root() / "smollm2-135m"
+    folder.mkdir(parents=True)
+    (folder / "tiny.gguf").write_bytes(body)
+    return folder
+
+
+def same_function(model, network) -> None:
+    ids = torch.arange(3, 43)[None]
+    with torch.no_grad():
+        found, expected = model(ids).logits, network(ids).logits
+    # float32 sums of 32 terms of size one; a wrong rotary base, layout or epsilon moves logits by more than 0.1
+    assert torch.allclose(found, expected, atol=1e-4)
+    assert expected.std() > 1
+
+
+def test_a_gguf_file_is_the_network_it_was_written_from(file, network, capfd):
+    from transformers.utils import logging
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    model, tokenizer = models.load_model(str(file))
+    same_function(model, network)
+    assert not model.training
+    assert model.dtype == torch.float32
+    ids = tokenizer("<|im_start|>a b<|im_end|>").input_ids
+    assert tokenizer.convert_ids_to_tokens(ids) == ["<|im_start|>", "a", "Ġ", "b", "<|im_end|>"]
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+    assert capfd.readouterr() == ("", "")  # no bar, no remark
+    folder, _ = models.load_model(str(file.parent), dtype="float64")  # a folder with one GGUF file is that file
+    assert folder.dtype == torch.float64
+
+
+def test_a_bundled_model_is_converted_once(bundled, network, monkeypatch, capsys):
+    first, _ = models.load_model("smollm2-135m")
+    same_function(first, network)
+    assert capsys.readouterr().err == "featlearn: converting tiny.gguf once, about a minute\n"
+    assert sorted(p.name for p in bundled.iterdir()) == [models.CONVERTED, "tiny.gguf"]
+
+    def again(*args):
+        raise AssertionError("converted twice")
+
+    monkeypatch.setattr(models, "_keep", again)
+    model, tokenizer = models.load_model("smollm2-135m", dtype="bfloat16")
+    assert model.dtype == torch.bfloat16
+    assert model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
+    assert capsys.readouterr().err == ""
+    model = models.load_model("smollm2-135m")[0]
+    same_function(model, network)
+    chat = tokenizer.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=False)
+    assert chat == "<|im_start|>user\nhi<|im_end|>\n"
+    # as the file's pre-tokenizer says, line ends before a digit stay together; without it they are two tokens
+    assert tokenizer.convert_ids_to_tokens(tokenizer("\n\n12").input_ids) == ["ĊĊ", "1", "2"]
+    assert tokenizer.decode(tokenizer("a\n\n1790 é").input_ids) == "a\n\n1790 é"
+
+
+def test_an_absent_bundled_model_is_fetched_and_said(bundled, monkeypatch, capsys):
+    body = (bundled / "tiny.gguf").read_bytes()
+    (bundled / "tiny.gguf").unlink()
+    assert not models.is_here("smollm2-135m")
+    monkeypatch.setattr(models, "fetch", lambda name: (bundled / "tiny.gguf").write_bytes(body))
+    models.load_model("smollm2-135m")
+    assert models.is_here("smollm2-135m")
+    line = capsys.readouterr().err.splitlines()[0]
+    assert line == "featlearn: fetching smollm2-135m, 0 MiB; licence: Terms of Nobody"
+
+
+def test_a_full_disk_leaves_no_half_conversion(bundled, monkeypatch):
+    import safetensors.torch
+
+    def full(tensors, path, metadata):
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(data.DataError, match=r"No space left on device\); free some space") as error:
+        models.load_model("smollm2-135m")
+    assert "\n" not in str(error.value)
+    assert [p.name for p in bundled.iterdir()] == ["tiny.gguf"]
+
+
+def test_a_folder_of_save_pretrained(file, network, tmp_path):
+    folder = tmp_path / "mine"
+    network.save_pretrained(folder)
+    models.load_model(str(file))[1].save_pretrained(folder)
+    model, tokenizer = models.load_model(str(folder))
+    same_function(model, network)
+    assert tokenizer.eos_token == "<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"dtype": "int8"}, ["dtype = 'int8'", "float32, float16, bfloat16, float64"]),
+        ({"device": "sofa"}, ["device = 'sofa'", "cpu, cuda or cuda:N"]),
+        ({"name": "smollm"}, ["model = 'smollm'", "smollm2-135m, gemma3-270m", "a folder"]),
+        ({"name": "./no/where"}, ["model = './no/where'", "neither there nor known"]),
+    ],
+)
+def test_settings_are_refused_before_any_work(change, words, monkeypatch):
+    monkeypatch.setattr(models, "_transformers", lambda: pytest.fail("work was done"))
+    with pytest.raises(data.DataError) as error:
+        models.load_model(**{"name": "smollm2-135m", **change})
+    text = str(error.value)
+    assert "\n" not in text
+    assert all(w in text for w in words)
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"x")
+    with pytest.raises(data.DataError, match=r"a folder, a \.gguf file or a hub id"):
+        models.load_model(str(tmp_path / "a.bin"))
+    with pytest.raises(data.DataError, match=r"holds no config\.json"):
+        models.load_model(str(tmp_path))
+    for name, body in {"bad.gguf": b"GGUF" + bytes(100), "empty.gguf": b""}.items():
+        (tmp_path / name).write_bytes(body)
+        with pytest.raises(data.DataError, match="cannot be loaded") as error:
+            models.load_model(str(tmp_path / name))
+        assert "\n" not in str(error.value)
+    folder = tmp_path / "t5"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "t5"}')
+    with pytest.raises(data.DataError, match="cannot be loaded") as error:
+        models.load_model(str(folder))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("package", ["transformers", "gguf", "accelerate"])
+def test_a_missing_extra_is_said(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(data.DataError, match=rf"need the package {package}: pip install 'featlearn\[llm\]'"):
+        models.load_model("smollm2-135m")
+
+
+def real(name: str, real_cache):
+    folder = real_cache(name)
+    if not (folder / models.CONVERTED / "config.json").is_file():
+        pytest.skip(f"{name} was not converted yet; load_model({name!r}) does it once and this test then runs")
+    return models.load_model(name)
+
+
+@pytest.mark.slow
+def test_the_real_smollm2(real_cache):
+    model, tokenizer = real("smollm2-135m", real_cache)
+    c = model.config
+    assert (c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim) == (30, 9, 3, 64)
+    assert c.rope_parameters["rope_theta"] == 100000.0
+    assert c.max_position_embeddings == 8192
+    for i, token in enumerate(SPECIAL):
+        assert tokenizer(token).input_ids == [i]
+    text = "a\n\n1790. On  12 May, é 漢字 don't\n"
+    assert tokenizer.decode(tokenizer(text).input_ids) == text
+    assert tokenizer.convert_ids_to_tokens(tokenizer("\n\n1790").input_ids) == ["ĊĊ", *"1790"]
+    ask = [{"role": "user", "content": "What is the capital of France?"}]
+    given = tokenizer.apply_chat_template(ask, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    made = model.generate(**given, max_new_tokens=10, do_sample=False)[0, given["input_ids"].shape[1] :]
+    assert tokenizer.decode(made) == "The capital of France is Paris.<|im_end|>"
+
+
+@pytest.mark.slow
+def test_the_real_gemma3(real_cache):
+    model, tokenizer = real("gemma3-270m", real_cache)
+    c = model.config
+    assert [i for i, kind in enumerate(c.layer_types) if kind == "full_attention"] == [5, 11, 17]
+    assert (c.sliding_window, c.query_pre_attn_scalar, c.head_dim) == (512, 256, 256)
+    assert c.rope_parameters["full_attention"]["rope_theta"] == 1e6
+    assert c.rope_parameters["sliding_attention"]["rope_theta"] == 1e4
+    assert (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.chat_template) == (2, 1, None)
+    text = "a\n\n1790. On  12 May, é 漢字 don't\n"
+    ids = tokenizer(text).input_ids
+    assert ids[0] == 2
+    assert tokenizer.decode(ids, skip_special_tokens=True) == text
+    given = tokenizer("Once upon a time, there was", return_tensors="pt")
+    made = model.generate(**given, max_new_tokens=4, do_sample=False)[0, given["input_ids"].shape[1] :]
+    assert tokenizer.decode(made) == " a little girl named"
