@@ -61,6 +61,18 @@ CHOOSE = (
         TOWNS_CHOOSE,
         ("row across the lake at dawn", "climb the old lighthouse", "listen to the harbour choir", "taste the honey"),
     ),
+    Kind(
+        "The young sailor {name} always wore a {value}.",
+        "What did the young sailor {name} always wear?",
+        PEOPLE_CHOOSE,
+        ("crimson scarf", "straw hat", "copper ring", "yellow raincoat", "linen shirt", "velvet cape"),
+    ),
+    Kind(
+        "The annual market of {name} is held on a {value}.",
+        "On which day of the week is the annual market of {name} held?",
+        TOWNS_CHOOSE,
+        ("Monday", "Tuesday", "Thursday", "Saturday", "Sunday"),
+    ),
 )
 REPORT = (
     Kind(
