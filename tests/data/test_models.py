@@ -186,6 +186,40 @@ def test_a_full_disk_leaves_no_half_conversion(bundled, monkeypatch):
     assert [p.name for p in bundled.iterdir()] == ["tiny.gguf"]
 
 
+def test_what_is_kept_of_a_gemma3_is_the_same_network(tmp_path):
+    """Its local layers, two rotary bases, scaled embedding and tokenizer come back; all differ from the defaults."""
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+    from transformers.models.gemma.tokenization_gemma import GemmaTokenizer
+
+    config = Gemma3TextConfig(
+        vocab_size=60, hidden_size=16, intermediate_size=24, num_hidden_layers=3, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=8, sliding_window=4, query_pre_attn_scalar=5, max_position_embeddings=64,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], tie_word_embeddings=True,
+        rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+        },
+    )  # fmt: skip
+    generator = torch.Generator().manual_seed(1)
+    network = Gemma3ForCausalLM(config).eval()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=generator) * 0.3)
+    tokens = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "\u2581", "a", "b", "1", "7", "\n", "ab", "\u2581\u2581"]
+    merges = [("a", "b"), ("\u2581", "\u2581")]
+    tokenizer = GemmaTokenizer(vocab={t: i for i, t in enumerate(tokens)}, merges=merges)
+    folder = tmp_path / "kept"
+    models._keep(network, tokenizer, folder)
+    model, read = models.load_model(str(folder))
+    ids = torch.arange(5, 35)[None]
+    with torch.no_grad():
+        assert torch.equal(model(ids).logits, network(ids).logits)
+    assert type(read) is type(tokenizer)
+    text = "ab  17\nb a"
+    assert read(text).input_ids == tokenizer(text).input_ids
+    assert {"ab", "\u2581\u2581", "1", "7"} <= set(read.convert_ids_to_tokens(read(text).input_ids))
+
+
 def test_a_folder_of_save_pretrained(file, network, tmp_path):
     folder = tmp_path / "mine"
     network.save_pretrained(folder)
