@@ -30,6 +30,8 @@ POLICIES = ("full", "snapkv", "h2o", "streaming", "one_run")
 SCORED = ("snapkv", "h2o")
 """Policies that need scores from the prefill: name them in `want`."""
 WINDOW, SINKS, QUERIES = 32, 4, 256
+CELLS = 1 << 26
+"""Attention probabilities held at a time, over all heads: long prompts get blocks of fewer than QUERIES queries."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,13 @@ def received_attention(
 ) -> Float[Tensor, "g n"]:
     """sum over queries i >= j and over the heads of a group of the attention probability p_ij, by blocks of queries."""
     n, groups, scale, cap = keys.shape[2], keys.shape[1], layout.scale(attn), layout.softcap(attn)
-    total = torch.zeros(groups, n, dtype=torch.float32, device=keys.device)
+    wide = torch.promote_types(keys.dtype, torch.float32)
+    total = torch.zeros(groups, n, dtype=wide, device=keys.device)
     by_group = queries[0].unflatten(0, (groups, -1))
-    for first in range(0, n, QUERIES):
-        last = min(first + QUERIES, n)
-        logits = (by_group[:, :, first:last] @ keys[0, :, None, :last].transpose(2, 3)).float().mul_(scale)
+    rows = max(1, min(QUERIES, CELLS // (queries.shape[1] * n)))
+    for first in range(0, n, rows):
+        last = min(first + rows, n)
+        logits = (by_group[:, :, first:last] @ keys[0, :, None, :last].transpose(2, 3)).to(wide).mul_(scale)
         if cap is not None:
             logits = torch.tanh(logits / cap) * cap
         later = torch.ones(last - first, last - first, dtype=torch.bool, device=keys.device).triu(1)
@@ -129,28 +133,22 @@ def evict(
     experiments do. streaming: the first `sinks` and the last entries. one_run: the entries at `indices`, the same in
     every layer (gemfilter.figG_4). Layers with a window of their own stay whole.
 
-    Errors: SettingError for an unknown policy, a budget that does not hold the window or the sinks, scores that the
-    prefill was not asked for.
+    window: entries at the end that stay; the queries that score for snapkv are the last 32 whatever it is. pool: odd.
+
+    Errors: SettingError for an unknown policy, a budget that does not hold the window or the sinks, senseless widths,
+    scores that the prefill was not asked for, indices that are no distinct positions of the prompt or above budget.
 
     Example:
         >>> filled = prefill(model, ids, want=("snapkv",))
         >>> generate(model, filled, evict(filled, "snapkv", 256), max_new_tokens=20)
     """
-    if policy not in POLICIES:
-        raise SettingError("policy", policy, f"one of {', '.join(POLICIES)}", "full keeps everything")
-    if pooling not in POOLINGS:
-        raise SettingError("pooling", pooling, f"one of {', '.join(POOLINGS)}", "avg is what was released")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise SettingError("budget", budget, "a count of at least 1", "1024 is the printed one")
     n = prefilled.input_ids.shape[1]
-    reserved = {"snapkv": window, "h2o": window, "streaming": sinks}.get(policy, 0)
-    if budget <= reserved and budget < n:
-        raise SettingError("budget", budget, f"above the {reserved} entries that {policy} always keeps", "raise it")
+    check_eviction(policy, budget, n, window=window, sinks=sinks, pool=pool, pooling=pooling)
     if policy in SCORED and policy not in prefilled.scores:
         raise SettingError("policy", policy, f"among the scored {', '.join(prefilled.scores) or 'none'}",
                            f'call prefill with want=("{policy}",)')  # fmt: skip
-    if policy == "one_run" and indices is None:
-        raise SettingError("indices", None, "the kept positions", "take them from gemfilter.select")
+    if policy == "one_run":
+        _check_indices(indices, budget, n)
     cache = copy.copy(prefilled.cache)
     cache.layers = [copy.copy(layer) for layer in prefilled.cache.layers]
     if policy == "full" or (budget >= n and policy != "one_run"):
@@ -173,6 +171,48 @@ def evict(
         layer.keys = layer.keys.gather(2, at)
         layer.values = layer.values.gather(2, kept[None, :, :, None].expand(-1, -1, -1, layer.values.shape[-1]))
     return cache
+
+
+def check_eviction(
+    policy: str,
+    budget: int,
+    n: int,
+    *,
+    window: int = WINDOW,
+    sinks: int = SINKS,
+    pool: int = 5,
+    pooling: str = "avg",
+) -> None:
+    """SettingError where `evict` would refuse these settings for n tokens: call it before a long prefill."""
+    if policy not in POLICIES:
+        raise SettingError("policy", policy, f"one of {', '.join(POLICIES)}", "full keeps everything")
+    if pooling not in POOLINGS:
+        raise SettingError("pooling", pooling, f"one of {', '.join(POOLINGS)}", "avg is what was released")
+    if pool < 1 or pool % 2 == 0:
+        raise SettingError("pool", pool, "an odd width of at least 1", "5 is the printed one")
+    if min(window, sinks) < 0:
+        name, value = ("window", window) if window < 0 else ("sinks", sinks)
+        raise SettingError(name, value, "at least 0", "0 reserves nothing")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise SettingError("budget", budget, "a count of at least 1", "1024 is the printed one")
+    reserved = {"snapkv": window, "h2o": window, "streaming": sinks}.get(policy, 0)
+    if budget <= reserved and budget < n:
+        raise SettingError("budget", budget, f"above the {reserved} entries that {policy} always keeps", "raise it")
+
+
+def _check_indices(indices: Tensor | None, budget: int, n: int) -> None:
+    if indices is None:
+        raise SettingError("indices", None, "the kept positions", "take them from gemfilter.select")
+    if indices.ndim != 1 or indices.is_floating_point() or indices.dtype == torch.bool:
+        shown = f"{indices.dtype} {list(indices.shape)}"
+        raise SettingError("indices", shown, "whole numbers of shape k", "one set serves all layers and heads")
+    if not 1 <= len(indices) <= budget:
+        raise SettingError("indices", f"{len(indices)} positions", f"1 to the budget of {budget}", "choose others")
+    low, high = int(indices.min()), int(indices.max())
+    if low < 0 or high >= n:
+        raise SettingError("indices", low if low < 0 else high, f"0 to {n - 1}", "take them from the same prompt")
+    if len(indices.unique()) < len(indices):
+        raise SettingError("indices", "with repeats", "distinct positions", "an entry kept twice counts twice")
 
 
 def _best(scored: Float[Tensor, "g n"], budget: int, window: int, pool: int, pooling: str) -> Int[Tensor, "g k"]:

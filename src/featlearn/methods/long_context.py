@@ -1,7 +1,8 @@
 """One long prompt answered by any of the methods, at one budget and with one way of measuring."""
 
+import contextlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -12,12 +13,24 @@ from torch import Tensor
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction
 from featlearn.methods.gemfilter.generating import generate
-from featlearn.methods.gemfilter.layouts import layout_of
+from featlearn.methods.gemfilter.layouts import check_layer, layout_of
 from featlearn.methods.gemfilter.recommended import recommended
-from featlearn.methods.gemfilter.selecting import RAW, SOFTMAX, check_prompt, count_of, select
+from featlearn.methods.gemfilter.selecting import (
+    RAW,
+    SOFTMAX,
+    Scoring,
+    _protected,  # pyright: ignore[reportPrivateUsage]
+    best,
+    check_prompt,
+    count_of,
+    received,
+    score_layer,
+)
 from featlearn.methods.memory import measured
 
 METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming", "one_run")
+# A generation config may punish repetition, which would count for the method that goes through `generate` alone.
+PLAIN: Mapping[str, Any] = MappingProxyType({"repetition_penalty": 1.0, "no_repeat_ngram_size": 0})
 _SELECTING = ("gemfilter", "gemfilter_raw", "one_run")
 
 # Rivals of other projects that need their own packages: what to import, and why it may not work.
@@ -60,7 +73,8 @@ def answer(
 
     full: everything. gemfilter, gemfilter_raw: two passes, with the scoring of `layer="auto"` and as printed.
     snapkv, h2o, streaming: the whole prompt is read, then entries are evicted. one_run: as they, with the tokens that
-    gemfilter chooses (gemfilter.figG_4). protect counts for gemfilter and one_run only.
+    gemfilter chooses, found in the same pass (gemfilter.figG_4). protect counts for gemfilter and one_run only.
+    Every method takes the most likely token: penalties on repetition in a generation config are off for all.
 
     Errors: SettingError for an unknown method and as the method's own function.
 
@@ -69,6 +83,8 @@ def answer(
     """
     if method not in METHODS:
         raise SettingError("method", method, f"one of {', '.join(METHODS)}", "full is the model as it is")
+    if isinstance(layer, str) and layer != "auto":
+        raise SettingError("layer", repr(layer), 'a number from 0, or "auto"', "auto takes the calibrated layer")
     input_ids, _ = check_prompt(layout_of(model), model, input_ids, None)
     if len(input_ids) != 1:
         raise SettingError("input_ids", f"{len(input_ids)} prompts", "one prompt", "answer prompt by prompt")
@@ -76,12 +92,14 @@ def answer(
     count = min(n, count_of(budget, n))
     advice = recommended(model) if layer == "auto" and method in _SELECTING else None
     scoring = RAW if method == "gemfilter_raw" else advice.scoring if advice else SOFTMAX
-    at = advice.layer if advice else layer
+    at: Any = advice.layer if advice else layer
+    if isinstance(max_new_tokens, bool) or max_new_tokens < 1:
+        raise SettingError("max_new_tokens", max_new_tokens, "at least 1", "50 is the printed one")
     if method.startswith("gemfilter"):
         kept_anyway = (0, 0) if method == "gemfilter_raw" else protect
         result = generate(
             model, input_ids, layer=at, keep=count, scoring=scoring, protect=kept_anyway, tokenizer=tokenizer,
-            max_new_tokens=max_new_tokens, do_sample=False,
+            max_new_tokens=max_new_tokens, do_sample=False, **PLAIN,
         )  # fmt: skip
         peaks = [p for p in (result.first.peak_bytes, result.second.peak_bytes) if p is not None]
         return Answer(
@@ -91,15 +109,25 @@ def answer(
             result.second.seconds,
             max(peaks, default=None),
         )
+    kept = n if method == "full" else count
+    kv_eviction.check_eviction(method, kept, n)
     want = (method,) if method in kv_eviction.SCORED else ()
+    protected = torch.zeros(1, n, dtype=torch.bool, device=device)
+    if method == "one_run":
+        at = check_layer(layout_of(model), model, at, n)
+        protected = _protected(protect, torch.ones_like(protected))
+        if int(protected.sum()) > count:
+            wanted = f"at least the {int(protected.sum())} protected tokens"
+            raise SettingError("budget", budget, wanted, "keep more or protect fewer")
 
     def read() -> tuple[kv_eviction.Prefilled, Any]:
-        filled = kv_eviction.prefill(model, input_ids, want=want)
-        if method == "one_run":
-            assert isinstance(at, int)
-            chosen = select(model, input_ids, layer=at, keep=count, scoring=scoring, protect=protect).indices[0]
-            return filled, kv_eviction.evict(filled, method, count, indices=chosen)
-        return filled, kv_eviction.evict(filled, method, n if method == "full" else count)
+        if method != "one_run":
+            filled = kv_eviction.prefill(model, input_ids, want=want)
+            return filled, kv_eviction.evict(filled, method, kept)
+        with _scoring(model, at, scoring) as found:
+            filled = kv_eviction.prefill(model, input_ids)
+        chosen = best(found[0], torch.ones_like(protected), protected, [count])[0]
+        return filled, kv_eviction.evict(filled, method, count, indices=chosen)
 
     (filled, cache), first = measured(device, n, read)
     new, second = measured(
@@ -107,8 +135,24 @@ def answer(
     )
     text = tokenizer.decode(new[0], skip_special_tokens=True)
     peaks = [p for p in (first.peak_bytes, second.peak_bytes) if p is not None]
-    kept = n if method == "full" else count
     return Answer(text, kept, first.seconds, second.seconds, max(peaks, default=None))
+
+
+@contextlib.contextmanager
+def _scoring(model: Any, layer: int, scoring: Scoring) -> Iterator[list[Tensor]]:
+    """The scores that a layer gives the prompt which the model reads meanwhile: one entry afterwards."""
+    layout, found = layout_of(model), []
+
+    def score(attn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        hidden, rotary = received(args, kwargs)
+        whole = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
+        found.append(score_layer(layout, attn, hidden, rotary, whole, scoring))
+
+    handle = layout.layers(model)[layer].self_attn.register_forward_pre_hook(score, with_kwargs=True)  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+    try:
+        yield found
+    finally:
+        handle.remove()
 
 
 def peers() -> dict[str, str]:
