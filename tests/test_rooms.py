@@ -17,6 +17,7 @@ FILES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
 
 TENSOR = {"numpy", "torch", "jaxtyping", "scipy"}
 PLOT = {"matplotlib"}
+LLM = {"transformers", "tokenizers", "safetensors", "accelerate", "gguf"}
 
 # room -> (rooms it may import, packages it may import, packages it may import inside functions only)
 RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
@@ -27,13 +28,13 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "kernels": ({"core"}, TENSOR, set()),
     "measure": ({"core"}, TENSOR, {"sklearn"}),
     "methods": ({"core"}, TENSOR, {"transformers"}),
-    "data": ({"core"}, TENSOR, {"sklearn", "torchvision"}),
+    "data": ({"core"}, TENSOR, {"sklearn", "torchvision"} | LLM),
     "inventory": (set(), set(), set()),
     "run": (set(), {"numpy"}, {"threadpoolctl"}),  # which only sets the threads of numpy's own libraries
     "report": ({"run", "inventory"}, {"numpy"}, PLOT | {"scipy", "rich", "pandas", "pyarrow"}),
 }
 _BELOW = {"core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data", "inventory", "run"}
-RULES["theory"] = (_BELOW, TENSOR, PLOT | {"sklearn"})
+RULES["theory"] = (_BELOW, TENSOR, PLOT | {"sklearn", "transformers"})
 RULES["experiments"] = (_BELOW | {"theory", "report"}, TENSOR, PLOT | {"sklearn"})
 RULES["tools"] = (_BELOW | {"report"}, TENSOR, PLOT | {"sklearn", "transformers"})
 # `--help` must not wait for torch, so the command line imports rooms inside functions (tested below by running it).
