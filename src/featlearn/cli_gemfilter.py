@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -34,7 +34,7 @@ featlearn gemfilter COMMAND --help shows its flags.
 
 @dataclass(frozen=True)
 class ModelOptions:
-    model: tyro.conf.Positional[str] = ""
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")] = ""
     """A name of `featlearn data list`, a hub id, a folder or a .gguf file."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """auto: float32 on a CPU, bfloat16 on a GPU."""
@@ -135,7 +135,7 @@ def expect(out: Any, speed: Any, expected: tuple[float, float], more: str = "") 
     )
 
 
-def size(count: float | None) -> str:
+def size(count: float | int | None) -> str:
     """Bytes for people."""
     if count is None:
         return "–"

@@ -94,6 +94,7 @@ def _announce(
     from featlearn.tools.gemfilter.speed import speed_of
 
     layout_of(model)
+    compare.check_budget(methods, readings, options.keep)
     layer = 0
     if compare.LAYERED & set(methods):
         layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in readings))
@@ -101,7 +102,7 @@ def _announce(
     expect(out, speed, expected(speed, readings, new, methods, options.keep, layer), more)
 
 
-def _difference(d: Any, scale: float = 1) -> str:
+def _difference(d: Any, scale: int = 1) -> str:
     if d is None:
         return ""
     digits = 1 if scale > 1 else 3

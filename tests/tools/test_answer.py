@@ -146,7 +146,7 @@ def test_bad_settings_before_any_work(model, tokenizer, changed, said, monkeypat
 
 
 def test_the_estimate_grows_as_stated():
-    speed = Speed(100, 2.0, 0.1, 10, linear=1000.0, quadratic=20.0, weights=7000, cache=5, working=3.0)
+    speed = Speed(100, 2.0, 0.1, 10, linear=1000.0, quadratic=20.0, base=7000, cache=5, working=3.0)
     work = 1000 * 100 + 20 * 100 * 101 / 2
     assert speed.prompt(100) == pytest.approx(2.0)
     assert speed.prompt(200) == pytest.approx(2.0 * (1000 * 200 + 20 * 200 * 201 / 2) / work)
@@ -168,12 +168,12 @@ def test_a_probe_of_a_loaded_model(model):
     assert speed.linear == 32 * (32 + 16 + 16 + 32) + 3 * 32 * 64 + 2 * 32  # projections, MLP, two norms
     assert speed.quadratic == 2 * 32
     assert speed.cache == 2 * 5 * 16 * 4
-    assert speed.weights == 4 * sum(p.numel() for p in model.parameters())
+    assert speed.base >= 4 * sum(p.numel() for p in model.parameters())
     assert speed.context == 4096
 
 
 def test_the_estimate_of_a_blind_run_counts_one_first_pass(model, tokenizer, text):
-    speed = Speed(100, 2.0, 0.1, 10, linear=1000.0, quadratic=20.0, weights=7000, cache=5, working=3.0)
+    speed = Speed(100, 2.0, 0.1, 10, linear=1000.0, quadratic=20.0, base=7000, cache=5, working=3.0)
     readings = tool.prompts(tokenizer, text, QUESTIONS)
     both, _ = tool.expected(speed, readings, 64, 2, 4)
     blind, _ = tool.expected(speed, readings, 64, 2, 4, blind=True)

@@ -43,6 +43,17 @@ def method_names(methods: Sequence[str]) -> tuple[str, ...]:
     return (FULL, *(name for name in methods if name != FULL))
 
 
+def check_budget(methods: Sequence[str], readings: Sequence[Reading], keep: int | float) -> None:
+    """Refuse a budget that the entries which a method always keeps would fill."""
+    from featlearn.methods.kv_eviction import check_eviction
+
+    for name in methods:
+        if name not in (FULL, *TWO_PASSES):
+            for reading in readings:
+                n = reading.input_ids.shape[1]
+                check_eviction(name, min(n, count_of(keep, n)), n)
+
+
 def replies(
     model: Any,
     tokenizer: Any,

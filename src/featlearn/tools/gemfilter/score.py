@@ -176,7 +176,7 @@ def likelihoods(
         if name not in LAYERED or budget >= n:
             continue
         at, scoring = filter_of(model, layer, RAW if name == "gemfilter_raw" else None)
-        mask, _ = protection(reading, keep)
+        mask, _ = protection(reading, keep, protect=name != "gemfilter_raw")
         kept = select(model, ids, layer=at, keep=keep, scoring=scoring, protect=mask).indices[0].cpu()
         chosen[name] = kept
     filled = None

@@ -20,7 +20,8 @@ class Speed:
     """What a probe of `probe` tokens took, and how that grows.
 
     seconds: its prompt; token_seconds: one generated token after it. linear: multiply-adds per token of a layer (its
-    parameters); quadratic: those per pair of tokens. weights: bytes of the model; cache: bytes per token of keys and
+    parameters); quadratic: those per pair of tokens. base: bytes that are in use whatever the prompt, the model's
+    weights above all; cache: bytes per token of keys and
     values; working: bytes per token beyond both while the prompt is read. The growth assumes that all multiply-adds
     cost the same: an estimate, not a promise.
     """
@@ -31,7 +32,7 @@ class Speed:
     layers: int
     linear: float
     quadratic: float
-    weights: int
+    base: int
     cache: int
     working: float
     context: int | None = None
@@ -56,8 +57,8 @@ class Speed:
         return self.prompt(prompt, layer + 1) + self.reply(keep, tokens)
 
     def peak(self, tokens: int, cached: bool = True) -> float:
-        """Bytes at the peak of a prompt of this length: weights, cache and working memory."""
-        return self.weights + tokens * (self.working + (self.cache if cached else 0))
+        """Bytes at the peak of a prompt of this length: what is there anyway, cache and working memory."""
+        return self.base + tokens * (self.working + (self.cache if cached else 0))
 
 
 def speed_of(model: Any, probe: int = PROBE) -> Speed:
@@ -86,7 +87,10 @@ def speed_of(model: Any, probe: int = PROBE) -> Speed:
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     size = model.get_input_embeddings().weight.element_size()
     heads = config.num_attention_heads
+    cached = 2 * len(layers) * config.num_key_value_heads * attn.head_dim * size
     width = max(config.hidden_size + 2 * config.intermediate_size, heads * attn.head_dim * 4)
+    working = float(2 * width * size)
+    base = max(weights, round((cost.peak_bytes or 0) - probe * (cached + working)))
     return Speed(
         probe,
         cost.seconds,
@@ -94,9 +98,9 @@ def speed_of(model: Any, probe: int = PROBE) -> Speed:
         len(layers),
         per_layer,
         2.0 * heads * attn.head_dim,
-        weights,
-        2 * len(layers) * config.num_key_value_heads * attn.head_dim * size,
-        float(2 * width * size),
+        base,
+        cached,
+        working,
         context,
     )
 

@@ -1,0 +1,294 @@
+"""`featlearn gemfilter` on a tiny model: output, JSON, and what it refuses before anything is loaded."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+TINY = Path(__file__).parents[1] / "tools"
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    sys.path.insert(0, str(TINY))
+    try:
+        import tiny
+    finally:
+        sys.path.remove(str(TINY))
+    essays = tiny.made_essays()
+    tokenizer = tiny.made_tokenizer(essays)
+    return SimpleNamespace(essays=essays, tokenizer=tokenizer, model=tiny.made_model(len(tokenizer)))
+
+
+@pytest.fixture
+def loaded(monkeypatch, tiny, tmp_path):
+    """The tiny model under every name, the tiny essays as a folder; which models were asked for."""
+    asked = []
+
+    def load_model(name, *, dtype, device):
+        asked.append((name, dtype, device))
+        return tiny.model, tiny.tokenizer
+
+    monkeypatch.setattr("featlearn.data.models.load_model", load_model)
+    monkeypatch.setenv("FEATLEARN_CALIBRATION", str(tmp_path / "calibrations"))
+    folder = tmp_path / "essays"
+    folder.mkdir()
+    for i, essay in enumerate(tiny.essays * 2):
+        (folder / f"{i}.txt").write_text(essay.text)
+    more = {k: v for k, v in vars(tiny).items() if k != "essays"}
+    calibrations = tmp_path / "calibrations"
+    return SimpleNamespace(asked=asked, haystack=folder, calibrations=calibrations, essays=tiny.essays, **more)
+
+
+@pytest.fixture
+def text(tiny):
+    Path("long.txt").write_text(" ".join(tiny.essays[0].text.split()[:300]))
+    return "long.txt"
+
+
+def jsonl(name, *lines):
+    Path(name).write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines))
+    return name
+
+
+def questions(tiny, count=2):
+    words = tiny.essays[1].text.split()
+    contexts = [" ".join(words[200 * i : 200 * i + 180]) for i in range(count)]
+    return [{"context": c, "question": "Which stone?", "answer": c.split()[90].strip(".")} for c in contexts]
+
+
+def one_document(out):
+    found = json.loads(out)
+    assert out.strip().startswith("{")
+    return found
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+def test_help(featlearn):
+    status, out, _ = featlearn("gemfilter", "--help")
+    assert status == 0
+    assert out.startswith("usage: featlearn gemfilter COMMAND MODEL")
+    for name in ("calibrate", "generate", "score", "longbench", "bench"):
+        assert f"\n  {name} " in out
+        sub, told, _ = featlearn("gemfilter", name, "--help")
+        assert sub == 0
+        assert told.startswith(f"usage: featlearn gemfilter {name}")
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([], "which of its commands?"),
+        (["--json"], "which of its commands?"),
+        (["calibrte", "m"], "no command 'calibrte' of gemfilter; did you mean calibrate?"),
+        (["calibrate"], "which model? featlearn gemfilter calibrate MODEL"),
+        (["bench", "m", "--lenghts", "64"], "unknown flag --lenghts; did you mean --lengths?"),
+        (["calibrate", "m", "--keep", "0"], "keep = 0 is not allowed"),
+        (["calibrate", "m", "--keep", "nan"], "keep = nan is not allowed"),
+        (["calibrate", "m", "--keep", "-5"], "keep = -5 is not allowed"),
+        (["calibrate", "m", "--keep", "2.5"], "keep = 2.5 is not allowed"),
+        (["calibrate", "m", "--keep", "many"], "--keep"),
+        (["calibrate", "m", "--lengths", "64"], "lengths = (64,) is not allowed"),
+        (["calibrate", "m", "--lengths", "1k"], "lengths = 1k is not allowed"),
+        (["calibrate", "m", "--count", "0"], "count = 0 is not allowed"),
+        (["calibrate", "m", "--haystack", "nowhere"], "nowhere"),
+        (["calibrate", "m", "--prompts", "none.jsonl"], "prompts = none.jsonl is not allowed"),
+        (["generate", "m"], "prompt-file is missing"),
+        (["generate", "m", "--prompt-file", "none.txt", "--question", "q"], "prompt-file = none.txt is not allowed"),
+        (["generate", "m", "--prompt-file", __file__], "question is missing"),
+        (["generate", "m", "--prompt-file", __file__, "--question", " "], "question is missing or empty"),
+        (["generate", "m", "--prompt-file", __file__, "--question", "q", "--layer", "x"], "--layer"),
+        (["generate", "m", "--prompt-file", __file__, "--question", "q", "--measure-loss"], "measure-loss = True"),
+        (["generate", "m", "--max-new-tokens", "0"], "max-new-tokens = 0"),
+        (["score", "m"], "file is missing"),
+        (["score", "m", "--file", "none.jsonl"], "file = none.jsonl is not allowed"),
+        (["score", "m", "--file", __file__], "file = " + __file__ + ":1 is not allowed"),
+        (["longbench", "m"], "one of --data FILE_OR_FOLDER and --mini"),
+        (["longbench", "m", "--mini", "--data", "x"], "not both"),
+        (["longbench", "m", "--mini", "--tasks", "trec"], "tasks = trec is not allowed"),
+        (["longbench", "m", "--mini", "--length", "100"], "length = 100 is not allowed"),
+        (["longbench", "m", "--data", "none"], "data = none is not allowed"),
+        (["longbench", "m", "--data", __file__, "--tasks", "vcsum"], "tasks = vcsum is not allowed"),
+        (["bench"], "which model?"),
+        (["bench", "--shape", "llama"], "shape = llama is not allowed"),
+        (["bench", "m", "--shape", "tiny"], "shape = tiny is not allowed"),
+        (["bench", "m", "--keep", "4096"], "keep = 4096 is not allowed"),
+        (["bench", "m", "--repeats", "0"], "repeats = 0 is not allowed"),
+    ],
+)
+def test_refused_before_a_model_is_loaded(refused, loaded, words, said):
+    assert said in refused("gemfilter", *words)
+    assert loaded.asked == []
+
+
+def test_refused_by_the_line_before_a_model_is_loaded(refused, loaded):
+    good = {"context": "a b", "question": "q", "answer": "b"}
+    jsonl("q.jsonl", good, "{]")
+    assert "file = q.jsonl:2 is not allowed" in refused("gemfilter", "score", "m", "--file", "q.jsonl")
+    assert "prompts = q.jsonl:2 is not allowed" in refused("gemfilter", "calibrate", "m", "--prompts", "q.jsonl")
+    assert "data = q.jsonl:1 is not allowed" in refused("gemfilter", "longbench", "m", "--data", "q.jsonl")
+    Path("empty.txt").write_text(" \n")
+    words = ("--prompt-file", "empty.txt", "--question", "q")
+    assert "the prompt is empty" in refused("gemfilter", "generate", "m", *words)
+    assert loaded.asked == []
+
+
+def test_an_unknown_model_and_device(refused, text):
+    words = ("--prompt-file", text, "--question", "q")
+    assert "no-such-model" in refused("gemfilter", "generate", "no-such-model", *words)
+    assert "device = 'abacus'" in refused("gemfilter", "generate", "smollm2-135m", *words, "--device", "abacus")
+
+
+def test_a_layer_out_of_range_and_one_that_nobody_knows(refused, loaded, text):
+    words = ("generate", "m", "--prompt-file", text, "--question", "Which stone?")
+    assert "layer = 5 is not allowed: 0 to 4" in refused("gemfilter", *words, "--layer", "5")
+    assert "layer = auto is not allowed" in refused("gemfilter", *words)
+
+
+def test_a_model_of_another_family(refused, loaded, monkeypatch, text):
+    other = SimpleNamespace(config=SimpleNamespace(model_type="mamba", get_text_config=None), get_decoder=None)
+    monkeypatch.setattr("featlearn.data.models.load_model", lambda *a, **k: (other, loaded.tokenizer))
+    words = ("generate", "m", "--prompt-file", text, "--question", "q", "--layer", "1")
+    assert "model = mamba is not allowed" in refused("gemfilter", *words)
+
+
+# --- what the commands print -----------------------------------------------------------------------------------------
+
+
+def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
+    words = ("--haystack", loaded.haystack, "--lengths", "160,200", "--count", "4", "--keep", "48")
+    status, out, err = featlearn("gemfilter", "calibrate", "mine", *words)
+    assert status == 0, err
+    assert "expected: about" in out
+    assert "estimated from" in out
+    assert "4 prompts" in out
+    assert "layer = auto takes it from now on" in " ".join(out.split())
+    assert loaded.asked == [("mine", "float32", "cpu")]
+    (saved,) = loaded.calibrations.glob("*.json")
+    assert saved.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
+    layer = json.loads(saved.read_text())["layer"]
+    status, out, err = featlearn("gemfilter", "generate", "mine", "--prompt-file", text, "--question", "Which stone?",
+                                 "--keep", "64", "--max-new-tokens", "3", "--json")  # fmt: skip
+    assert status == 0, err
+    assert one_document(out)["replies"][0]["layer"] == layer
+
+
+def test_calibrate_json_on_prompts_of_the_user(featlearn, loaded):
+    path = jsonl("mine.jsonl", *questions(loaded))
+    words = ("--prompts", path, "--keep", "0.4", "--no-save", "--picture", "new/x.png", "--json")
+    status, out, err = featlearn("gemfilter", "calibrate", "mine", *words)
+    assert status == 0, err
+    found = one_document(out)
+    assert found["prompts"] == 2
+    assert len(found["layers"]) == 5
+    assert found["saved"] is None
+    assert Path("new/x.png").is_file()
+    assert not loaded.calibrations.exists()
+    assert "expected: about" in err
+
+
+def test_generate_prints_replies_and_what_they_took(featlearn, loaded, text):
+    words = ("--prompt-file", text, "--layer", "2", "--keep", "64", "--max-new-tokens", "3")
+    asked = ("--question", "Which stone?", "--question", "What market?")
+    status, out, err = featlearn("gemfilter", "generate", "mine", *words, *asked, "--show-kept")
+    assert status == 0, err
+    assert "Which stone?" in out
+    assert "What market?" in out
+    assert out.count("-> 64 tokens (") == 2
+    assert out.count("pass one") == out.count("pass two") == 2
+    assert "[...]" in out
+    assert "Reading" not in err
+
+
+def test_generate_question_blind_with_its_loss(featlearn, loaded, text):
+    words = ("--prompt-file", text, "--layer", "2", "--keep", "64", "--max-new-tokens", "3", "--question-blind")
+    asked = ("--question", "Which stone?", "--question", "What market?")
+    status, out, err = featlearn("gemfilter", "generate", "mine", *words, *asked, "--measure-loss")
+    assert status == 0, err
+    assert out.count("pass one") == 1
+    assert out.count("with the question known") == 2
+    status, out, err = featlearn("gemfilter", "generate", "mine", *words, *asked, "--measure-loss", "--json")
+    replies = one_document(out)["replies"]
+    assert [set(r["loss"]) for r in replies] == [{"likelihood_aware", "likelihood_blind", "agreement", "aware"}] * 2
+    assert "kept_text" not in replies[0]
+
+
+def test_generate_warns_when_the_question_exceeds_keep(featlearn, loaded, text):
+    words = (
+        "--prompt-file",
+        text,
+        "--layer",
+        "2",
+        "--keep",
+        "8",
+        "--max-new-tokens",
+        "2",
+        "--question",
+        "Which stone?",
+    )
+    status, _, err = featlearn("gemfilter", "generate", "mine", *words)
+    assert status == 0
+    assert "featlearn: keep = 8 is less than the" in err
+
+
+def test_score(featlearn, loaded):
+    pytest.importorskip("featlearn.methods.long_context", reason="until methods/long_context.py exists")
+    path = jsonl("q.jsonl", *questions(loaded))
+    words = ("--file", path, "--layer", "2", "--keep", "64", "--max-new-tokens", "2", "--methods", "gemfilter,snapkv")
+    status, out, err = featlearn("gemfilter", "score", "mine", *words)
+    assert status == 0, err
+    assert "2 questions x 3 methods" in out
+    for name in ("full", "gemfilter", "snapkv"):
+        assert name in out
+    status, out, err = featlearn("gemfilter", "score", "mine", *words, "--json")
+    found = one_document(out)
+    assert [m["method"] for m in found["methods"]] == ["full", "gemfilter", "snapkv"]
+    assert len(found["rows"]) == 6
+
+
+def test_unknown_methods(refused, loaded):
+    pytest.importorskip("featlearn.methods.long_context", reason="until methods/long_context.py exists")
+    path = jsonl("q.jsonl", *questions(loaded))
+    assert "methods = snapvk is not allowed" in refused(
+        "gemfilter", "score", "m", "--file", path, "--methods", "snapvk"
+    )
+    assert loaded.asked == []
+
+
+def test_longbench_on_a_file_and_on_the_mini_set(featlearn, loaded):
+    pytest.importorskip("featlearn.methods.long_context", reason="until methods/long_context.py exists")
+    line = {
+        "input": "Which stone?",
+        "context": " ".join(e.text for e in loaded.essays),
+        "answers": ["stone"],
+        "dataset": "hotpotqa",
+    }
+    path = jsonl("hotpotqa.jsonl", line, {**line, "dataset": "passage_count", "answers": ["3"]})
+    words = ("--layer", "2", "--keep", "64")
+    status, out, err = featlearn("gemfilter", "longbench", "mine", "--data", path, *words)
+    assert status == 0, err
+    assert "hotpotqa" in out
+    assert "passage_count" in out
+    assert "not the official ones" in out
+    assert "their middle is left out" in err
+    mini = ("--mini", "--count", "1", "--length", "512", "--haystack", loaded.haystack, "--json")
+    status, out, err = featlearn("gemfilter", "longbench", "mine", *mini, *words)
+    assert status == 0, err
+    found = one_document(out)
+    assert [a["method"] for a in found["averages"]] == ["full", "gemfilter"]
+    assert len(found["rows"]) == 12
+    assert found["cut"] == 0
+
+
+def test_bench_on_a_shape(featlearn):
+    words = ("--shape", "tiny", "--lengths", "128,192", "--keep", "32", "--layer", "3", "--repeats", "1")
+    status, out, err = featlearn("gemfilter", "bench", *words)
+    assert status == 0, err
+    assert "pass one begins 50.0% of the layers" in out
+    assert "at most 2.00x; m / r as printed: 2.67x" in out
+    status, out, err = featlearn("gemfilter", "bench", *words, "--json")
+    assert [r["tokens"] for r in one_document(out)["rows"]] == [128, 192]
