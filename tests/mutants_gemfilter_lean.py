@@ -37,7 +37,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_ATTENTION, "(row - at < window)", "(row - at <= window)", _BRUTE),
     (_ATTENTION, "(at < sinks)", "(at <= sinks)", _BRUTE),
     (_ATTENTION, "visible = at <= row", "visible = at < row + 2", _BRUTE),
-    (_ATTENTION, "first if sinks and not head else -1", "-1", _BRUTE),
+    (_ATTENTION, "shape = (b - a, a - first, head)", "shape = (b - a, head)", _BRUTE),
     (_ATTENTION, "first = 0 if window is None else max(0, a - window + 1)",
      "first = 0 if window is None else max(0, a - window + 17)", _BRUTE),
     (_ATTENTION, ".mul_(softcap).add_(mask)", ".add_(mask)", _BRUTE),
@@ -63,5 +63,5 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_LEAN, "if parts != known or not inner", "if not inner", _REFUSED),
     (_LEAN, "for i in range(layer + 1):\n        parts", "for i in range(len(layers)):\n        parts",
      _REFUSED),
-    (_LEAN, "if len(devices) != 1 or", "if len(devices) == 0 or", _REFUSED),
+    (_LEAN, 'if len(devices) != 1 or next(iter(devices)).type == "meta":', "if False:", _REFUSED),
 ]  # fmt: skip

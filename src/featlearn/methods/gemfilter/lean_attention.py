@@ -119,7 +119,7 @@ class _Masks:
     def of(
         self, a: int, b: int, first: int, head: int, window: int | None, sinks: int, share: int, like: Tensor
     ) -> Tensor:
-        shape = (b - a, a - first, head, first if sinks and not head else -1)
+        shape = (b - a, a - first, head)
         if self._known is None or self._known[0] != shape:
             at = torch.arange(first, b, device=like.device)
             at = torch.cat([torch.arange(head, device=like.device), at])
