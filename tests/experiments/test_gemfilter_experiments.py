@@ -83,7 +83,6 @@ def test_smoke(id_, places, tmp_path):
 
 def test_selections_of_the_prefill_are_those_of_pass_one(places):
     from featlearn.data.models import load_model
-
     from featlearn.experiments.gemfilter.prompts import kept_at, prompt_of, protected_of
     from featlearn.experiments.gemfilter.replies import replies
     from featlearn.methods.gemfilter import RAW, SOFTMAX, generate, select

@@ -272,12 +272,16 @@ def test_an_interrupted_pool_ends_without_a_word(monkeypatch):
 
     monkeypatch.setattr(threading, "excepthook", said.append)
     monkeypatch.setattr(ProcessPoolExecutor, "shutdown", late)
-    with pytest.raises(KeyboardInterrupt), process_pool(1) as pool:
-        handles = [pool.submit(time.sleep, 0.01) for _ in range(6)]
-        handles[0].result()
-        for handle in [pool.submit(time.sleep, 5) for _ in range(6)]:
-            getattr(handle, "cancel", bool)()
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with process_pool(1) as pool:
+            pool.submit(time.sleep, 0.01).result()
+            for handle in [pool.submit(time.sleep, 5) for _ in range(6)]:
+                getattr(handle, "cancel", bool)()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert said == []
 
 
