@@ -10,6 +10,7 @@ from tiny import made_model
 from featlearn.core import Key, SettingError
 from featlearn.methods.gemfilter import Scoring, recommended, select
 from featlearn.methods.gemfilter.recommended import fingerprint
+from featlearn.tasks.needles import needles
 from featlearn.tools.gemfilter import calibrate as tool
 
 KEY = Key("tests/calibrate")
@@ -119,11 +120,9 @@ def test_not_saving_leaves_nothing(model, prompts, tmp_path):
 def test_hidden_prompts_have_their_lengths_and_needles(tokenizer, prompts):
     assert [len(p.input_ids) for p in prompts] == [160, 224] * 3
     places = []
-    for p in prompts:
+    for p, needle in zip(prompts, needles("choose", 6, KEY), strict=True):
         ((first, end),) = p.needles
-        text = tokenizer.decode(p.input_ids[first:end])
-        assert "." in text
-        assert any(word in text for word in ("code", "fruit", "thing"))
+        assert p.input_ids[first:end].tolist() == tokenizer(needle.sentence, add_special_tokens=False)["input_ids"]
         assert tokenizer.decode(p.input_ids[-p.tail :]).endswith("<end> <bot>")
         places.append(first / len(p.input_ids))
     assert max(places) - min(places) > 0.5  # spread over the text

@@ -21,9 +21,8 @@ class Speed:
 
     seconds: its prompt; token_seconds: one generated token after it. linear: multiply-adds per token of a layer (its
     parameters); quadratic: those per pair of tokens. base: bytes that are in use whatever the prompt, the model's
-    weights above all; cache: bytes per token of keys and
-    values; working: bytes per token beyond both while the prompt is read. The growth assumes that all multiply-adds
-    cost the same: an estimate, not a promise.
+    weights above all; cache: bytes per token of keys and values; working: bytes per token beyond both while the prompt
+    is read. The growth assumes that all multiply-adds cost the same: an estimate, not a promise.
     """
 
     probe: int
