@@ -339,19 +339,19 @@ def heat_maps(
         image = None
         for i, (axes, p) in enumerate(zip(flat, panels, strict=False)):
             values = np.asarray(p.values, float)
-            image = axes.imshow(values, vmin=0, vmax=1, cmap="RdYlGn", aspect="auto")
+            image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis", aspect="auto")
             for (r, c), v in np.ndenumerate(values):
                 if np.isfinite(v):
-                    dark = abs(v - 0.5) > 0.4
                     text = f"{v:.2f}".removeprefix("0") if 0 < v < 1 else f"{v:.0f}"
-                    axes.text(c, r, text, ha="center", va="center", fontsize="x-small", color="w" if dark else "k")
+                    axes.text(c, r, text, ha="center", va="center", fontsize="x-small", color="w" if v < 0.5 else "k")
             axes.set_title(p.title)
             axes.set_xticks(range(len(columns)), columns)
             axes.set_yticks(range(len(rows)), rows)
             axes.grid(False)
             if i % across == 0:
                 axes.set_ylabel(ylabel)
-            if i >= len(panels) - across:
+            if i >= len(panels) - across:  # the last of its column
                 axes.set_xlabel(xlabel)
+                axes.tick_params(labelbottom=True)
         target.colorbar(image, ax=flat[: len(panels)], label=label, shrink=0.8)
     return flat[: len(panels)]

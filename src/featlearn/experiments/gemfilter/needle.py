@@ -193,8 +193,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
                 data.append({"method": row, "length": n, "depth": d, "accuracy": grid[i, j], "prompts": len(values)})
         panels.append(Heat(row, grid))
     fig = style.figure(10, 10)
+    names = [f"{n // 1024}k" if n % 1024 == 0 else f"{n / 1000:g}k" for n in lengths]
     heat_maps(
-        fig, panels, [f"{n / 1000:.3g}k" for n in lengths], [f"{100 * d:.0f}" for d in depths],
+        fig, panels, names, [f"{100 * d:.0f}" for d in depths],
         xlabel="tokens of the prompt", ylabel="depth of the needle (%)", label="share of right answers",
     )  # fmt: skip
     caption = "Share of replies that contain the needle's answer, by length of the prompt and depth of the needle."
