@@ -16,6 +16,7 @@ On one H100 at 131072 tokens (8B shape, three repeats) it takes about two minute
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import time
@@ -192,7 +193,7 @@ def verdicts(shape: str, device: str, found: list[dict[str, Any]]) -> dict[str, 
                 if name in runs and "GiB" in wanted:
                     out[f"{name}: peak GiB <= {wanted['GiB']}"] = runs[name]["peak bytes"] / GIB <= wanted["GiB"]
         if device == "cpu" and n >= 2048:
-            for name in {"hooks", "lean"} & set(runs):
+            for name in (k for k in ("hooks", "lean") if k in runs):
                 kind = "processor share of layers"
                 out[f"{name} at {n}: {kind} <= {SHARE}"] = runs[name][kind] <= SHARE
     return out
@@ -231,6 +232,7 @@ def main() -> None:
         "layer share": round(layer / config["num_hidden_layers"], 4),
         "weights GiB": round(sum(p.numel() * p.element_size() for p in model.parameters()) / GIB, 3),
         "matmul Tflop/s": round(2 * args.rate / 1e12, 3), "lengths": found,
+        "load average": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         "targets": verdicts(args.shape, args.device, found), "total seconds": round(time.perf_counter() - begin, 1),
     }  # fmt: skip
     text = json.dumps(out, indent=1)
