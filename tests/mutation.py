@@ -60,7 +60,18 @@ def run_test(src: str, test: str, scratch: str) -> dict:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     os.chdir(CHECKOUT)
     recorder = _Recorder()
-    options = ["-x", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={scratch}/tmp", "-c", "pyproject.toml"]
+    # anyio, which transformers loads, has a plugin that pytest would rather have loaded itself
+    options = [
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+        "-x",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={scratch}/tmp",
+        "-c",
+        "pyproject.toml",
+    ]
     code = pytest.main([test, *options], plugins=[recorder])
     home = getattr(sys.modules.get("featlearn"), "__file__", None)
     return {"code": int(code), "ran": recorder.ran, "failed": recorder.failed, "broken": recorder.broken, "home": home}

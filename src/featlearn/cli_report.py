@@ -314,8 +314,9 @@ def _fetch(options: DataOptions) -> int:
     from featlearn import data
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    licence = data.registry()[options.name].licence
-    console(err=True).print(f"{options.name}: licence: {licence}", soft_wrap=True, markup=False)  # before it is here
+    if not options.root:  # terms are shown before a download; what lies in a root is the user's already
+        licence = data.registry()[options.name].licence
+        console(err=True).print(f"{options.name}: licence: {licence}", soft_wrap=True, markup=False)
     try:
         with Progress(*columns, console=console(err=True), transient=True) as bar:
             tasks: dict[str, Any] = {}
