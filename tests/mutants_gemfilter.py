@@ -9,34 +9,35 @@ _TEST = "tests/methods/test_gemfilter.py::test_"
 _KV = "tests/methods/test_kv_eviction.py::test_"
 _NEEDLE = "tests/tasks/test_needles.py::test_"
 _BRUTE = f"{_TEST}tokens_are_those_of_a_brute_force"
-_PADDED = f"{_TEST}batches_with_padding_on_either_side_are_as_one_at_a_time"
+_LLAMA = f"{_BRUTE}[llama-probabilities]"
+_PADDED = f"{_TEST}batches_with_padding_on_either_side_are_as_one_at_a_time[llama]"
 _GROUPED = f"{_TEST}grouped_heads_are_summed_without_repeating_keys"
 _WINDOW = f"{_TEST}window_layers_are_refused_with_those_that_see_all"
-_PLAIN = f"{_KV}a_full_budget_is_plain_generation"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     # what a family does between hidden states and logits
-    (_LAYOUTS, "x = (x if norm is None else norm(x)).transpose(1, 2)", "x = x.transpose(1, 2)", _BRUTE),
-    (_LAYOUTS, 'if getattr(attn, "use_rope", True) else x', "", _BRUTE),
-    (_LAYOUTS, "torch.cat([-b, a], dim=-1)", "torch.cat([b, -a], dim=-1)", _BRUTE),
+    (_LAYOUTS, "x = (x if norm is None else norm(x)).transpose(1, 2)", "x = x.transpose(1, 2)", f"{_BRUTE}[qwen3-raw]"),
+    (_LAYOUTS, 'if getattr(attn, "use_rope", True) else x', "", f"{_BRUTE}[smollm3-raw]"),
+    (_LAYOUTS, "torch.cat([-b, a], dim=-1)", "torch.cat([b, -a], dim=-1)", _LLAMA),
     (_LAYOUTS, "x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]", "x[..., -cos.shape[-1] :], x[..., : -cos.shape[-1]]",
-     _BRUTE),
-    (_LAYOUTS, "[..., first * d : (first + heads) * d]", "[..., : heads * d]", _BRUTE),
+     f"{_BRUTE}[phi3-raw]"),
+    (_LAYOUTS, "[..., first * d : (first + heads) * d]", "[..., : heads * d]", f"{_BRUTE}[phi3-raw]"),
     (_LAYOUTS, 'return size if kinds[layer] == "sliding_attention" else None', "return None", _WINDOW),
     (_LAYOUTS, "(everywhere or window < length)", "window < length and everywhere", _WINDOW),
     # scores
     (_SELECTING, "votes.to(wide).sum(2)", "votes.to(wide).mean(2)", _GROUPED),
     (_SELECTING, "summed = votes.unflatten(1, (groups, -1)).sum(2)",
      "summed = votes.unflatten(1, (-1, groups)).sum(1)", _GROUPED),
-    (_SELECTING, "logits = logits.mul_(scale)", "logits = logits", _BRUTE),
-    (_SELECTING, "logits = torch.tanh(logits / softcap) * softcap", "pass", _BRUTE),
-    (_SELECTING, "by_head.amax(1) if scoring.over_heads", "by_head.sum(1) if scoring.over_heads", _BRUTE),
-    (_SELECTING, "torch.arange(1 - w, 1, device=mask.device)", "torch.arange(1, 1 + w, device=mask.device)", _BRUTE),
+    (_SELECTING, "logits = logits.mul_(scale)", "logits = logits", _LLAMA),
+    (_SELECTING, "logits = torch.tanh(logits / softcap) * softcap", "pass", f"{_BRUTE}[gemma2-probabilities]"),
+    (_SELECTING, "by_head.amax(1) if scoring.over_heads",
+     "by_head.sum(1) if scoring.over_heads", f"{_BRUTE}[llama-best head]"),
+    (_SELECTING, "torch.arange(1 - w, 1, device=mask.device)", "torch.arange(1, 1 + w, device=mask.device)", _LLAMA),
     (_SELECTING, "nn.functional.avg_pool1d(found[:, None], wide, 1, half)",
      "nn.functional.avg_pool1d(found[:, None], wide, 1, half, count_include_pad=False)",
      f"{_TEST}pooling_counts_zeros_beyond_the_ends"),
     (_SELECTING, "descending=True, stable=True", "descending=True", f"{_TEST}equal_scores_go_to_the_earlier_token"),
-    (_SELECTING, "order[:count].sort().values", "order[:count]", _BRUTE),
+    (_SELECTING, "order[:count].sort().values", "order[:count]", _LLAMA),
     # padding and protection
     (_SELECTING, "None if whole else (mask.cumsum(1) - 1).clamp(min=0)", "None", _PADDED),
     (_SELECTING, "ends = mask.shape[1] - mask.flip(1).int().argmax(1)", "ends = mask.sum(1)", _PADDED),
@@ -45,34 +46,34 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_SELECTING, "math.ceil(round(keep * length, 9))", "math.ceil(keep * length)", f"{_TEST}counts_and_shares"),
     # the model stays as it is
     (_SELECTING, "        for m in training:\n            m.training = True", "        model.train()",
-     f"{_TEST}nothing_of_the_model_changes"),
+     f"{_TEST}nothing_of_the_model_changes[llama]"),
     (_SELECTING, "    finally:\n        handle.remove()\n    return attn, seen[0], seen[1]",
-     "    finally:\n        pass\n    return attn, seen[0], seen[1]", f"{_TEST}nothing_of_the_model_changes"),
-    (_SELECTING, "        raise _ReadError\n", "        pass\n", f"{_TEST}pass_one_leaves_later_layers_alone"),
+     "    finally:\n        pass\n    return attn, seen[0], seen[1]", f"{_TEST}nothing_of_the_model_changes[llama]"),
+    (_SELECTING, "        raise _ReadError\n", "        pass\n", f"{_TEST}pass_one_leaves_later_layers_alone[llama]"),
     # pass two
     (_GENERATING, "attention_mask=kept_mask.long()", "attention_mask=torch.ones_like(kept_ids)",
      f"{_TEST}generation_of_a_padded_batch_is_as_one_at_a_time"),
     (_GENERATING, "ids[row, k - len(chosen) :] =", "ids[row, : len(chosen)] =", f"{_TEST}gather_pads_on_the_left"),
     (_GENERATING, "all(count_of(keep, n) >= n for n in lengths)", "False",
-     f"{_TEST}keeping_everything_is_plain_generation"),
+     f"{_TEST}keeping_everything_is_plain_generation[llama]"),
     (_RECOMMENDED, "repr(shape_of(model)).encode() + sample", "repr(shape_of(model)).encode()",
      f"{_TEST}auto_takes_the_calibrated_layer"),
     # rivals
     (_EVICTION, "by_head[0].unflatten(0, (keys.shape[1], -1)).sum(1)",
      "by_head[0].unflatten(0, (-1, keys.shape[1])).sum(0)",
-     f"{_KV}snapkv_keeps_what_a_brute_force_keeps"),
+     f"{_KV}snapkv_keeps_what_a_brute_force_keeps[llama]"),
     (_EVICTION, "logits[..., first:].masked_fill_(later, -torch.inf)", "pass",
-     f"{_KV}h2o_keeps_what_received_most_attention"),
+     f"{_KV}h2o_keeps_what_received_most_attention[llama]"),
     (_EVICTION, "torch.arange(n - budget + sinks, n, device=device)",
      "torch.arange(n - budget, n - sinks, device=device)",
      f"{_KV}streaming_keeps_both_ends_and_one_run_a_given_set"),
     (_EVICTION, "token, place = torch.where(torch.isin(token, ends), token, new), place + 1",
      "token, place = torch.where(torch.isin(token, ends), token, new), place",
      f"{_KV}new_tokens_have_the_positions_after_the_prompt"),
-    (_EVICTION, 'if getattr(layer, "is_sliding", False):', "if False:", f"{_KV}h2o_keeps_what_received_most_attention"),
+    (_EVICTION, 'if getattr(layer, "is_sliding", False):', "if False:",
+     f"{_KV}h2o_keeps_what_received_most_attention[gemma3_text]"),
     (_EVICTION, "    cache.layers = [copy.copy(layer) for layer in prefilled.cache.layers]\n    if policy",
-     "    if policy", f"{_KV}the_prefilled_cache_and_the_model_stay_as_they_are"),
-    (_EVICTION, "    stop = [eos_token_id]", "    stop = [eos_token_id][:0]", _PLAIN),
+     "    if policy", f"{_KV}the_prefilled_cache_and_the_model_stay_as_they_are[llama]"),
     (_LONG, '(0, 0) if method == "gemfilter_raw" else protect', "(0, 0)", f"{_KV}any_method_answers"),
     # needles
     (_NEEDLES, "if needle not in found:", "if True:",

@@ -219,7 +219,7 @@ EXPERIMENT = Experiment(
         "paper": Config(
             lengths=(1024, 2048, 4096, 7500),
             depths=(0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95),
-            needles=(12, 6, 2, 1),
+            needles=(11, 6, 2, 1),
             raw_layer=23,
         ),
     },
