@@ -36,10 +36,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_SELECTING, "nn.functional.avg_pool1d(found[:, None], wide, 1, half)",
      "nn.functional.avg_pool1d(found[:, None], wide, 1, half, count_include_pad=False)",
      f"{_TEST}pooling_counts_zeros_beyond_the_ends"),
-    (_SELECTING, "descending=True, stable=True", "descending=True", f"{_TEST}equal_scores_go_to_the_earlier_token"),
     (_SELECTING, "order[:count].sort().values", "order[:count]", _LLAMA),
     # padding and protection
-    (_SELECTING, "None if whole else (mask.cumsum(1) - 1).clamp(min=0)", "None", _PADDED),
     (_SELECTING, "ends = mask.shape[1] - mask.flip(1).int().argmax(1)", "ends = mask.sum(1)", _PADDED),
     (_SELECTING, "found = found.masked_fill(~mask, 0)", "found = found", _PADDED),
     (_SELECTING, "place >= mask.sum(1, keepdim=True) - last", "place >= mask.shape[1] - last", _PADDED),

@@ -156,7 +156,7 @@ def test_rows_of_softmax_differ_from_raw_and_agree_for_one_head():
 
 def test_grouped_heads_are_summed_without_repeating_keys():
     generator = torch.Generator().manual_seed(1)
-    votes, keys = torch.randn(2, 6, 1, 8, generator=generator), torch.randn(2, 3, 40, 8, generator=generator)
+    votes, keys = torch.randn(2, 6, 3, 8, generator=generator), torch.randn(2, 3, 40, 8, generator=generator)
     want = (votes @ keys.repeat_interleave(2, dim=1).transpose(2, 3)).sum((1, 2))
     assert torch.allclose(products(votes, keys), want, atol=1e-5)
     wrong = (votes @ keys.repeat(1, 2, 1, 1).transpose(2, 3)).sum((1, 2))  # groups the other way round
