@@ -190,6 +190,10 @@ def longbench_command(args: Sequence[str]) -> int:
     return DONE
 
 
+def _with_error(score: float, error: float | None) -> str:
+    return f"{score:.1f}" if error is None else f"{score:.1f} ± {error:.1f}"
+
+
 def _longbench_table(found: Any, methods: Sequence[str]) -> Any:
     from rich.table import Table
 
@@ -199,9 +203,9 @@ def _longbench_table(found: Any, methods: Sequence[str]) -> Any:
     cells = {(r.dataset, r.method): r for r in found.rows}
     for dataset in dict.fromkeys(r.dataset for r in found.rows):
         own = [cells[dataset, name] for name in methods]
-        table.add_row(dataset, str(own[0].items), *(f"{r.score:.1f} ± {r.error:.1f}" for r in own))
+        table.add_row(dataset, str(own[0].items), *(_with_error(r.score, r.error) for r in own))
     table.add_section()
-    table.add_row("average", "", *(f"{s:.1f} ± {e:.1f}" for s, e in (found.averages[m] for m in methods)))
+    table.add_row("average", "", *(_with_error(*found.averages[m]) for m in methods))
     return table
 
 

@@ -260,21 +260,28 @@ def test_every_data_set_has_a_template_with_its_input():
 def test_scores_by_data_set_and_their_average(model, tokenizer):
     items = [
         Item("a", "", "river " * (40 + i), "What?", ("stone",), name=str(i), max_new_tokens=10 + i) for i in range(3)
-    ] + [Item("b", "", "music " * 60, "What?", ("paper",), name="3")]
-    replies = {"full": ["stone", "stone", "river", "paper"], "gemfilter": ["stone", "x", "x", "x"]}
+    ] + [Item("b", "", "music " * (60 + i), "What?", ("paper",), name=str(3 + i)) for i in range(2)]
+    replies = {"full": ["stone", "stone", "river", "paper", "paper"], "gemfilter": ["stone", *"xxxx"]}
     answer_one = Canned(lambda method, i: replies[method][i])
     found = longbench.longbench(model, tokenizer, items, methods=("gemfilter",), keep=32, layer=1, answer=answer_one)
     rows = {(r.method, r.dataset): r for r in found.rows}
     assert rows["full", "a"].score == pytest.approx(200 / 3)
     assert rows["full", "a"].error == pytest.approx(100 * np.std([1, 1, 0], ddof=1) / np.sqrt(3))
-    assert (rows["full", "b"].score, rows["full", "b"].error, rows["full", "b"].items) == (100, 0, 1)
+    assert (rows["full", "b"].score, rows["full", "b"].error, rows["full", "b"].items) == (100, 0, 2)
     mean, error = found.averages["full"]
     assert mean == pytest.approx((200 / 3 + 100) / 2)  # over data sets, not items
     assert error == pytest.approx(rows["full", "a"].error / 2)
     assert found.averages["gemfilter"][0] == pytest.approx(100 / 6)
     assert found.cut == 0
-    assert [c[2] for c in answer_one.calls] == [10, 10, 11, 11, 12, 12, 32, 32]
+    assert [c[2] for c in answer_one.calls] == [10, 10, 11, 11, 12, 12, 32, 32, 32, 32]
     json.dumps(longbench.document(found))
+
+
+def test_one_item_has_no_standard_error(model, tokenizer):
+    items = [Item("a", "", "river " * 40, "What?", ("stone",))]
+    found = longbench.longbench(model, tokenizer, items, keep=32, layer=1, answer=Canned(lambda method, i: "stone"))
+    assert found.rows[0].error is None
+    assert found.averages["full"] == (100, None)
 
 
 def test_prompts_beyond_the_context_lose_their_middle(model, tokenizer):

@@ -69,12 +69,12 @@ OWN_WORDS = "task instructions are worded here, not the official ones: compare m
 
 @dataclass(frozen=True)
 class Row:
-    """One data set by one method: mean score and its standard error in per cent, items, mean seconds."""
+    """One data set by one method: mean score and its standard error in per cent (None for one item), items, seconds."""
 
     method: str
     dataset: str
     score: float
-    error: float
+    error: float | None
     items: int
     seconds: float
 
@@ -85,7 +85,7 @@ class Scores:
     middle was left out; replies: a line per item and method."""
 
     rows: tuple[Row, ...]
-    averages: dict[str, tuple[float, float]]
+    averages: dict[str, tuple[float, float | None]]
     cut: int
     replies: tuple[dict[str, Any], ...]
 
@@ -209,18 +209,20 @@ def longbench(
                  "seconds": reply.seconds_prompt + reply.seconds_generate}
             )  # fmt: skip
     rows = tuple(_row(name, kind, lines) for name in methods for kind in kinds(items))
-    averages = {}
+    averages: dict[str, tuple[float, float | None]] = {}
     for name in methods:
         own = [r for r in rows if r.method == name]
         mean = sum(r.score for r in own) / len(own)
-        averages[name] = (mean, math.sqrt(sum(r.error**2 for r in own)) / len(own))
+        errors = [r.error for r in own if r.error is not None]
+        known = len(errors) == len(own)
+        averages[name] = (mean, math.sqrt(sum(e**2 for e in errors)) / len(own) if known else None)
     return Scores(rows, averages, sum(r.cut > 0 for r in readings), tuple(lines))
 
 
 def _row(method: str, kind: str, lines: Sequence[dict[str, Any]]) -> Row:
     own = [line for line in lines if line["method"] == method and line["dataset"] == kind]
     scores = np.array([line["score"] for line in own])
-    error = float(scores.std(ddof=1)) / math.sqrt(len(scores)) if len(scores) > 1 else 0.0
+    error = float(scores.std(ddof=1)) / math.sqrt(len(scores)) if len(scores) > 1 else None
     return Row(method, kind, float(scores.mean()), error, len(own), sum(line["seconds"] for line in own) / len(own))
 
 
