@@ -45,8 +45,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # the model stays as it is
     (_SELECTING, "        for m in training:\n            m.training = True", "        model.train()",
      f"{_TEST}nothing_of_the_model_changes[llama]"),
-    (_SELECTING, "    finally:\n        handle.remove()\n    return attn, seen[0], seen[1]",
-     "    finally:\n        pass\n    return attn, seen[0], seen[1]", f"{_TEST}nothing_of_the_model_changes[llama]"),
+    (_LAYOUTS, "        for handle in handles:\n            handle.remove()", "        pass",
+     f"{_TEST}nothing_of_the_model_changes[llama]"),
     (_SELECTING, "        raise _ReadError\n", "        pass\n", f"{_TEST}pass_one_leaves_later_layers_alone[llama]"),
     # pass two
     (_GENERATING, "attention_mask=kept_mask.long()", "attention_mask=torch.ones_like(kept_ids)",

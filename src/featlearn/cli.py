@@ -246,4 +246,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # `python -m featlearn.cli` runs this file a second time under another name, whose CommandError nobody raises
+    from featlearn.cli import main as main_of_the_package
+
+    sys.exit(main_of_the_package())

@@ -99,13 +99,9 @@ def check_new_tokens(count: int) -> None:
 
 def load(options: ModelOptions) -> tuple[Any, Any]:
     """The model and its tokenizer."""
-    import torch
+    from featlearn.data.models import chosen_device, load_model
 
-    from featlearn.data.models import load_model
-
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = chosen_device(options.device)
     dtype = options.dtype
     if dtype == "auto":
         dtype = "bfloat16" if device.startswith("cuda") else "float32"

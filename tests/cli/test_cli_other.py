@@ -331,3 +331,9 @@ def test_a_closed_pipe_is_no_error():
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.stdout == '{\n "w'
     assert "Traceback" not in done.stderr
+
+
+def test_the_command_line_as_a_module_refuses_in_one_line():
+    run = subprocess.run([sys.executable, "-m", "featlearn.cli", "lits"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "featlearn: no command 'lits'; did you mean list? (featlearn --help)\n"

@@ -7,49 +7,14 @@ import sys
 
 import pytest
 import torch
+from families import FAMILIES, assert_same, build, ids_of, state_of, transformers
 
 from featlearn.core import SettingError
 from featlearn.methods import gemfilter
-from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of, recommended, select
+from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of, lean_select, recommended, select
 from featlearn.methods.gemfilter.generating import gather, readable
 from featlearn.methods.gemfilter.recommended import Setting, save
 from featlearn.methods.gemfilter.selecting import best, count_of, products, smooth
-
-transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
-
-SMALL = {
-    "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
-KINDS = ["sliding_attention", "sliding_attention", "full_attention", "full_attention"]
-FAMILIES = {
-    "llama": ("Llama", {}),
-    "mistral": ("Mistral", {"sliding_window": None}),
-    "qwen2": ("Qwen2", {}),
-    "qwen3": ("Qwen3", {"head_dim": 8}),
-    "phi3": ("Phi3", {"partial_rotary_factor": 0.5}),
-    "gemma": ("Gemma", {"head_dim": 8}),
-    "gemma2": ("Gemma2", {"head_dim": 8, "sliding_window": 16, "attn_logit_softcapping": 2.0}),
-    "gemma3_text": ("Gemma3", {"head_dim": 8, "sliding_window": 16, "layer_types": KINDS}),
-    "smollm3": ("SmolLM3", {}),
-}
-
-
-def build(family, **more):
-    """A random model whose attention is far from uniform, in float32."""
-    name, changes = FAMILIES[family]
-    config_class = getattr(transformers, f"{name}TextConfig" if family == "gemma3_text" else f"{name}Config")
-    model = getattr(transformers, f"{name}ForCausalLM")(config_class(**{**SMALL, **changes, **more}))
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for p in model.parameters():
-            if p.ndim > 1:
-                p.copy_(torch.randn(p.shape, generator=generator) * 1.5 / math.sqrt(p.shape[-1]))
-    return model.eval()
-
-
-def ids_of(*shape, seed=0):
-    return torch.randint(3, 97, shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))
@@ -60,18 +25,6 @@ def model(request):
 @pytest.fixture(scope="module")
 def llama():
     return build("llama")
-
-
-def state_of(model):
-    hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks), m.training) for m in model.modules()]
-    return hooks, [m.forward.__func__ for m in model.modules()], {k: v.clone() for k, v in model.state_dict().items()}
-
-
-def assert_same(before, after):
-    assert before[:2] == after[:2]
-    assert before[2].keys() == after[2].keys()
-    for name, value in before[2].items():
-        assert torch.equal(value, after[2][name]), name
 
 
 def brute_force(model, ids, layer, scoring):
@@ -167,15 +120,15 @@ def test_grouped_heads_are_summed_without_repeating_keys():
 
 def test_pass_one_leaves_later_layers_alone(model):
     layout, calls = layout_of(model), []
+    last = layout.global_layers(model)[-1]
     handles = [
         layer.register_forward_hook(lambda *_, i=i: calls.append(i)) for i, layer in enumerate(layout.layers(model))
     ]
     handles.append(model.lm_head.register_forward_hook(lambda *_: calls.append("head")))
-    inner = [layout.layers(model)[2].mlp.register_forward_hook(lambda *_: calls.append("mlp of the filter layer"))]
-    if "global" and 2 in layout.global_layers(model):
-        select(model, ids_of(1, 30), layer=2, keep=5)
-        assert calls == [0, 1]
-    for handle in handles + inner:
+    handles.append(layout.layers(model)[last].mlp.register_forward_hook(lambda *_: calls.append("filter layer's MLP")))
+    select(model, ids_of(1, 30), layer=last, keep=5)
+    assert calls == list(range(last))
+    for handle in handles:
         handle.remove()
 
 
@@ -250,6 +203,20 @@ def test_pass_two_is_the_models_own_generation(model):
         handle.remove()
 
 
+def test_pass_one_can_be_any_that_is_called_like_select(llama):
+    calls = []
+
+    def choose(*args, **kwargs):
+        calls.append(kwargs)
+        return lean_select(*args, chunk=7, **kwargs)
+
+    options = {"layer": 2, "keep": 9, "scoring": SOFTMAX, "protect": (1, 2)}
+    found = gemfilter.generate(llama, ids_of(2, 40), choose=choose, max_new_tokens=3, do_sample=False, **options)
+    want = gemfilter.generate(llama, ids_of(2, 40), max_new_tokens=3, do_sample=False, **options)
+    assert calls == [options]
+    assert torch.equal(found.sequences, want.sequences)
+
+
 def test_streaming_stopping_and_dict_outputs_pass_through(llama):
     seen = []
 
@@ -306,7 +273,7 @@ def test_training_mode_does_not_change_the_choice(llama):
     dropping = build("llama", attention_dropout=0.5)
     want = select(dropping.eval(), ids, layer=2, keep=9).scores
     assert torch.equal(select(dropping.train(), ids, layer=2, keep=9).scores, want)
-    assert all(not p.grad_fn for p in [want])
+    assert not want.requires_grad
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from test_gemfilter import assert_same, build, ids_of, state_of
+from families import assert_same, build, ids_of, state_of
 
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction

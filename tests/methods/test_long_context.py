@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_gemfilter import assert_same, build, ids_of, state_of
+from families import assert_same, build, ids_of, state_of
 from test_kv_eviction import Numbers
 
 from featlearn.core import SettingError

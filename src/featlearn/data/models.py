@@ -26,7 +26,8 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
     """A causal language model in evaluation mode, and its tokenizer.
 
     name: a bundled model (fetched when it is not here yet: its licence is shown then), a folder as `save_pretrained`
-    writes it, a .gguf file, or a hub id. dtype: one of DTYPES; device: cpu, cuda, cuda:1, ...
+    writes it, a .gguf file, or a hub id. dtype: one of DTYPES; device: cpu, cuda, cuda:1, ...,
+    or auto for the GPU where there is one.
 
     Weights of a GGUF file are converted to floating point; those of a bundled model are kept converted beside it.
 
@@ -36,14 +37,7 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
     Example:
         >>> model, tokenizer = load_model("smollm2-135m")
     """
-    if dtype not in DTYPES:
-        raise DataError(f"dtype = {dtype!r} is not allowed: one of {', '.join(DTYPES)}; float32 suits a CPU")
-    try:
-        place = torch.device(device)
-    except RuntimeError:
-        raise DataError(f"device = {device!r} is not allowed: cpu, cuda or cuda:N; leave it out for cpu") from None
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise DataError(f"device = {device!r} is not allowed: torch sees no GPU here; use cpu")
+    place = check_model(name, dtype, device)
     source, gguf = (None, None) if name in BUNDLED else _users(name)
     transformers = _transformers()
     if source is None:
@@ -53,6 +47,21 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
     if name == "smollm2-135m":
         _digits_apart(tokenizer)
     return model.to(place).eval(), tokenizer
+
+
+def check_model(name: str, dtype: str = "float32", device: str = "cpu") -> torch.device:
+    """The device that is meant; DataError for a model, type or device that `load_model` would refuse. Loads nothing."""
+    if dtype not in DTYPES:
+        raise DataError(f"dtype = {dtype!r} is not allowed: one of {', '.join(DTYPES)}; float32 suits a CPU")
+    try:
+        place = torch.device(chosen_device(device))
+    except RuntimeError:
+        raise DataError(f"device = {device!r} is not allowed: cpu, cuda or cuda:N; leave it out for cpu") from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise DataError(f"device = {device!r} is not allowed: torch sees no GPU here; use cpu")
+    if name not in BUNDLED:
+        _users(name)
+    return place
 
 
 def _digits_apart(tokenizer: Any) -> None:
@@ -65,6 +74,13 @@ def _digits_apart(tokenizer: Any) -> None:
 
     steps = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
+
+
+def chosen_device(device: str) -> str:
+    """ "auto" as the GPU where torch sees one, else the CPU; other names as they are."""
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def is_here(name: str) -> bool:

@@ -31,13 +31,10 @@ def essays(name: str | Path) -> tuple[Essay, ...]:
         >>> essays("sotu")[0].name
         '1790_george_washington_n'
     """
+    check_essays(name)
     if name in COLLECTIONS:
         return _sotu()
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        known = ", ".join(COLLECTIONS)
-        raise DataError(f"haystack = {str(name)!r} is not allowed: {known}, or a folder of .txt files; check the path")
-    found = []
+    found, folder = [], Path(name).expanduser()
     for path in sorted(folder.glob("*.txt")):
         try:
             text = path.read_text(encoding="utf-8").strip()
@@ -49,6 +46,13 @@ def essays(name: str | Path) -> tuple[Essay, ...]:
     if not found:
         raise DataError(f"haystack = {str(name)!r} holds no .txt file; give a folder with at least two")
     return tuple(found)
+
+
+def check_essays(name: str | Path) -> None:
+    """DataError for a name that is neither a bundled collection nor a folder. Reads nothing."""
+    if name not in COLLECTIONS and not Path(name).expanduser().is_dir():
+        known = ", ".join(COLLECTIONS)
+        raise DataError(f"haystack = {str(name)!r} is not allowed: {known}, or a folder of .txt files; check the path")
 
 
 def _sotu() -> tuple[Essay, ...]:

@@ -15,13 +15,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout, layout_of
+from featlearn.methods.gemfilter.layouts import Layout, layout_of, watching
 from featlearn.methods.gemfilter.selecting import (
     POOLINGS,
     check_prompt,
     last_queries,
     probabilities,
-    received,
     undisturbed,
 )
 from featlearn.methods.memory import device_of
@@ -64,33 +63,20 @@ def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefi
     if input_ids.ndim == 2 and input_ids.shape[0] != 1:
         raise SettingError("input_ids", f"{input_ids.shape[0]} prompts", "one prompt", "evict prompt by prompt")
     input_ids, mask = check_prompt(layout, model, input_ids, None)
-    layers = layout.layers(model)
-    found: dict[str, list[Tensor | None]] = {name: [None] * len(layers) for name in want}
+    found: dict[str, list[Tensor | None]] = {name: [None] * len(layout.layers(model)) for name in want}
 
-    def watch(layer: int) -> Any:
-        def score(attn: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            hidden, rotary = received(args, kwargs)
-            keys = layout.keys(attn, hidden, rotary)
-            if "snapkv" in found:
-                votes = last_queries(layout, attn, hidden, rotary, mask, min(WINDOW, mask.shape[1]))
-                by_head = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn))
-                found["snapkv"][layer] = by_head[0].unflatten(0, (keys.shape[1], -1)).sum(1)
-            if "h2o" in found:
-                found["h2o"][layer] = received_attention(layout, attn, layout.queries(attn, hidden, rotary), keys)
+    def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+        keys = layout.keys(attn, hidden, rotary)
+        if "snapkv" in found:
+            votes = last_queries(layout, attn, hidden, rotary, mask, min(WINDOW, mask.shape[1]))
+            by_head = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn))
+            found["snapkv"][layer] = by_head[0].unflatten(0, (keys.shape[1], -1)).sum(1)
+        if "h2o" in found:
+            found["h2o"][layer] = received_attention(layout, attn, layout.queries(attn, hidden, rotary), keys)
 
-        return score
-
-    handles = []
-    try:
-        if want:
-            for i, layer in enumerate(layers):
-                if layout.window(model, i) is None:
-                    handles.append(layer.self_attn.register_forward_pre_hook(watch(i), with_kwargs=True))  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
-        with undisturbed(model):
-            out = model(input_ids, use_cache=True, logits_to_keep=1)
-    finally:
-        for handle in handles:
-            handle.remove()
+    scored = layout.global_layers(model) if want else []
+    with watching(layout, model, scored, score), undisturbed(model):
+        out = model(input_ids, use_cache=True, logits_to_keep=1)
     scores = {name: tuple(values) for name, values in found.items()}
     return Prefilled(input_ids, _cache_of(out), out.logits[:, -1], scores)
 

@@ -1,36 +1,33 @@
 """One long prompt answered by any of the methods, at one budget and with one way of measuring."""
 
-import contextlib
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction
-from featlearn.methods.gemfilter.generating import generate
-from featlearn.methods.gemfilter.layouts import check_layer, layout_of
+from featlearn.methods.gemfilter.generating import generate, greedily
+from featlearn.methods.gemfilter.layouts import layout_of, watching
 from featlearn.methods.gemfilter.recommended import recommended
 from featlearn.methods.gemfilter.selecting import (
     RAW,
     SOFTMAX,
-    Scoring,
-    _protected,  # pyright: ignore[reportPrivateUsage]
     best,
     check_prompt,
+    check_request,
     count_of,
-    received,
     score_layer,
 )
 from featlearn.methods.memory import measured
 
 METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming", "one_run")
 # A generation config may punish repetition, which would count for the method that goes through `generate` alone.
-PLAIN: Mapping[str, Any] = MappingProxyType({"repetition_penalty": 1.0, "no_repeat_ngram_size": 0})
+NO_PENALTIES: Mapping[str, Any] = MappingProxyType({"repetition_penalty": 1.0, "no_repeat_ngram_size": 0})
 _SELECTING = ("gemfilter", "gemfilter_raw", "one_run")
 
 # Rivals of other projects that need their own packages: what to import, and why it may not work.
@@ -99,7 +96,7 @@ def answer(
         kept_anyway = (0, 0) if method == "gemfilter_raw" else protect
         result = generate(
             model, input_ids, layer=at, keep=count, scoring=scoring, protect=kept_anyway, tokenizer=tokenizer,
-            max_new_tokens=max_new_tokens, do_sample=False, **PLAIN,
+            **greedily(model, max_new_tokens), **NO_PENALTIES,
         )  # fmt: skip
         peaks = [p for p in (result.first.peak_bytes, result.second.peak_bytes) if p is not None]
         return Answer(
@@ -112,22 +109,26 @@ def answer(
     kept = n if method == "full" else count
     kv_eviction.check_eviction(method, kept, n)
     want = (method,) if method in kv_eviction.SCORED else ()
-    protected = torch.zeros(1, n, dtype=torch.bool, device=device)
     if method == "one_run":
-        at = check_layer(layout_of(model), model, at, n)
-        protected = _protected(protect, torch.ones_like(protected))
-        if int(protected.sum()) > count:
-            wanted = f"at least the {int(protected.sum())} protected tokens"
-            raise SettingError("budget", budget, wanted, "keep more or protect fewer")
+        try:
+            ask = check_request(model, input_ids, None, at, count, scoring, protect)
+        except SettingError as e:  # what it calls keep is the budget here
+            raise SettingError("budget", budget, e.allowed, e.remedy) if e.field == "keep" else e from None
+        found: list[Tensor] = []
 
-    def read() -> tuple[kv_eviction.Prefilled, Any]:
-        if method != "one_run":
+        def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+            found.append(score_layer(ask.layout, attn, hidden, rotary, ask.mask, scoring))
+
+        def read() -> tuple[kv_eviction.Prefilled, Any]:
+            with watching(ask.layout, model, [ask.layer], score):
+                filled = kv_eviction.prefill(model, input_ids)
+            [chosen] = best(found[0], ask.mask, ask.protected, ask.counts)
+            return filled, kv_eviction.evict(filled, method, count, indices=chosen)
+    else:
+
+        def read() -> tuple[kv_eviction.Prefilled, Any]:
             filled = kv_eviction.prefill(model, input_ids, want=want)
             return filled, kv_eviction.evict(filled, method, kept)
-        with _scoring(model, at, scoring) as found:
-            filled = kv_eviction.prefill(model, input_ids)
-        chosen = best(found[0], torch.ones_like(protected), protected, [count])[0]
-        return filled, kv_eviction.evict(filled, method, count, indices=chosen)
 
     (filled, cache), first = measured(device, n, read)
     new, second = measured(
@@ -136,23 +137,6 @@ def answer(
     text = tokenizer.decode(new[0], skip_special_tokens=True)
     peaks = [p for p in (first.peak_bytes, second.peak_bytes) if p is not None]
     return Answer(text, kept, first.seconds, second.seconds, max(peaks, default=None))
-
-
-@contextlib.contextmanager
-def _scoring(model: Any, layer: int, scoring: Scoring) -> Iterator[list[Tensor]]:
-    """The scores that a layer gives the prompt which the model reads meanwhile: one entry afterwards."""
-    layout, found = layout_of(model), []
-
-    def score(attn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        hidden, rotary = received(args, kwargs)
-        whole = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
-        found.append(score_layer(layout, attn, hidden, rotary, whole, scoring))
-
-    handle = layout.layers(model)[layer].self_attn.register_forward_pre_hook(score, with_kwargs=True)  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
-    try:
-        yield found
-    finally:
-        handle.remove()
 
 
 def peers() -> dict[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.gemfilter.prompts import device_named, loaded
+from featlearn.experiments.gemfilter.prompts import OnModel, loaded
 from featlearn.methods import gemfilter, kv_eviction
 from featlearn.methods.gemfilter import SOFTMAX, layout_of
 from featlearn.methods.memory import measured
@@ -31,11 +31,9 @@ METRICS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(OnModel):
     """Seconds and bytes of both phases by length of the prompt."""
 
-    model: str = "smollm2-135m"
-    """A bundled model (smollm2-135m, gemma3-270m), a hub id, a local folder or a GGUF file."""
     lengths: tuple[int, ...] = (512, 1024, 2048)
     """Tokens of the prompt, random ids."""
     keep: int = 256
@@ -46,12 +44,9 @@ class Config:
     """Generated tokens, timed one by one."""
     repeats: tuple[int, ...] = (0, 1)
     """Repetitions, one cell each; the first of a process is preceded by a short warm-up."""
-    dtype: str = "float32"
-    """Floating-point type of the weights."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
 
     def __post_init__(self):
+        super().__post_init__()
         if not self.lengths or min(self.lengths) < 64:
             raise SettingError("lengths", self.lengths, "token counts of at least 64", "512 and 2048 are usual")
         for name in ("keep", "new_tokens"):
@@ -83,7 +78,7 @@ def cells(config: Config) -> list[Cell]:
 
 def run_cell(cell: Cell) -> CellResult:
     """Time each phase of each method at each length, in one process."""
-    model, _ = loaded(cell.model, cell.dtype, device_named(cell.device))
+    model, _ = loaded(cell.model, cell.dtype, cell.device)
     layout = layout_of(model)
     device = model.get_input_embeddings().weight.device
     layer = cell.layer if cell.layer >= 0 else gemfilter.recommended(model).layer

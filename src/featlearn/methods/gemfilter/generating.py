@@ -1,6 +1,6 @@
 """Pass two: the model's own `generate` on the tokens that pass one kept."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,7 @@ def generate(
     scoring: Scoring | None = None,
     protect: tuple[int, int] | Tensor = (0, 0),
     tokenizer: Any = None,
+    choose: Callable[..., Selection] = select,
     **generate_kwargs: Any,
 ) -> Result:
     """Answer a long prompt from its `keep` most attended tokens: GemFilter.
@@ -71,7 +72,8 @@ def generate(
     Prompts that are not longer than `keep` go to pass two as they are, and when all are, there is no pass one.
 
     layer: the filter layer from 0, or "auto": the calibrated one of this model, else one that is known for its
-    shape; scoring None goes with it. tokenizer: decodes replies and kept tokens.
+    shape; scoring None goes with it. tokenizer: decodes replies and kept tokens. choose: pass one, called as `select`
+    is; `functools.partial(lean_select, release=True)` reads very long prompts in little memory.
 
     Source: Algorithm 2 (gemfilter.algorithm2, gemfilter.rope_positions). The released code has its own greedy loop,
     one token longer than asked, for one prompt and one eos id at a time; here the model generates as it always does.
@@ -98,7 +100,7 @@ def generate(
     if all(count_of(keep, n) >= n for n in lengths):
         chosen = _everything(mask, layer, lengths)
     else:
-        chosen = select(model, input_ids, mask, layer=layer, keep=keep, scoring=scoring, protect=protect)
+        chosen = choose(model, input_ids, mask, layer=layer, keep=keep, scoring=scoring, protect=protect)
     kept_ids, kept_mask = gather(input_ids, mask, chosen.indices, _pad_id(model, generate_kwargs))
     output, second = measured(
         input_ids.device,
@@ -145,6 +147,19 @@ def _everything(mask: Tensor, layer: int, lengths: tuple[int, ...]) -> Selection
     scores = torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, -torch.inf)
     indices = tuple(torch.arange(n, device=mask.device) for n in lengths)
     return Selection(indices, scores, layer, mask, lengths, PassCost(0.0, None, 0))
+
+
+def greedily(model: Any, max_new_tokens: int) -> dict[str, Any]:
+    """Arguments that make `generate` take the most likely token, whatever the model's own settings of sampling are."""
+    return {
+        "max_new_tokens": max_new_tokens,
+        "do_sample": False,
+        "num_beams": 1,
+        "temperature": None,
+        "top_p": None,
+        "top_k": None,
+        "pad_token_id": _pad_id(model, {}),
+    }
 
 
 def _pad_id(model: Any, generate_kwargs: dict[str, Any]) -> int:

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of, rotate
+from featlearn.methods.gemfilter.layouts import Layout, rotate
 from featlearn.methods.gemfilter.lean_attention import SinksAndWindow as SinksAndWindow
 from featlearn.methods.gemfilter.lean_attention import attend
 from featlearn.methods.gemfilter.lean_release import on_device_for_filter as on_device_for_filter
@@ -34,15 +34,10 @@ from featlearn.methods.gemfilter.selecting import (
     SOFTMAX,
     Scoring,
     Selection,
-    _protected,  # pyright: ignore[reportPrivateUsage]
-    best,
-    check_prompt,
-    count_of,
+    check_request,
     last_queries,
-    probabilities,
-    products,
-    smooth,
     undisturbed,
+    vote,
 )
 from featlearn.methods.memory import PassCost, measured
 
@@ -88,28 +83,22 @@ def lean_select(
     Example:
         >>> lean_select(model, ids, layer=13, keep=1024, release=True).cost.peak_bytes / 2**30
     """
-    layout = layout_of(model)
-    input_ids, mask = check_prompt(layout, model, input_ids, attention_mask)
-    layer = check_layer(layout, model, layer, int(mask.sum(1).max()))
-    check_scoring(layout, model, scoring)
-    lengths = tuple(mask.sum(1).tolist())
-    protected = _protected(protect, mask)
-    counts = check_counts(keep, lengths, protected)
+    ask = check_request(model, input_ids, attention_mask, layer, keep, scoring, protect)
     if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
         raise SettingError("chunk", chunk, "a count of rows, at least 1", "8192 is the default")
     if attention != "full" and not isinstance(attention, SinksAndWindow):
         raise SettingError("attention", attention, '"full" or a SinksAndWindow', "SinksAndWindow() has usual settings")
-    home = check_layers(layout, model, layer)
+    home = check_layers(ask.layout, model, ask.layer)
     last = 0 if isinstance(protect, Tensor) else protect[1]
 
     def work() -> Tensor:
-        found = torch.full(mask.shape, -torch.inf, device=home)
-        for row, own in enumerate(mask):
+        found = torch.full(ask.mask.shape, -torch.inf, device=home)
+        for row, own in enumerate(ask.mask):
             scores = lean_scores(
-                layout,
+                ask.layout,
                 model,
-                input_ids[row : row + 1, own],
-                layer,
+                ask.input_ids[row : row + 1, own],
+                ask.layer,
                 scoring,
                 chunk=chunk,
                 attention=attention,
@@ -121,35 +110,12 @@ def lean_select(
 
     start = time.perf_counter()
     if release:
-        with on_device_for_filter(model, layer):
-            found, cost = measured(home, input_ids.numel(), work)
+        with on_device_for_filter(model, ask.layer):
+            found, cost = measured(home, ask.input_ids.numel(), work)
         cost = PassCost(time.perf_counter() - start, cost.peak_bytes, cost.tokens)
     else:
-        found, cost = measured(home, input_ids.numel(), work)
-    found = found.to(mask.device)
-    return Selection(best(found, mask, protected, counts), found, layer, protected, lengths, cost)
-
-
-# --- checks ----------------------------------------------------------------------------------------------------------
-
-
-def check_scoring(layout: Layout, model: Any, scoring: Scoring) -> None:
-    """SettingError for voting heads that the model has not."""
-    heads = layout.config(model).num_attention_heads
-    if scoring.heads is not None and not all(0 <= h < heads for h in scoring.heads):
-        raise SettingError("heads", scoring.heads, f"0 to {heads - 1}", "these are the query heads of the model")
-
-
-def check_counts(keep: int | float, lengths: tuple[int, ...], protected: Tensor) -> list[int]:
-    """Tokens to keep of each prompt; SettingError where they are fewer than the protected ones."""
-    counts = [count_of(keep, n) for n in lengths]
-    for row, (count, length) in enumerate(zip(counts, lengths, strict=True)):
-        needed = int(protected[row].sum())
-        if needed > min(count, length):
-            raise SettingError(
-                "keep", keep, f"at least the {needed} protected tokens of prompt {row}", "keep more or protect fewer"
-            )
-    return counts
+        found, cost = measured(home, ask.input_ids.numel(), work)
+    return ask.selection(found.to(ask.mask.device), cost)
 
 
 def check_layers(layout: Layout, model: Any, layer: int) -> torch.device:
@@ -341,9 +307,4 @@ def _score(
     for a in range(0, n, chunk):
         b = min(a + chunk, n)
         keys[:, :, a:b] = layout.keys(attn, hidden[:, a:b], (cos[:, a:b], sin[:, a:b]))
-    if scoring.softmax:
-        by_head = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn), scoring.heads)
-        found = by_head.amax(1) if scoring.over_heads == "max" else by_head.sum(1)
-    else:
-        found = products(votes, keys, scoring.heads)
-    return smooth(found, mask, scoring)
+    return vote(layout, attn, votes, keys, mask, scoring)

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of
+from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of, watching
 from featlearn.methods.memory import PassCost, device_of, measured
 
 POOLINGS = ("avg", "max", "none")
@@ -111,6 +111,46 @@ def select(
         >>> chosen = select(model, ids, layer=13, keep=1024)
         >>> ids[0, chosen.indices[0]]
     """
+    ask = check_request(model, input_ids, attention_mask, layer, keep, scoring, protect)
+    found, cost = measured(
+        ask.input_ids.device,
+        ask.input_ids.numel(),
+        lambda: scores(ask.layout, model, ask.input_ids, ask.mask, ask.layer, scoring),
+    )
+    return ask.selection(found, cost)
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a selection was asked for, checked: ids and mask on the model's device, tokens to keep of each prompt."""
+
+    layout: Layout
+    input_ids: Int[Tensor, "b n"]
+    mask: Bool[Tensor, "b n"]
+    layer: int
+    lengths: tuple[int, ...]
+    protected: Bool[Tensor, "b n"]
+    counts: tuple[int, ...]
+
+    def selection(self, found: Float[Tensor, "b n"], cost: PassCost) -> Selection:
+        """The best tokens by scores of shape b n."""
+        chosen = best(found, self.mask, self.protected, self.counts)
+        return Selection(chosen, found, self.layer, self.protected, self.lengths, cost)
+
+
+def check_request(
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor | None,
+    layer: int,
+    keep: int | float,
+    scoring: Scoring,
+    protect: tuple[int, int] | Tensor,
+) -> Request:
+    """Every setting of `select`, or SettingError before any work."""
     layout = layout_of(model)
     input_ids, mask = check_prompt(layout, model, input_ids, attention_mask)
     layer = check_layer(layout, model, layer, int(mask.sum(1).max()))
@@ -118,21 +158,15 @@ def select(
     if scoring.heads is not None and not all(0 <= h < heads for h in scoring.heads):
         raise SettingError("heads", scoring.heads, f"0 to {heads - 1}", "these are the query heads of the model")
     lengths = tuple(mask.sum(1).tolist())
-    protected = _protected(protect, mask)
-    counts = [count_of(keep, n) for n in lengths]
+    protected = protected_tokens(protect, mask)
+    counts = tuple(count_of(keep, n) for n in lengths)
     for row, (count, length) in enumerate(zip(counts, lengths, strict=True)):
         needed = int(protected[row].sum())
         if needed > min(count, length):
             raise SettingError(
                 "keep", keep, f"at least the {needed} protected tokens of prompt {row}", "keep more or protect fewer"
             )
-    found, cost = measured(
-        input_ids.device, input_ids.numel(), lambda: scores(layout, model, input_ids, mask, layer, scoring)
-    )
-    return Selection(best(found, mask, protected, counts), found, layer, protected, lengths, cost)
-
-
-# --- checks ----------------------------------------------------------------------------------------------------------
+    return Request(layout, input_ids, mask, layer, lengths, protected, counts)
 
 
 def count_of(keep: int | float, length: int) -> int:
@@ -191,7 +225,8 @@ def _spans(mask: Tensor) -> Tensor:
     return n - mask.flip(1).int().argmax(1) - first
 
 
-def _protected(protect: tuple[int, int] | Tensor, mask: Tensor) -> Tensor:
+def protected_tokens(protect: tuple[int, int] | Tensor, mask: Bool[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
+    """The tokens that `protect`, (first, last) or a mask, means in prompts with this mask."""
     if isinstance(protect, Tensor):
         if protect.shape != mask.shape or protect.dtype != torch.bool:
             what = f"{protect.dtype} {list(protect.shape)}"
@@ -227,7 +262,18 @@ def score_layer(
     """As `scores`, from what the attention of a layer received: for those who run the model themselves."""
     mask = mask.to(hidden.device)
     votes = last_queries(layout, attn, hidden, rotary, mask, scoring.rows)
-    keys = layout.keys(attn, hidden, rotary)
+    return vote(layout, attn, votes, layout.keys(attn, hidden, rotary), mask, scoring)
+
+
+def vote(
+    layout: Layout,
+    attn: nn.Module,
+    votes: Float[Tensor, "b h w d"],
+    keys: Float[Tensor, "b g n d"],
+    mask: Bool[Tensor, "b n"],
+    scoring: Scoring,
+) -> Float[Tensor, "b n"]:
+    """Smoothed scores from the queries that vote and all keys of a layer."""
     if scoring.softmax:
         by_head = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn), scoring.heads)
         found = by_head.amax(1) if scoring.over_heads == "max" else by_head.sum(1)
@@ -261,33 +307,22 @@ def observe(
     The model's own forward runs up to the layer's norm and is left there: masks, embeddings and rotary variants are
     the model's, no later layer runs, no cache is filled.
     """
-    attn: Any = layout.layers(model)[layer].self_attn
     seen: list[Any] = []
 
-    def stop(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        seen.extend(received(args, kwargs))
+    def stop(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+        seen.extend((attn, hidden, rotary))
         raise _ReadError
 
     whole = bool(mask.all())
     places = None if whole else (mask.cumsum(1) - 1).clamp(min=0)
-    handle = attn.register_forward_pre_hook(stop, with_kwargs=True)
-    try:
-        with undisturbed(model), contextlib.suppress(_ReadError):
-            model.get_decoder()(
-                input_ids=input_ids,
-                attention_mask=None if whole else mask.long(),
-                position_ids=places,
-                use_cache=False,
-            )
-    finally:
-        handle.remove()
-    return attn, seen[0], seen[1]
-
-
-def received(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Hidden states and rotary (cos, sin) among what a layer's attention was called with."""
-    hidden = args[0] if args else kwargs["hidden_states"]
-    return hidden, kwargs["position_embeddings"] if "position_embeddings" in kwargs else args[1]
+    with watching(layout, model, [layer], stop), undisturbed(model), contextlib.suppress(_ReadError):
+        model.get_decoder()(
+            input_ids=input_ids,
+            attention_mask=None if whole else mask.long(),
+            position_ids=places,
+            use_cache=False,
+        )
+    return seen[0], seen[1], seen[2]
 
 
 def last_queries(
@@ -364,7 +399,7 @@ def smooth(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], scoring: Scor
 
 
 def best(
-    found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], protected: Bool[Tensor, "b n"], counts: list[int]
+    found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], protected: Bool[Tensor, "b n"], counts: Sequence[int]
 ) -> tuple[Int[Tensor, " _"], ...]:
     """Per prompt the positions of its `count` best tokens, ascending; equal scores go to the earlier token."""
     chosen = []

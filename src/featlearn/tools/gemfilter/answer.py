@@ -10,7 +10,7 @@ from torch import Tensor
 
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter import Result, Scoring, generate, layout_of, recommended, select
-from featlearn.methods.gemfilter.generating import readable
+from featlearn.methods.gemfilter.generating import greedily, readable
 from featlearn.methods.gemfilter.layouts import check_layer
 from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of, undisturbed
 from featlearn.methods.memory import PassCost, device_of, measured
@@ -153,7 +153,7 @@ def filter_of(model: Any, layer: int | str, scoring: Scoring | None = None) -> t
 def greedy(model: Any, input_ids: Int[Tensor, "1 n"], max_new_tokens: int) -> Int[Tensor, "1 t"]:
     """The ids (1, t) that the model's own greedy `generate` adds to a prompt (1, n)."""
     input_ids = input_ids.to(device_of(model))
-    found = model.generate(input_ids, attention_mask=torch.ones_like(input_ids), **_greedily(model, max_new_tokens))
+    found = model.generate(input_ids, attention_mask=torch.ones_like(input_ids), **greedily(model, max_new_tokens))
     return found[:, input_ids.shape[1] :]
 
 
@@ -181,27 +181,11 @@ def protection(
     return mask, ()
 
 
-def _greedily(model: Any, max_new_tokens: int) -> dict[str, Any]:
-    """Arguments that make `generate` greedy whatever the model's own settings are."""
-    config = model.generation_config
-    pad = config.pad_token_id if config.pad_token_id is not None else config.eos_token_id
-    pad = pad[0] if isinstance(pad, list | tuple) else pad
-    return {
-        "max_new_tokens": max_new_tokens,
-        "do_sample": False,
-        "num_beams": 1,
-        "temperature": None,
-        "top_p": None,
-        "top_k": None,
-        "pad_token_id": 0 if pad is None else pad,
-    }
-
-
 def _aware(
     model: Any, tokenizer: Any, reading: Reading, setting: dict[str, Any], max_new_tokens: int, protect: bool
 ) -> tuple[Result, tuple[str, ...]]:
     mask, warnings = protection(reading, setting["keep"], protect)
-    more = _greedily(model, max_new_tokens)
+    more = greedily(model, max_new_tokens)
     result = generate(model, reading.input_ids, **setting, protect=mask, tokenizer=tokenizer, **more)
     return result, warnings
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from featlearn.core import Key, SettingError
-from featlearn.methods.gemfilter.layouts import Layout, layout_of
+from featlearn.methods.gemfilter.layouts import Layout, layout_of, watching
 from featlearn.methods.gemfilter.recommended import Setting
 from featlearn.methods.gemfilter.recommended import save as save_setting
 from featlearn.methods.gemfilter.selecting import (
@@ -24,7 +24,6 @@ from featlearn.methods.gemfilter.selecting import (
     best,
     check_prompt,
     count_of,
-    received,
     score_layer,
     undisturbed,
 )
@@ -194,23 +193,13 @@ def scoring_layers(
     Scored in passing, so that no layer's hidden states are kept.
     """
     found: dict[tuple[int, int], Tensor] = {}
-    handles = []
 
-    def watch(layer: int) -> None:
-        def score(module: Any, args: Any, kwargs: Any) -> None:
-            for i, scoring in enumerate(scorings):
-                found[layer, i] = score_layer(layout, module, *received(args, kwargs), mask, scoring)
+    def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+        for i, scoring in enumerate(scorings):
+            found[layer, i] = score_layer(layout, attn, hidden, rotary, mask, scoring)
 
-        attn: Any = layout.layers(model)[layer].self_attn
-        handles.append(attn.register_forward_pre_hook(score, with_kwargs=True))
-
-    try:
-        for layer in layers:
-            watch(layer)
+    with watching(layout, model, layers, score):
         yield found
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def kept_by_layer(

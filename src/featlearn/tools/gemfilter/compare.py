@@ -33,9 +33,11 @@ class Difference:
 
 def method_names(methods: Sequence[str]) -> tuple[str, ...]:
     """The methods, the full model first; SettingError for one that does not exist or stands twice."""
-    from featlearn.methods.long_context import METHODS
+    from featlearn.methods.long_context import METHODS, peers
 
     for name in methods:
+        if reason := peers().get(name):
+            raise SettingError("methods", name, f"among {', '.join(METHODS)}", f"{name} cannot run here: {reason}")
         if name not in METHODS:
             raise SettingError("methods", name, f"among {', '.join(METHODS)}", "separate several by commas")
     if len(set(methods)) < len(methods):
