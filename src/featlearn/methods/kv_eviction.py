@@ -78,7 +78,7 @@ def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefi
     with watching(layout, model, scored, score), undisturbed(model):
         out = model(input_ids, use_cache=True, logits_to_keep=1)
     scores = {name: tuple(values) for name, values in found.items()}
-    return Prefilled(input_ids, _cache_of(out), out.logits[:, -1], scores)
+    return Prefilled(input_ids, cache_of(out), out.logits[:, -1], scores)
 
 
 def received_attention(
@@ -254,7 +254,7 @@ def generate(
     cache.layers = [copy.copy(layer) for layer in cache.layers]  # growing makes new tensors: the caller's stays
     rows = cache.layers[0].keys.shape[0]
     token = prefilled.logits.argmax(-1, keepdim=True).expand(rows, 1).to(device)
-    ends, name, found = torch.tensor(stop, device=device, dtype=token.dtype), _cache_name(model), [token]
+    ends, name, found = torch.tensor(stop, device=device, dtype=token.dtype), cache_name(model), [token]
     with undisturbed(model):
         while len(found) < max_new_tokens and not bool(torch.isin(token, ends).all()):
             places = torch.full((rows, 1), place, device=device)
@@ -271,11 +271,11 @@ def kv_bytes(cache: Any) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
-def _cache_of(output: Any) -> Any:
+def cache_of(output: Any) -> Any:
     """The cache in a model's output, by its newer or older name."""
     return output["cache"] if "cache" in output else output["past_key_values"]
 
 
-def _cache_name(model: Any) -> str:
+def cache_name(model: Any) -> str:
     """What the model's forward calls its cache: transformers renamed it in the course of version 5."""
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from featlearn.core import Key
 from featlearn.methods.gemfilter import RAW, generate, select
+from featlearn.methods.kv_eviction import cache_of
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
 from featlearn.theory.gemfilter.tiny import (
     GROUPS,
     HEAD_DIM,
     HEADS,
     WIDTH,
-    cache_of,
     continue_from,
     count_products,
     decoder,

@@ -9,13 +9,12 @@ import torch
 
 from featlearn.core import Key
 from featlearn.methods.gemfilter import RAW, generate, select
-from featlearn.methods.kv_eviction import kv_bytes
+from featlearn.methods.kv_eviction import cache_of, kv_bytes
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.theory.gemfilter.tiny import (
     GROUPS,
     HEAD_DIM,
     HEADS,
-    cache_of,
     continue_from,
     count_bytes,
     decoder,

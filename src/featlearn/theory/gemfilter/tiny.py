@@ -1,7 +1,6 @@
 """Tiny random decoders, and two meters for any forward pass: multiply-adds by kind, and bytes of live tensors."""
 
 import importlib.util
-import inspect
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from featlearn.core import Key
+from featlearn.methods.kv_eviction import cache_name
 from featlearn.run.claim import Evidence
 
 INSTALL = "pip install 'featlearn[llm]'"
@@ -171,14 +171,8 @@ def run_layers(model: Any, ids: Tensor, use_cache: bool = True) -> Any:
         return model.get_decoder()(input_ids=ids, use_cache=use_cache)
 
 
-def cache_of(output: Any) -> Any:
-    """The cache of a model's or of generate's output; its name changed within transformers 5."""
-    return output["cache"] if "cache" in output else output["past_key_values"]
-
-
 def continue_from(model: Any, ids: Tensor, cache: Any = None) -> Any:
     """One forward pass that reads and fills a cache, logits of the last token only."""
-    names = inspect.signature(model.forward).parameters
-    given = {"cache" if "cache" in names else "past_key_values": cache} if cache is not None else {}
+    given = {} if cache is None else {cache_name(model): cache}
     with torch.no_grad():
         return model(ids, use_cache=True, logits_to_keep=1, **given)

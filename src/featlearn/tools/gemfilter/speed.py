@@ -9,6 +9,7 @@ from torch import Tensor
 from featlearn.core import Key
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.selecting import undisturbed
+from featlearn.methods.kv_eviction import cache_name
 from featlearn.methods.memory import device_of, measured
 
 PROBE = 384
@@ -72,13 +73,13 @@ def speed_of(model: Any, probe: int = PROBE) -> Speed:
     ids = random_ids(model, probe, Key("tools/gemfilter/speed"))
     with undisturbed(model):
         model(ids[:, :16], use_cache=False)  # the first call of all loads kernels
-        cache = DynamicCache(config=config)  # by place below: its name differs between versions
-        read, cost = measured(device, probe, lambda: model(ids, None, None, cache, use_cache=True, logits_to_keep=1))
+        cache = {cache_name(model): DynamicCache(config=config)}
+        read, cost = measured(device, probe, lambda: model(ids, use_cache=True, logits_to_keep=1, **cache))
 
         def write() -> None:
             token = read.logits[:, -1:].argmax(-1)
             for _ in range(STEPS):
-                token = model(token, None, None, cache, use_cache=True).logits[:, -1:].argmax(-1)
+                token = model(token, use_cache=True, **cache).logits[:, -1:].argmax(-1)
 
         _, steps = measured(device, STEPS, write)
     per_layer = sum(p.numel() for p in layers.parameters()) / len(layers)
