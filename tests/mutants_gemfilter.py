@@ -5,6 +5,8 @@ _LAYOUTS, _SELECTING, _GENERATING, _RECOMMENDED = (
 )
 _EVICTION, _LONG = (f"src/featlearn/methods/{name}.py" for name in ("kv_eviction", "long_context"))
 _NEEDLES = "src/featlearn/tasks/needles.py"
+_SPARSE, _PROMPTS = (f"src/featlearn/experiments/gemfilter/{name}.py" for name in ("sparse", "prompts"))
+_EXPERIMENT = "tests/experiments/test_gemfilter_experiments.py::test_"
 _TEST = "tests/methods/test_gemfilter.py::test_"
 _KV = "tests/methods/test_kv_eviction.py::test_"
 _NEEDLE = "tests/tasks/test_needles.py::test_"
@@ -54,6 +56,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_GENERATING, "ids[row, k - len(chosen) :] =", "ids[row, : len(chosen)] =", f"{_TEST}gather_pads_on_the_left"),
     (_GENERATING, "all(count_of(keep, n) >= n for n in lengths)", "False",
      f"{_TEST}keeping_everything_is_plain_generation[llama]"),
+    (_GENERATING, "chosen = choose(model", "chosen = select(model",
+     f"{_TEST}pass_one_can_be_any_that_is_called_like_select"),
     (_RECOMMENDED, "repr(shape_of(model)).encode() + sample", "repr(shape_of(model)).encode()",
      f"{_TEST}auto_takes_the_calibrated_layer"),
     # rivals
@@ -80,4 +84,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_NEEDLE}the_needle_is_where_it_is_said_to_be"),
     (_NEEDLES, 'r"(?<=\\d),(?=\\d)", ""', 'r",", " "', f"{_NEEDLE}replies_are_right_when_they_contain_the_answer"),
     (_NEEDLES, "/ len(words)", "/ len(set(words))", f"{_NEEDLE}the_printed_score_by_hand"),
+    # experiments
+    (_SPARSE, "np.minimum(i + 1, pattern.window)", "np.minimum(i, pattern.window)",
+     f"{_EXPERIMENT}share_of_products_is_that_of_the_pattern"),
+    (_PROMPTS, "super().__post_init__()", "pass", f"{_EXPERIMENT}senseless_settings_are_refused"),
 ]  # fmt: skip

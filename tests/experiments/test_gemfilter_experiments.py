@@ -16,7 +16,7 @@ from featlearn.run.store import Store
 
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
-IDS = ("gemfilter/needle", "gemfilter/layers", "gemfilter/cost", "gemfilter/minibench")
+IDS = ("gemfilter/needle", "gemfilter/layers", "gemfilter/cost", "gemfilter/minibench", "gemfilter/sparse")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def smoke(id_, places):
     changes = {"model": model}
     if hasattr(config, "haystack"):
         changes["haystack"] = folder
-    if id_ in ("gemfilter/needle", "gemfilter/cost"):
+    if id_ in ("gemfilter/needle", "gemfilter/cost", "gemfilter/sparse"):
         changes["layer"] = 1
     if id_ == "gemfilter/minibench":
         changes |= {"layers": (1,), "length": 3800}
@@ -76,7 +76,7 @@ def test_smoke(id_, places, tmp_path):
     assert all(np.isfinite(r.value) for r in report.summary)
     pictures = experiment.draw(report.table)
     assert pictures
-    assert set(pictures) <= set(experiment.reproduces)
+    assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse"}
     assert all(p.caption and p.data for p in pictures.values())
     for cell in experiment.cells(config):
         assert experiment.cost(cell).seconds > 0
@@ -128,6 +128,9 @@ def test_selections_of_the_prefill_are_those_of_pass_one(places):
         ("gemfilter/minibench", {"shares": (0.0,)}, "shares"),
         ("gemfilter/minibench", {"length": 100}, "length"),
         ("gemfilter/minibench", {"layers": (3, 3)}, "layers"),
+        ("gemfilter/sparse", {"windows": ()}, "windows"),
+        ("gemfilter/sparse", {"windows": (64, 0)}, "window = 0 is not allowed: a count of at least 1"),
+        ("gemfilter/sparse", {"keep": 30}, "keep = 30 is not allowed: at least 64"),
     ],
 )
 def test_senseless_settings_are_refused(id_, change, says):
@@ -158,3 +161,33 @@ def test_needles_do_not_depend_on_how_many_are_used():
     more = dataclasses.replace(needle.presets["small"], needles=(3, 2))
     assert set(needle.cells(few)) <= set(needle.cells(more))
     assert len(needle.cells(more)) == 5
+
+
+def test_share_of_products_is_that_of_the_pattern():
+    from featlearn.experiments.gemfilter.sparse import products_of
+    from featlearn.methods.gemfilter import SinksAndWindow
+
+    n, sinks, window, tail = 50, 3, 7, 5
+    seen = sum(
+        j <= i and (j < sinks or i - j < window or i >= n - tail) for i in range(n) for j in range(n)
+    )  # the definition in the docstring of SinksAndWindow
+    assert products_of(n, SinksAndWindow(sinks, window, 2), tail) == pytest.approx(seen / (n * (n + 1) / 2))
+    assert products_of(n, SinksAndWindow(0, n, 1), 1) == pytest.approx(1)
+    assert products_of(n, "full", tail) == 1
+
+
+def test_the_exact_pass_of_the_sparse_experiment_is_that_of_needles(places, tmp_path):
+    """Another loop over the layers, the same tokens and replies; a window as long as the prompt changes nothing."""
+    options = {"model": places[0], "haystack": places[1], "lengths": (600,), "depths": (0.3,), "keep": 128, "layer": 2}
+    tables = {}
+    for id_, more in (("gemfilter/needle", {}), ("gemfilter/sparse", {"windows": (600, 8)})):
+        experiment = load(id_)
+        config = dataclasses.replace(experiment.presets["smoke"], **options, **more)
+        report = run(experiment, config, store=Store(tmp_path))
+        assert report.ok == 1, report.errors
+        tables[id_] = {r["row"]: r for r in report.table.rows}
+    [needle, sparse] = tables.values()
+    for row in ("exact", "window 600"):
+        assert sparse[row]["reply"] == needle["GemFilter"]["reply"]
+        assert sparse[row]["recall"] == needle["GemFilter"]["recall"]
+    assert sparse["window 8"]["products"] < 50

@@ -22,6 +22,7 @@ EXPERIMENTS: tuple[str, ...] = (
     "gemfilter/layers",
     "gemfilter/cost",
     "gemfilter/minibench",
+    "gemfilter/sparse",
 )
 
 

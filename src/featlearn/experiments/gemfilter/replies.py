@@ -33,6 +33,14 @@ def chosen_layers(model: Any, layer: int, raw_layer: int) -> tuple[int, Scoring,
     return found, scoring, raw_layer if raw_layer >= 0 else found
 
 
+def answers(model: Any, tokenizer: Any, ids: Tensor, kept: Sequence[Tensor], max_new_tokens: int) -> list[str]:
+    """Greedy replies to a prompt of n tokens cut to each choice of them, which are equally many; one batch."""
+    device = model.get_input_embeddings().weight.device
+    part = torch.stack([ids[k.to(ids.device)] for k in kept]).to(device)
+    new = model.generate(part, attention_mask=torch.ones_like(part), **greedily(model, max_new_tokens), **NO_PENALTIES)
+    return tokenizer.batch_decode(new[:, part.shape[1] :], skip_special_tokens=True)
+
+
 def replies(
     model: Any,
     tokenizer: Any,
@@ -61,13 +69,6 @@ def replies(
         new = kv_eviction.generate(model, filled, cache, max_new_tokens=max_new_tokens)
         return tokenizer.batch_decode(new, skip_special_tokens=True)
 
-    def again(kept: Sequence[Tensor]) -> list[str]:
-        part = torch.stack([ids[0, k.to(ids.device)] for k in kept])
-        new = model.generate(
-            part, attention_mask=torch.ones_like(part), **greedily(model, max_new_tokens), **NO_PENALTIES
-        )
-        return tokenizer.batch_decode(new[:, part.shape[1] :], skip_special_tokens=True)
-
     n = ids.shape[1]
     if FULL in rows:
         out[FULL, n] = Reply(continued(kv_eviction.evict(filled, "full", n))[0])
@@ -75,7 +76,8 @@ def replies(
         ours = kept_at(layout, seen[layer], scoring, budget, protected)
         kept = {OURS: ours, RAW_ROW: kept_at(layout, seen[raw_layer], RAW, budget)}
         kept = {row: k for row, k in kept.items() if row in rows}
-        for (row, k), text in zip(kept.items(), again(list(kept.values())), strict=True):
+        texts = answers(model, tokenizer, ids[0], list(kept.values()), max_new_tokens) if kept else []
+        for (row, k), text in zip(kept.items(), texts, strict=True):
             out[row, budget] = Reply(text, k)
         caches = {row: kv_eviction.evict(filled, policy, budget) for row, policy in wanted.items()}
         if ONE_RUN in rows:
