@@ -191,3 +191,24 @@ def test_the_exact_pass_of_the_sparse_experiment_is_that_of_needles(places, tmp_
         assert sparse[row]["reply"] == needle["GemFilter"]["reply"]
         assert sparse[row]["recall"] == needle["GemFilter"]["recall"]
     assert sparse["window 8"]["products"] < 50
+
+
+def test_caches_of_one_method_are_gone_before_the_next_is_measured(places, monkeypatch):
+    """A peak counts all that is in memory."""
+    import gc
+
+    from featlearn.experiments.gemfilter import cost
+    from featlearn.methods.kv_eviction import Prefilled
+
+    measured, alive = cost.measured, []
+
+    def watched(device, tokens, work):
+        alive.append((tokens, sum(type(o) is Prefilled for o in gc.get_objects())))
+        return measured(device, tokens, work)
+
+    monkeypatch.setattr(cost, "measured", watched)
+    experiment, config = smoke("gemfilter/cost", places)
+    experiment.run_cell(experiment.cells(dataclasses.replace(config, lengths=(100,), keep=50))[0])
+    prompts = [count for tokens, count in alive if tokens >= 50]
+    assert prompts == [0] * 8  # full, pass one, pass two, SnapKV; once to warm up
+    assert {count for tokens, count in alive if tokens < 50} == {1}
