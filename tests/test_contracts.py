@@ -21,7 +21,17 @@ import featlearn.measure
 import featlearn.nets
 import featlearn.tasks
 from featlearn.core import Batch, Key, Task, Truth
-from featlearn.tasks import GaussianClusters, HiddenCodes, Interval, ParityMix
+from featlearn.tasks import (
+    BlockParity,
+    GaussianClusters,
+    GaussianMixture,
+    HiddenCodes,
+    Interval,
+    LinearData,
+    MultiIndex,
+    ParityMix,
+    UniformParity,
+)
 
 KEY = Key("tests/contracts")
 ALL = [getattr(featlearn.tasks, name) for name in featlearn.tasks.__all__]
@@ -33,7 +43,15 @@ MORE = [
     Interval(d=20, D=10, k=4, t1=2, t2=3, coordinates="input"),
     HiddenCodes(d=20, D=10, k=6, per_class=3, coordinates="input"),
     GaussianClusters(d=25, k=4, sigma_r=0.7),
+    GaussianMixture.xor(d=20),
+    GaussianMixture(d=30, labels=(1, -1, -1), weights=(0.3, 0.3, 0.4), sigma=(0.5, 1.0, 0.0)),
+    BlockParity(d=20, r=3, k=5, p_A=0.1, p_o=0.2, coordinates="input"),
+    UniformParity(d=9, k=4),
+    LinearData(d=10, sigma=0.0),
+    MultiIndex(d=10, terms=((3, 0), (1, 1)), coefficients=(1.0, 2.0)),
 ]
+REAL = {MultiIndex}
+"""Tasks of regression, whose labels are real numbers."""
 TASKS = [*(cls() for cls in ALL), *MORE]
 
 
@@ -134,7 +152,10 @@ def test_shapes_types_and_ranges(task, n):
 @every_task
 def test_labels_are_signs_or_class_indices(task):
     y = task.sample(task.draw(KEY), 2000, KEY / "data").y
-    if y.is_floating_point():
+    if type(task) in REAL:
+        assert y.dtype == torch.float32
+        assert len(y.unique()) > 1000
+    elif y.is_floating_point():
         assert y.dtype == torch.float32
         assert set(y.unique().tolist()) == {-1.0, 1.0}
     else:

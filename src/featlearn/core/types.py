@@ -41,7 +41,7 @@ class Batch:
     """Samples of a task.
 
     x: inputs (n, ...): vectors, images, index tuples or prompts.
-    y: labels (n) in {-1, +1} or class indices.
+    y: labels (n) in {-1, +1}, class indices, or real targets of a regression.
     hidden: the latent variables behind x (n, ...), or None.
     group: an integer per sample naming its component or domain (n), or None.
     """

@@ -1,8 +1,27 @@
 """Families of learning problems with known truth, one file per family."""
 
+from featlearn.tasks.boolean_xor import BooleanXor as BooleanXor
 from featlearn.tasks.clusters import GaussianClusters as GaussianClusters
+from featlearn.tasks.gaussian_mixture import GaussianMixture as GaussianMixture
+from featlearn.tasks.linear import LinearData as LinearData
+from featlearn.tasks.multi_index import MultiIndex as MultiIndex
+from featlearn.tasks.parities import BlockParity as BlockParity
+from featlearn.tasks.parities import UniformParity as UniformParity
 from featlearn.tasks.patterns import HiddenCodes as HiddenCodes
 from featlearn.tasks.patterns import Interval as Interval
 from featlearn.tasks.patterns import ParityMix as ParityMix
+from featlearn.tasks.xor_clusters import XorClusters as XorClusters
 
-__all__ = ["GaussianClusters", "HiddenCodes", "Interval", "ParityMix"]
+__all__ = [
+    "BlockParity",
+    "BooleanXor",
+    "GaussianClusters",
+    "GaussianMixture",
+    "HiddenCodes",
+    "Interval",
+    "LinearData",
+    "MultiIndex",
+    "ParityMix",
+    "UniformParity",
+    "XorClusters",
+]
