@@ -1,5 +1,9 @@
 """Architectures with their hand-written gradients."""
 
+from featlearn.nets.initial import fixed_signs_init as fixed_signs_init
+from featlearn.nets.sphere import mean_field_rates as mean_field_rates
+from featlearn.nets.sphere import neuron_weights as neuron_weights
+from featlearn.nets.sphere import sphere_init as sphere_init
 from featlearn.nets.two_layer import Gradients as Gradients
 from featlearn.nets.two_layer import TwoLayer as TwoLayer
 from featlearn.nets.two_layer import forward as forward
@@ -8,4 +12,16 @@ from featlearn.nets.two_layer import gradients as gradients
 from featlearn.nets.two_layer import mirrored as mirrored
 from featlearn.nets.two_layer import stack as stack
 
-__all__ = ["Gradients", "TwoLayer", "forward", "gaussian_init", "gradients", "mirrored", "stack"]
+__all__ = [
+    "Gradients",
+    "TwoLayer",
+    "fixed_signs_init",
+    "forward",
+    "gaussian_init",
+    "gradients",
+    "mean_field_rates",
+    "mirrored",
+    "neuron_weights",
+    "sphere_init",
+    "stack",
+]
