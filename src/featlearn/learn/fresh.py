@@ -1,0 +1,263 @@
+"""Train ensembles of two-layer networks on fresh samples: every step draws its own minibatch, used once.
+
+Members of one set share every minibatch (say, all step sizes of one seed) and are one wide network to the matrix
+products; sets draw their own data. Sets too small to fill a core are trained in one batched product. One step costs
+the two products that backpropagation needs, two passes over the activations and one over the weights: ReLU is
+homogeneous, so the gradient of the second layer is read off that of the first (w . grad_w = a grad_a).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featlearn.core import Key, SettingError
+from featlearn.learn.fit import (
+    CACHE_FLOATS,
+    Probe,
+    Run,
+    _column,
+    _diverged,
+    _is_zero,
+    _least_rows,
+    with_ones,
+)
+from featlearn.learn.schedules import Stage
+from featlearn.nets import TwoLayer, stack
+from featlearn.nets.pointwise import Loss, check_choice, gated, loss_slope
+
+Sampler = Callable[[int, Key], tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]]
+"""(n, key) -> n fresh samples x (n, d) and labels y (n), on the device of the networks."""
+
+DRAWN_FLOATS = 2**19  # samples of several small steps are drawn at once, so that a draw costs little beside a step
+LEAST_WORK = 2**22  # multiplications of a step below which sets are trained together
+
+
+class _Group:
+    """A few sets in training: packed first layer (s, r m, d), second layer (s, r, m), r members a set."""
+
+    def __init__(self, net: TwoLayer, sets: Sequence[int], members: slice, loss: str, ones: bool):
+        part = net[members]
+        self.sets, self.members, self.loss, self.kind, self.ones = tuple(sets), members, loss, part.activation, ones
+        s, (e, m, d) = len(self.sets), part.w.shape
+        packed = torch.cat([part.w, part.b[:, :, None]], -1) if ones else part.w.clone()
+        self.v = packed.reshape(s, e // s * m, d + ones)
+        self.a = part.a.clone().view(s, e // s, m)
+        self.rooms: dict[tuple[str, int], Tensor] = {}
+
+    def net(self) -> TwoLayer:
+        s, r, m = self.a.shape
+        v, a = self.v.view(s * r, m, -1), self.a.view(s * r, m)
+        b = v[..., -1].clone() if self.ones else torch.zeros_like(a)
+        return TwoLayer((v[..., :-1] if self.ones else v).clone(), b, a.clone(), self.kind)
+
+    def room(self, name: str, rows: int) -> Tensor:
+        """Work space for activations (s, rows, r m) that stays between steps."""
+        found = self.rooms.get((name, rows))
+        if found is None:
+            found = self.rooms[name, rows] = self.v.new_empty(len(self.v), rows, self.v.shape[1])
+        return found
+
+    def sums(self, x: Tensor, y: Tensor, first: bool) -> tuple[Tensor | None, Tensor]:
+        """Mean of l' sigma' x for each neuron (s, r m, d), and the gradient of the second layer (s, r, m)."""
+        s, r, m = self.a.shape
+        total, d = x.shape[1], x.shape[2]
+        second = self.a.new_zeros(s, r, m, r)
+        second.diagonal(dim1=1, dim2=3).copy_(self.a.transpose(1, 2))
+        by_product = not (first and self.kind == "relu" and total > d)  # else homogeneity gives it more cheaply
+        dv = torch.zeros_like(self.v) if first else None
+        da = self.a.new_zeros(s, r, r * m) if by_product else None
+        parts = 1
+        if self.v.device.type == "cpu":
+            parts = max(1, round(total * min(s * r * m / CACHE_FLOATS, 1 / _least_rows(d))))
+        size = -(-total // parts)
+        for i in range(0, total, size):
+            xb, yb = x[:, i : i + size], y[:, i : i + size]
+            b = xb.shape[1]
+            z = torch.bmm(xb, self.v.transpose(1, 2), out=self.room("z", b))
+            act = torch.clamp(z, 0.0, 1.0 if self.kind == "clip" else None, out=self.room("act", b))
+            score = torch.bmm(act, second.view(s, r * m, r))
+            delta = loss_slope(score, yb[:, :, None], self.loss) / total
+            if da is not None:
+                da.baddbmm_(delta.transpose(1, 2), act)
+            if dv is not None:
+                gate = gated(delta[..., None], z.view(s, b, r, m), self.kind, out=act.view(s, b, r, m))
+                dv.baddbmm_(gate.view(s, b, r * m).transpose(1, 2), xb)
+        if da is not None:
+            own = da.view(s, r, r, m).diagonal(dim1=1, dim2=2).transpose(1, 2).contiguous()
+        else:
+            assert dv is not None
+            own = torch.linalg.vecdot(self.v, dv).view(s, r, m)
+        return dv, own
+
+    def step(self, x: Tensor, y: Tensor, stage: Stage) -> None:
+        s, r, m = self.a.shape
+        moves_w, moves_b = not _is_zero(stage.rate_w), self.ones and not _is_zero(stage.rate_b)
+        dv, da = self.sums(x, y, moves_w or moves_b)
+
+        def rate(value: float | Tensor) -> Tensor | float:
+            column = _column(value, self.members, self.a, 2)
+            return column.view(-1, r, 1) if isinstance(column, Tensor) and len(column) > 1 else column
+
+        if stage.keep_w != 1:
+            (self.v[..., :-1] if self.ones else self.v).mul_(stage.keep_w)
+        if dv is not None:
+            own = (self.a * rate(stage.rate_w)).view(s, r * m, 1)
+            if not self.ones:
+                self.v.addcmul_(dv, own, value=-1)
+            else:
+                self.v[..., :-1].addcmul_(dv[..., :-1], own, value=-1)
+                self.v[..., -1:].addcmul_(dv[..., -1:], (self.a * rate(stage.rate_b)).view(s, r * m, 1), value=-1)
+        if stage.keep_a != 1:
+            self.a.mul_(stage.keep_a)
+        if not _is_zero(stage.rate_a):
+            self.a.sub_(da * rate(stage.rate_a))
+
+    def finite(self) -> bool:
+        total = self.v.sum() + self.a.sum()
+        return bool(torch.isfinite(total)) or bool(torch.isfinite(self.v).all() and torch.isfinite(self.a).all())
+
+
+def _minibatches(group: _Group, sample: Sampler, stage: Stage, key: Key) -> Iterator[tuple[Tensor, Tensor]]:
+    """Fresh minibatches x (s, b, d) and y (s, b) of one stage, several at a draw."""
+    batch = stage.batch
+    assert batch is not None
+    d = group.v.shape[2] - group.ones
+    steps = max(1, DRAWN_FLOATS // (batch * d))
+    for chunk in range(-(-stage.steps // steps)):
+        count = min(steps, stage.steps - chunk * steps)
+        pairs = [sample(count * batch, key / name / chunk) for name in group.sets]
+        for x, y in pairs:
+            if x.shape != (count * batch, d) or y.shape != (count * batch,):
+                allowed = f"x ({count * batch}, {d}) and y ({count * batch})"
+                raise SettingError("sample", (tuple(x.shape), tuple(y.shape)), allowed, "return n rows of width d")
+        x, y = torch.stack([p[0] for p in pairs]).to(group.v), torch.stack([p[1] for p in pairs]).to(group.v)
+        x = with_ones(x) if group.ones else x
+        yield from zip(x.split(batch, 1), y.split(batch, 1), strict=True)
+
+
+def _train(
+    group: _Group, sample: Sampler, stages: Sequence[Stage], key: Key, probes: Mapping[str, Probe], at: frozenset[int]
+) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
+    trace: dict[str, list[Tensor]] = {name: [] for name in probes}
+
+    def look(step: int) -> None:
+        if step in at:
+            net = group.net()
+            for name, probe in probes.items():
+                trace[name].append(probe(net, group.members).cpu())
+
+    look(0)
+    done = 0
+    each = group.v.device.type == "cpu"  # on a GPU reading a flag would wait for the queue at every step
+    for i, stage in enumerate(stages):
+        for x, y in _minibatches(group, sample, stage, key / i):
+            group.step(x, y, stage)
+            done += 1
+            # the second layer shows it at once and is small; the first is looked at where someone looks, and last
+            if each and not bool(torch.isfinite(group.a.sum())) and not group.finite():
+                raise _diverged(done, i)
+            look(done)
+        if not group.finite():
+            raise _diverged(done, i)
+    return group.net(), trace
+
+
+def _groups(net: TwoLayer, sets: Sequence[int], stages: Sequence[Stage]) -> list[tuple[tuple[int, ...], slice]]:
+    """(sets, members) that train together; it does not depend on the number of threads, so that no result does."""
+    runs: list[tuple[int, slice]] = []
+    for i, name in enumerate(sets):
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, slice(runs[-1][1].start, i + 1))
+        else:
+            runs.append((name, slice(i, i + 1)))
+    names = [name for name, _ in runs]
+    if len(set(names)) < len(names):
+        raise SettingError("sets", tuple(sets), "members of one set beside each other", "sort the members by set")
+    sizes = {part.stop - part.start for _, part in runs}
+    together = 1
+    if len(sizes) == 1 and len(runs) > 1:
+        batch = min([s.batch or 1 for s in stages if s.steps], default=1)
+        work = max(1, sizes.pop() * net.w.shape[1] * net.w.shape[2] * batch)
+        together = min(-(-LEAST_WORK // work), -(-len(runs) // 2)) if net.w.device.type == "cpu" else len(runs)
+    parts = [runs[i : i + together] for i in range(0, len(runs), together)]
+    return [(tuple(name for name, _ in part), slice(part[0][1].start, part[-1][1].stop)) for part in parts]
+
+
+def fit_fresh(
+    net: TwoLayer,
+    sample: Sampler,
+    stages: Sequence[Stage],
+    key: Key,
+    *,
+    loss: Loss = "logistic",
+    sets: Int[Tensor, " e"] | Sequence[int] | None = None,
+    probes: Mapping[str, Probe] | None = None,
+    probe_at: Sequence[int] = (),
+    threads: int | None = None,
+) -> Run:
+    """Train an ensemble of two-layer networks, every step on samples that no step has seen.
+
+    Formula: theta <- keep theta - rate * grad mean_s l(g(x_s), y_s) over `batch` fresh samples, stage by stage.
+    Shapes: net holds e networks (e, m, d); sample(n, key) returns x (n, d) and y (n), which only the key may decide.
+    sets (e): members of one set share every minibatch and stand beside each other; the data of a set depend on its
+    number, `key` and the batch alone, so a set trains alike whoever trains beside it. None: one set. Rates of a stage
+    are numbers or one for each member.
+    probes, probe_at, threads: as in `fit`. On a GPU let `sample` draw there (`BooleanXor.sample` takes a device).
+    Source: xor_sgd.minibatch_sgd; `featlearn.nets.mean_field_rates` gives the rates of its printed scaling.
+    Errors, before any work: `SettingError` for a stage without batch, with momentum or noise (`fit` has them), for
+    sets or rates that do not fit the networks, and for samples of another width. `Diverged` when weights leave the
+    finite numbers.
+
+    Example:
+        >>> from featlearn.nets import mean_field_rates, sphere_init
+        >>> def sample(n, key):
+        ...     x = torch.randn(n, 3, generator=key.torch())
+        ...     return x, x[:, 0].sign()
+        >>> rate_w, rate_a = mean_field_rates(0.1, 8)
+        >>> net = sphere_init(8, 3, Key("n"), theta=0.1)
+        >>> run = fit_fresh(net, sample, [Stage(5, rate_w, 0.0, rate_a, batch=4)], Key("data"))
+        >>> run.net.w.shape
+        torch.Size([1, 8, 3])
+    """
+    check_choice("loss", loss, Loss)
+    e = len(net)
+    names = [0] * e if sets is None else [int(i) for i in sets]
+    if len(names) != e:
+        raise SettingError("sets", f"{len(names)} numbers", f"one for each of e = {e} networks", "give a set a member")
+    for stage in stages:
+        if stage.batch is None:
+            raise SettingError("batch", None, "a number of samples", "fresh training has no full batch; try d")
+        for field, value in (("noise", stage.noise), ("momentum", stage.momentum)):
+            if value:
+                raise SettingError(field, value, "0 on fresh samples", "use featlearn.learn.fit on a fixed set")
+        for field in ("rate_w", "rate_b", "rate_a"):
+            rate = getattr(stage, field)
+            if isinstance(rate, Tensor) and rate.shape not in ((1,), (e,)):
+                raise SettingError(field, tuple(rate.shape), f"a number or one for each of e = {e}", "stack e rates")
+    ones = bool(net.b.any()) or any(not _is_zero(s.rate_b) for s in stages)
+    groups = _groups(net, names, stages)
+    at = frozenset(probe_at)
+    probes = probes or {}
+    cpu = net.w.device.type == "cpu"
+
+    def work(part: tuple[tuple[int, ...], slice]) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
+        if cpu:
+            torch.set_num_threads(1)  # per thread, as in fit
+        with torch.no_grad():
+            return _train(_Group(net, *part, loss, ones), sample, stages, key, probes, at)
+
+    if cpu:
+        before = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(min(len(groups), threads or before)) as pool:
+                parts = list(pool.map(work, groups))
+        finally:
+            torch.set_num_threads(before)
+    else:
+        parts = [work(part) for part in groups]
+    steps = tuple(sorted(s for s in at if 0 <= s <= sum(stage.steps for stage in stages)))
+    trace = {name: torch.cat([torch.stack(p[1][name]) for p in parts], 1) for name in probes} if steps else {}
+    return Run(stack([p[0] for p in parts]), steps, trace)
