@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import sys
 
 import numpy as np
@@ -143,6 +144,7 @@ def test_a_bundled_model_is_converted_once(bundled, network, monkeypatch, capsys
     same_function(first, network)
     assert capsys.readouterr().err == "featlearn: converting tiny.gguf once, about a minute\n"
     assert sorted(p.name for p in bundled.iterdir()) == [models.CONVERTED, "tiny.gguf"]
+    assert json.loads((bundled / models.CONVERTED / "config.json").read_text())["architectures"] == ["LlamaForCausalLM"]
 
     def again(*args):
         raise AssertionError("converted twice")

@@ -235,7 +235,11 @@ def test_unknown_methods_and_batches_are_refused(llama):
         answer(llama, Numbers(), ids_of(2, 60), method="full", budget=40, max_new_tokens=5)
 
 
-def test_peers_say_why_they_do_not_run():
-    assert set(peers()) == {"llmlingua", "minference"}
-    for reason in peers().values():
+def test_peers_say_why_they_do_not_run(monkeypatch):
+    found = peers()
+    assert set(found) == {"llmlingua", "minference"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    for name, reason in peers().items():
+        assert "transformers 5" in reason
         assert "\n" not in reason
+        assert found[name] in (reason, f"not installed, and {reason}")

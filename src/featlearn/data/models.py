@@ -155,6 +155,7 @@ def _keep(model: Any, tokenizer: Any, folder: Path) -> None:
         config = model.config.to_dict()
         config.pop("quantization_config", None)
         config["dtype"] = "float32"
+        config["architectures"] = [type(model).__name__]  # other programs look there for the class
         (work / "config.json").write_text(json.dumps(config, indent=1))
         model.generation_config.save_pretrained(work)
         tokenizer.save_pretrained(work)

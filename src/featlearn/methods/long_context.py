@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
@@ -30,11 +29,18 @@ METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming", "
 NO_PENALTIES: Mapping[str, Any] = MappingProxyType({"repetition_penalty": 1.0, "no_repeat_ngram_size": 0})
 _SELECTING = ("gemfilter", "gemfilter_raw", "one_run")
 
-# Rivals of other projects that need their own packages: what to import, and why it may not work.
-PEERS: Mapping[str, str] = MappingProxyType(
+# Rivals of other projects: what they are, and why their last releases (0.2.2, 0.1.6) cannot run beside transformers 5,
+# which is the oldest that this package takes. The first was tried, the second read.
+PEERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "llmlingua": "prompt compression by a small language model: pip install llmlingua",
-        "minference": "sparse attention patterns for the prompt phase, CUDA kernels: pip install minference",
+        "llmlingua": (
+            "prompt compression by a small language model",
+            "it unpacks the cache into pairs of keys and values, which transformers 5 no longer gives",
+        ),
+        "minference": (
+            "sparse attention patterns for the prompt phase, on CUDA",
+            "its attention takes the cache by an argument name that transformers 5 no longer passes",
+        ),
     }
 )
 
@@ -140,11 +146,8 @@ def answer(
 
 
 def peers() -> dict[str, str]:
-    """Rival packages by name: "" where one can run here, else the reason why not, in one line."""
-    found = {}
-    for name, about in PEERS.items():
-        reason = "" if importlib.util.find_spec(name) else f"not installed ({about})"
-        if not reason and name == "minference" and not torch.cuda.is_available():
-            reason = "its kernels need a CUDA GPU, and torch sees none"
-        found[name] = reason
-    return found
+    """Rival packages by name, and why each cannot run here, in one line."""
+    return {
+        name: f"{'' if importlib.util.find_spec(name) else 'not installed, and '}{why} ({about})"
+        for name, (about, why) in PEERS.items()
+    }
