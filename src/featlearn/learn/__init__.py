@@ -2,10 +2,11 @@
 
 from featlearn.learn.fit import Run as Run
 from featlearn.learn.fit import fit as fit
+from featlearn.learn.fresh import fit_fresh as fit_fresh
 from featlearn.learn.linear import Linear as Linear
 from featlearn.learn.linear import Linearised as Linearised
 from featlearn.learn.linear import fit_linear as fit_linear
 from featlearn.learn.linear import fit_linearised as fit_linearised
 from featlearn.learn.schedules import Stage as Stage
 
-__all__ = ["Linear", "Linearised", "Run", "Stage", "fit", "fit_linear", "fit_linearised"]
+__all__ = ["Linear", "Linearised", "Run", "Stage", "fit", "fit_fresh", "fit_linear", "fit_linearised"]
