@@ -2,10 +2,26 @@
 
 from featlearn.measure.alignment import closest_cosine as closest_cosine
 from featlearn.measure.alignment import cosines as cosines
+from featlearn.measure.best_network import BestNetwork as BestNetwork
+from featlearn.measure.best_network import best_bounded_network as best_bounded_network
+from featlearn.measure.best_network import best_network as best_network
+from featlearn.measure.best_network import loss_by_size as loss_by_size
+from featlearn.measure.best_network import subnetwork_scores as subnetwork_scores
 from featlearn.measure.clusters import best_cosine as best_cosine
 from featlearn.measure.clusters import cosine_silhouette as cosine_silhouette
 from featlearn.measure.clusters import mds as mds
 from featlearn.measure.clusters import spherical_kmeans as spherical_kmeans
+from featlearn.measure.gradient_features import FeatureSet as FeatureSet
+from featlearn.measure.gradient_features import Membership as Membership
+from featlearn.measure.gradient_features import draw_in_box as draw_in_box
+from featlearn.measure.gradient_features import firing_shares as firing_shares
+from featlearn.measure.gradient_features import gaussian_gradients as gaussian_gradients
+from featlearn.measure.gradient_features import gradient_feature_set as gradient_feature_set
+from featlearn.measure.gradient_features import in_cone as in_cone
+from featlearn.measure.gradient_features import in_max_cone as in_max_cone
+from featlearn.measure.gradient_features import membership as membership
+from featlearn.measure.gradient_features import nice_neurons as nice_neurons
+from featlearn.measure.gradient_features import simplified_gradients as simplified_gradients
 from featlearn.measure.neurons import aligned as aligned
 from featlearn.measure.neurons import captures as captures
 from featlearn.measure.neurons import closest_cluster as closest_cluster
@@ -15,21 +31,53 @@ from featlearn.measure.neurons import feature_movement as feature_movement
 from featlearn.measure.neurons import gate_shares as gate_shares
 from featlearn.measure.neurons import matching_neurons as matching_neurons
 from featlearn.measure.neurons import off_class_overlap as off_class_overlap
+from featlearn.measure.signal import Parts as Parts
+from featlearn.measure.signal import SignalHeavy as SignalHeavy
+from featlearn.measure.signal import check_orthogonal_pair as check_orthogonal_pair
+from featlearn.measure.signal import cluster_margins as cluster_margins
+from featlearn.measure.signal import heavy_mass as heavy_mass
+from featlearn.measure.signal import loss_sizes as loss_sizes
+from featlearn.measure.signal import signal_heavy as signal_heavy
+from featlearn.measure.signal import signal_parts as signal_parts
 
 __all__ = [
+    "BestNetwork",
+    "FeatureSet",
+    "Membership",
+    "Parts",
+    "SignalHeavy",
     "aligned",
+    "best_bounded_network",
     "best_cosine",
+    "best_network",
     "captures",
+    "check_orthogonal_pair",
     "closest_cluster",
     "closest_cosine",
     "cluster_cosines",
+    "cluster_margins",
     "cosine_silhouette",
     "cosines",
     "decision_grid",
+    "draw_in_box",
     "feature_movement",
+    "firing_shares",
     "gate_shares",
+    "gaussian_gradients",
+    "gradient_feature_set",
+    "heavy_mass",
+    "in_cone",
+    "in_max_cone",
+    "loss_by_size",
+    "loss_sizes",
     "matching_neurons",
     "mds",
+    "membership",
+    "nice_neurons",
     "off_class_overlap",
+    "signal_heavy",
+    "signal_parts",
+    "simplified_gradients",
     "spherical_kmeans",
+    "subnetwork_scores",
 ]
