@@ -68,6 +68,7 @@ class Task(Protocol[T]):
         ...
 
 
+@runtime_checkable
 class Predictor(Protocol):
     """x (n, ...) -> scores (n, o): networks, kernels and closed forms alike."""
 
