@@ -34,6 +34,7 @@ KNOWN: dict[tuple[str, int, int, int], Setting] = {
     ("mistral", 40, 5120, 131072): Setting(19, RAW, PRINTED.format(name="Mistral Nemo 12B Instruct")),
     ("phi3", 32, 3072, 32064): Setting(19, RAW, PRINTED.format(name="Phi 3.5 Mini 3.8B Instruct")),
     ("llama", 30, 576, 49152): Setting(14, SOFTMAX, "evidence of gemfilter/layers for SmolLM2-135M-Instruct"),
+    ("gemma3_text", 18, 640, 262144): Setting(5, SOFTMAX, "evidence of gemfilter/layers for Gemma-3-270m"),
 }
 
 
