@@ -162,6 +162,20 @@ def test_divergence_is_named_with_its_step():
         fit_fresh(frozen, sample, [Stage(3, 1e200, 0.0, 0.0, batch=4)], KEY, loss="squared")
 
 
+@pytest.mark.parametrize("sets", [(0, 0, 0, 0), (0, 0, 1, 1)])
+def test_a_member_that_diverges_rests_and_disturbs_nobody(sets):
+    net, huge = start(), torch.tensor([0.1, 1e30, 0.3, 0.2])
+    run = fit_fresh(net, sample, [Stage(9, huge, 0.0, huge, batch=8)], KEY, sets=sets, diverging="rest", loss="squared")
+    assert run.net.w.isnan().flatten(1).all(1).tolist() == [False, True, False, False]
+    assert run.net.a.isnan().any(1).tolist() == [False, True, False, False]
+    calm = torch.tensor([0.1, 0.0, 0.3, 0.2])
+    want = fit_fresh(net, sample, [Stage(9, calm, 0.0, calm, batch=8)], KEY, sets=sets, loss="squared").net
+    for i in (0, 2, 3):
+        torch.testing.assert_close(run.net.w[i], want.w[i], atol=1e-12, rtol=0)
+    more = fit_fresh(run.net, sample, [Stage(2, 0.1, 0.0, 0.1, batch=8)], KEY / 1, sets=sets, diverging="rest").net
+    assert more.a.isnan().any(1).tolist() == [False, True, False, False]
+
+
 @pytest.mark.parametrize(
     "field, change",
     [

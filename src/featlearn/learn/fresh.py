@@ -8,6 +8,7 @@ homogeneous, so the gradient of the second layer is read off that of the first (
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -33,18 +34,26 @@ Sampler = Callable[[int, Key], tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]]
 
 DRAWN_FLOATS = 2**19  # samples of several small steps are drawn at once, so that a draw costs little beside a step
 LEAST_WORK = 2**22  # multiplications of a step below which sets are trained together
+LARGEST = 1e15  # of a second layer that is still training: far from overflow, so that no product of a set sees it
+Diverging = Literal["raise", "rest"]
 
 
 class _Group:
     """A few sets in training: packed first layer (s, r m, d), second layer (s, r, m), r members a set."""
 
-    def __init__(self, net: TwoLayer, sets: Sequence[int], members: slice, loss: str, ones: bool):
+    def __init__(self, net: TwoLayer, sets: Sequence[int], members: slice, loss: str, ones: bool, diverging: str):
         part = net[members]
         self.sets, self.members, self.loss, self.kind, self.ones = tuple(sets), members, loss, part.activation, ones
         s, (e, m, d) = len(self.sets), part.w.shape
         packed = torch.cat([part.w, part.b[:, :, None]], -1) if ones else part.w.clone()
         self.v = packed.reshape(s, e // s * m, d + ones)
         self.a = part.a.clone().view(s, e // s, m)
+        self.alive: Tensor | None = None
+        if diverging == "rest":  # who comes as NaN, from an earlier call, stays at rest
+            finite = torch.isfinite(self.v.view(s, e // s, -1).sum(-1) + self.a.sum(-1))
+            self.alive = finite[..., None]
+            self.v.view(s, e // s, m, -1).masked_fill_(~finite[..., None, None], 0)
+            self.a.masked_fill_(~self.alive, 0)
         self.rooms: dict[tuple[str, int], Tensor] = {}
 
     def net(self) -> TwoLayer:
@@ -114,6 +123,9 @@ class _Group:
             self.a.mul_(stage.keep_a)
         if not _is_zero(stage.rate_a):
             self.a.sub_(da * rate(stage.rate_a))
+        if self.alive is not None:  # with a = 0 a member stands still and adds nothing to the products of its set
+            self.alive &= self.a.abs().amax(-1, keepdim=True) < LARGEST
+            self.a.masked_fill_(~self.alive, 0)
 
     def finite(self) -> bool:
         total = self.v.sum() + self.a.sum()
@@ -162,7 +174,11 @@ def _train(
             look(done)
         if not group.finite():
             raise _diverged(done, i)
-    return group.net(), trace
+    net = group.net()
+    if group.alive is not None:
+        gone = ~group.alive.view(-1)
+        net.w[gone], net.a[gone] = torch.nan, torch.nan
+    return net, trace
 
 
 def _groups(net: TwoLayer, sets: Sequence[int], stages: Sequence[Stage]) -> list[tuple[tuple[int, ...], slice]]:
@@ -193,6 +209,7 @@ def fit_fresh(
     key: Key,
     *,
     loss: Loss = "logistic",
+    diverging: Diverging = "raise",
     sets: Int[Tensor, " e"] | Sequence[int] | None = None,
     probes: Mapping[str, Probe] | None = None,
     probe_at: Sequence[int] = (),
@@ -205,6 +222,8 @@ def fit_fresh(
     sets (e): members of one set share every minibatch and stand beside each other; the data of a set depend on its
     number, `key` and the batch alone, so a set trains alike whoever trains beside it. None: one set. Rates of a stage
     are numbers or one for each member.
+    diverging: "raise", or "rest" for sweeps: a member whose second layer passes 1e15 stands still from then on and is
+    returned as NaN, and the others train as if it were not there.
     probes, probe_at, threads: as in `fit`. On a GPU let `sample` draw there (`BooleanXor.sample` takes a device).
     Source: xor_sgd.minibatch_sgd; `featlearn.nets.mean_field_rates` gives the rates of its printed scaling.
     Errors, before any work: `SettingError` for a stage without batch, with momentum or noise (`fit` has them), for
@@ -223,6 +242,7 @@ def fit_fresh(
         torch.Size([1, 8, 3])
     """
     check_choice("loss", loss, Loss)
+    check_choice("diverging", diverging, Diverging)
     e = len(net)
     names = [0] * e if sets is None else [int(i) for i in sets]
     if len(names) != e:
@@ -247,7 +267,7 @@ def fit_fresh(
         if cpu:
             torch.set_num_threads(1)  # per thread, as in fit
         with torch.no_grad():
-            return _train(_Group(net, *part, loss, ones), sample, stages, key, probes, at)
+            return _train(_Group(net, *part, loss, ones, diverging), sample, stages, key, probes, at)
 
     if cpu:
         before = torch.get_num_threads()
