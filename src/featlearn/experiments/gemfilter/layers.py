@@ -15,8 +15,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.experiments.gemfilter.prompts import (
-    OnTexts,
-    check_grid,
+    OnNeedles,
     distance,
     keeping,
     kept_at,
@@ -55,23 +54,14 @@ SNAPKV = "SnapKV"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnTexts):
+class Config(OnNeedles):
     """Needle recall and distance by layer for every way of scoring."""
 
-    lengths: tuple[int, ...] = (1024,)
-    """Tokens of the whole prompt."""
-    depths: tuple[float, ...] = (0.1, 0.5, 0.9)
-    """Where the needle is: 0 at the start of the text, 1 at its end."""
-    needles: tuple[int, ...] = (1,)
-    """Needles per length: one count for all lengths, or one for each."""
-    keep: int = 256
-    """Tokens that stay."""
     chat: tuple[bool, ...] = (True, False)
     """Ask through the model's chat template, or plainly, or both."""
 
     def __post_init__(self):
         super().__post_init__()
-        check_grid(self.lengths, self.depths, self.needles, self.which)
         if not self.chat or len(set(self.chat)) < len(self.chat):
             raise SettingError("chat", self.chat, "True, False, or both", "give each once")
         if self.keep <= WINDOW:
@@ -97,11 +87,9 @@ class Cell:
 def cells(config: Config) -> list[Cell]:
     """One cell per needle, length and template."""
     c = config
-    counts = c.needles * len(c.lengths) if len(c.needles) == 1 else c.needles
     return [
         Cell(c.model, c.haystack, n, c.depths, i, c.keep, chat, c.which, c.dtype, c.device)
-        for n, count in zip(c.lengths, counts, strict=True)
-        for i in range(count)
+        for i, n in c.pairs()
         for chat in c.chat
     ]
 
@@ -249,7 +237,7 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(lengths=(512,), depths=(0.5,), needles=(1,), keep=128, chat=(True,)),
-        "small": Config(),
+        "small": Config(lengths=(1024,)),
         "paper": Config(lengths=(1024, 2048), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(4, 2)),
     },
     cells=cells,

@@ -15,8 +15,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
-    OnTexts,
-    check_grid,
+    OnNeedles,
     loaded,
     prompt_of,
     protected_of,
@@ -35,17 +34,9 @@ ANSWERED = "lengths where the full cache answers half"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnTexts):
+class Config(OnNeedles):
     """Needles at all depths of prompts of several lengths, for GemFilter and its rivals at one budget."""
 
-    lengths: tuple[int, ...] = (1024, 2048)
-    """Tokens of the whole prompt."""
-    depths: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
-    """Where the needle is: 0 at the start of the text, 1 at its end."""
-    needles: tuple[int, ...] = (1,)
-    """Needles per length: one count for all lengths, or one for each."""
-    keep: int = 256
-    """Tokens, or cache entries per layer and head, that stay."""
     layer: int = -1
     """Filter layer of GemFilter; -1 for the recommended one of the model."""
     raw_layer: int = -1
@@ -59,7 +50,6 @@ class Config(OnTexts):
 
     def __post_init__(self):
         super().__post_init__()
-        check_grid(self.lengths, self.depths, self.needles, self.which)
         for name in ("keep", "max_new_tokens"):
             if getattr(self, name) < 1:
                 raise SettingError(name, getattr(self, name), "at least 1", "256 and 16 are usual")
@@ -90,16 +80,14 @@ class Cell:
 
 
 def cells(config: Config) -> list[Cell]:
-    """Needles vary slowest, so that an interrupted run has all lengths."""
+    """One cell per needle and length."""
     c = config
-    counts = c.needles * len(c.lengths) if len(c.needles) == 1 else c.needles
-    pairs = [(i, n) for i in range(max(counts)) for n, count in zip(c.lengths, counts, strict=True) if i < count]
     return [
         Cell(
             c.model, c.haystack, n, c.depths, i, c.keep, c.layer, c.raw_layer, c.protect_start, c.chat, c.which,
             c.max_new_tokens, c.dtype, c.device,
         )
-        for i, n in pairs
+        for i, n in c.pairs()
     ]  # fmt: skip
 
 
@@ -205,7 +193,7 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(lengths=(512,), depths=(0.5,), keep=128),
-        "small": Config(),
+        "small": Config(depths=(0.1, 0.3, 0.5, 0.7, 0.9)),
         "paper": Config(
             lengths=(1024, 2048, 4096, 7500),
             depths=(0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95),

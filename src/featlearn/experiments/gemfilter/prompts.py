@@ -48,6 +48,30 @@ class OnTexts(OnModel):
         check_essays(self.haystack)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OnNeedles(OnTexts):
+    """The model of an experiment, its texts, and a grid of needles in them."""
+
+    lengths: tuple[int, ...] = (1024, 2048)
+    """Tokens of the whole prompt."""
+    depths: tuple[float, ...] = (0.1, 0.5, 0.9)
+    """Where the needle is: 0 at the start of the text, 1 at its end."""
+    needles: tuple[int, ...] = (1,)
+    """Needles per length: one count for all lengths, or one for each."""
+    keep: int = 256
+    """Tokens, or cache entries per layer and head, that stay."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_grid(self.lengths, self.depths, self.needles, self.which)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """(needle, length) of every cell; needles vary slowest, so that an interrupted run has all lengths."""
+        counts = self.needles * len(self.lengths) if len(self.needles) == 1 else self.needles
+        given = list(zip(self.lengths, counts, strict=True))
+        return [(i, n) for i in range(max(counts)) for n, count in given if i < count]
+
+
 @lru_cache(maxsize=1)
 def loaded(model: str, dtype: str, device: str) -> tuple[Any, Any]:
     """The model and its tokenizer; the cells of one worker share them. device: auto, or as torch names it."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
-    OnTexts,
-    check_grid,
+    OnNeedles,
     loaded,
     prompt_of,
     recall,
@@ -34,23 +33,15 @@ METRICS = {"accuracy": "%", "recall": "%", "products": "%"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnTexts):
+class Config(OnNeedles):
     """Needles found by the exact filter pass and by windows of several sizes."""
 
-    lengths: tuple[int, ...] = (1024, 2048)
-    """Tokens of the whole prompt."""
-    depths: tuple[float, ...] = (0.1, 0.5, 0.9)
-    """Where the needle is: 0 at the start of the text, 1 at its end."""
-    needles: tuple[int, ...] = (1,)
-    """Needles per length: one count for all lengths, or one for each."""
     windows: tuple[int, ...] = (512, 128, 32)
     """Tokens that a row sees before it, itself included."""
     sinks: int = 16
     """First tokens that every row sees."""
     dense_tail: int = 16
     """Last rows that see everything, at least; the question does in any case."""
-    keep: int = 256
-    """Tokens that stay."""
     layer: int = -1
     """Filter layer; -1 for the recommended one of the model."""
     protect_start: int = 4
@@ -62,7 +53,6 @@ class Config(OnTexts):
 
     def __post_init__(self):
         super().__post_init__()
-        check_grid(self.lengths, self.depths, self.needles, self.which)
         if not self.windows or len(set(self.windows)) < len(self.windows):
             raise SettingError("windows", self.windows, "different sizes, at least one", "512 128 32 are usual")
         for window in self.windows:
@@ -100,14 +90,12 @@ class Cell:
 def cells(config: Config) -> list[Cell]:
     """One cell per needle and length."""
     c = config
-    counts = c.needles * len(c.lengths) if len(c.needles) == 1 else c.needles
     return [
         Cell(
             c.model, c.haystack, n, c.depths, i, c.windows, c.sinks, c.dense_tail, c.keep, c.layer, c.protect_start,
             c.chat, c.which, c.max_new_tokens, c.dtype, c.device,
         )
-        for n, count in zip(c.lengths, counts, strict=True)
-        for i in range(count)
+        for i, n in c.pairs()
     ]  # fmt: skip
 
 
