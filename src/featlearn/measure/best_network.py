@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import eigh
-from scipy.optimize import brentq, linprog, minimize
+from scipy.optimize import linprog, minimize, root_scalar
 from scipy.sparse import csr_matrix, hstack, identity
 from torch import Tensor
 
@@ -104,7 +104,7 @@ def _least_squares(f: np.ndarray, t: np.ndarray, p: np.ndarray, norm: float) -> 
     low = top
     while size(low) < 0:
         low -= 5
-    return basis @ (right / (np.maximum(values, 0) + np.exp(brentq(size, low, top, xtol=1e-12))))
+    return basis @ (right / (np.maximum(values, 0) + math.exp(root_scalar(size, bracket=(low, top), xtol=1e-12).root)))
 
 
 def _inside(a: np.ndarray, norm: float) -> np.ndarray:
