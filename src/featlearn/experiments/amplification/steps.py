@@ -40,7 +40,7 @@ ENTRIES = tuple(
         "proposition2", "lemma4", "lemma6", "captures", "cond9", "cond10", "lemma11", "lemma12", "lemma13", "lemma14",
     )
 )  # fmt: skip
-DIMENSION, SCALE, PRINTED = "dimension", "scale", "printed"
+TIGHT, SCALE, PRINTED = "tight clusters", "scale", "printed sigma"
 STEP_METRICS = {"cos_median": "", "cos_own_min": "", "aligned": "%", "overlap": "", "growth": ""}
 BOUNDS = {
     "cos_median": (-1.0, 1.0), "cos_own_min": (-1.0, 1.0), "aligned": (0.0, 100.0), "overlap": (0.0, math.inf),
@@ -54,15 +54,15 @@ class Config:
     """Alignment before and after each step, against the dimension and against the scale of the start."""
 
     d: tuple[int, ...] = (50, 100, 200, 400, 800)
-    """Dimensions, at the first of the scales."""
+    """Dimensions."""
     scales: tuple[float, ...] = (1e-3, 1e-4, 1e-2, 1e-1, 1.0)
     """omega sqrt(m d): the first one is used against d, all of them at the median d."""
     printed_scale: float = 0.1
-    """The scale of Figure 2, run over d with the printed sigma as well."""
-    radius: float = 0.3
-    """sigma sqrt(d), fixed so that clusters look the same in every dimension."""
+    """The scale of Figure 2, run over d as well."""
     exponent: float = 1.2
-    """sigma^2 = 1/d^exponent of the rows "printed", as in Figure 2."""
+    """sigma^2 = 1/d^exponent, as in Figure 2."""
+    radius: float = 0.1
+    """sigma sqrt(d) of the rows "tight clusters", small as the lemmas ask, over d at the first scale."""
     n: int = 1000
     """Training samples."""
     alpha: float = 0.1
@@ -105,9 +105,9 @@ def cells(config: Config) -> list[Cell]:
     """One cell per dimension or scale and chunk of seeds."""
     c = config
     middle = sorted(c.d)[len(c.d) // 2]
-    points = [(DIMENSION, d, c.radius / math.sqrt(d), c.scales[0]) for d in c.d]
-    points += [(SCALE, middle, c.radius / math.sqrt(middle), scale) for scale in c.scales]
+    points = [(TIGHT, d, c.radius / math.sqrt(d), c.scales[0]) for d in c.d]
     points += [(PRINTED, d, d ** (-c.exponent / 2), s) for s in (c.scales[0], c.printed_scale) for d in c.d]
+    points += [(SCALE, middle, middle ** (-c.exponent / 2), scale) for scale in c.scales]
     return [
         Cell(kind, Setting(d, c.n, sigma, c.eta, c.m, scale), c.alpha, c.c0, c.seeds[i : i + c.chunk])
         for kind, d, sigma, scale in points
@@ -228,20 +228,24 @@ def draw(table: Table) -> Mapping[str, Picture]:
         return {}
     end, seeds = last_row(table), len({r["seed"] for r in table.rows})
     names = {"t=0": "start", "t=1": "one step", end: f"T = {end.removeprefix('t=')} steps"}
-    fig, data = style.figure(10, 4.4), []
+    fig, data = style.figure(10, 4.6), []
     with style.applied(10):
         axes = fig.subplots(1, 2, sharey=True)
-    for ax, kind, over, label in zip(
-        axes, (DIMENSION, SCALE), ("d", "scale"), ("dimension d", "omega sqrt(m d)"), strict=True
+    least = min(r["scale"] for r in table.rows if r["kind"] == PRINTED)
+    for ax, kind, over, label, only in zip(
+        axes, (PRINTED, SCALE), ("d", "scale"), ("dimension d", "omega sqrt(m d)"), ({"scale": least}, {}), strict=True
     ):
         series = []
         for row, name in names.items():
-            curve, rows = _series(name, by(table, kind, over, row, "cos_median"))
+            curve, rows = _series(name, by(table, kind, over, row, "cos_median", **only))
             series.append(curve)
             data += [{"panel": over, **r} for r in rows]
-        curves(ax, series, label, "closest-cluster cosine, median neuron", log="xy")
+        title = (
+            f"omega sqrt(m d) = {least:g}" if only else f"d = {next(r['d'] for r in table.rows if r['kind'] == kind)}"
+        )
+        curves(ax, series, label, "closest-cluster cosine, median neuron" if only else "", log="xy", title=title)
         ax.set_ylim(0.02, 1.3)
-    sizes = sorted(by(table, DIMENSION, "d", "t=0", "cos_median"))
+    sizes = sorted(by(table, PRINTED, "d", "t=0", "cos_median"))
     guide = 1.06 * np.array(sizes) ** -0.5
     axes[0].plot(sizes, guide, ":", color=style.PRINT, lw=1.3)
     axes[0].annotate("1/sqrt(d)", (sizes[-1], guide[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
@@ -288,8 +292,8 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "settings", "none: lemmas with constants", "n = 1000, m = 400, alpha = 0.1, eta = 0.15, sigma sqrt(d) = "
-            "0.3 (and sigma^2 = 1/d^1.2), omega sqrt(m d) from 1e-4 to 1", "the lemmas ask for sigma sqrt(d) and "
+            "settings", "none: lemmas with constants", "n = 1000, m = 400, alpha = 0.1, eta = 0.15, sigma^2 = 1/d^1.2 "
+            "and sigma sqrt(d) = 0.1, omega sqrt(m d) from 1e-4 to 1", "the lemmas ask for sigma sqrt(d) and "
             "omega sqrt(m d) below small constants; both are varied",
         ),
         Deviation("C0", "4^5 1024^2 e^4 = 5.9e10", "10", "5.9e10 puts every neuron into a set"),

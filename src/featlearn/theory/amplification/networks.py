@@ -226,8 +226,8 @@ def check_rademacher(key: Key, tables: Any) -> Evidence:
                  tolerance=0.05 * closed, rival_says="half of it"),
         ),
         comment=f"Gradient ascent gives a lower bound of the supremum; it is {found[-1] / bound[-1]:.2f} of the "
-        f"printed bound at n = 800, so its factor 2 and the contraction lose a factor {bound[-1] / found[-1]:.1f} at most. The "
-        "width m drops out exactly.",
+        f"printed bound at n = 800, so its factor 2 and the contraction lose a factor {bound[-1] / found[-1]:.1f} at "
+        "most. The width m drops out exactly.",
     )  # fmt: skip
 
 

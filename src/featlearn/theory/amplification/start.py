@@ -196,7 +196,7 @@ def check_edge(key: Key, tables: Any) -> Evidence:
         ),
         comment="Weak correlation is enough for an edge if clusters are tight (A2) and n is large against log m: at "
         f"sigma sqrt(d) = 0.1 the least edge is {least[0]:.3f} n, at 0.3 {least[2]:.3f} n with n = 20 000; at "
-        f"the printed sigma and n = 1000 it is {min(printed):.3f} n: some neurons have none, though the typical one does.",
+        f"the printed sigma and n = 1000 it is {min(printed):.3f} n: some neurons have none, the typical one does.",
     )  # fmt: skip
 
 
