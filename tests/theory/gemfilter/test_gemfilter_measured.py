@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.run.claim import verify
+from featlearn.run.claim import Evidence, judge, verify
 from featlearn.run.experiment import Table
 from featlearn.theory.gemfilter import measured
 from featlearn.theory.gemfilter.measured import LARGEST, LAYERS, MIDDLE, OURS, RANDOM, RAW_ROW, SNAPKV, filter_layer
@@ -177,3 +177,15 @@ def test_separated_has_its_error_rate():
         assert abs((signs == sign).mean() - 0.01) < 0.0063
     assert measured.separated(np.array([1.0, 1.2, 0.9, 1.1])) == 1
     assert measured.separated(np.array([-1.0, -1.2, -0.9])) == -1
+
+
+@pytest.mark.parametrize(
+    "differences, verdict",
+    [
+        ((4.0, 5.0, 6.0, 5.0), "holds"),
+        ((4.0, -5.0, 6.0, -1.0), "not established"),
+        ((-4.0, -5.0, -6.0, -5.0), "refuted"),
+    ],
+)
+def test_a_difference_that_is_not_separated_establishes_nothing(differences, verdict):
+    assert judge(Evidence((measured.above("a - b", np.array(differences)),)))[0] == verdict

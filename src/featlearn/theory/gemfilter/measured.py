@@ -68,8 +68,8 @@ def separated(differences: np.ndarray, share: float = 0.98) -> int:
 
 
 def above(name: str, differences: np.ndarray) -> Case:
-    """Differences separated above 0, one-sided p < .01."""
-    return Case(name, 1, separated(differences), 0, tolerance=0.5, rival_says="no difference", unit="sign")
+    """Differences separated above 0, one-sided p < .01; not separated, they leave the claim not established."""
+    return Case(name, 1, separated(differences), -1, tolerance=1.0, rival_says="no difference, or below", unit="sign")
 
 
 def not_below(name: str, differences: np.ndarray) -> Case:
@@ -386,7 +386,7 @@ CLAIMS: tuple[Claim, ...] = (
           reads("gemfilter/layers", judge_recall)),
     Claim("gemfilter.measured_fig9_2", ("gemfilter.fig9_2",),
           f"{ON}, the last row keeps more of the needle than the middle row and than random tokens (p < .01).",
-          reads("gemfilter/layers", judge_last_row)),
+          reads("gemfilter/layers", judge_last_row), expected="not established"),
     Claim("gemfilter.measured_fig9_5", ("gemfilter.fig9_5",),
           f"{ON}, a layer up to m/2 + 3 keeps the needle in 90 % of the prompts, and other needles give the same layer "
           "within 2.", reads("gemfilter/layers", judge_first_layer)),
@@ -398,7 +398,7 @@ CLAIMS: tuple[Claim, ...] = (
           reads("gemfilter/layers", judge_neighbours)),
     Claim("gemfilter.measured_figG_3_middle", ("gemfilter.figG_3",),
           f"{ON}, the middle row keeps less of the needle than the last, and no more than random tokens.",
-          reads("gemfilter/layers", judge_middle_row)),
+          reads("gemfilter/layers", judge_middle_row), expected="not established"),
     Claim("gemfilter.measured_figG_3_largest", ("gemfilter.figG_3",),
           f"{ON}, rows of largest norm keep hardly more of the needle than random tokens, at every layer.",
           reads("gemfilter/layers", judge_largest_row), expected="refuted",
