@@ -201,7 +201,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
         (ENTRIES[3], "focus", "kept in needle or last 32 (%)", (LAST, OURS, SNAPKV),
          "Share of the kept tokens that lie in the needle or among the last 32"),
     ):  # fmt: skip
-        fig, data = style.figure(11, 4.6 * -(-len(settings) // 2)), []
+        fig, data = style.figure(11, 0.6 + 4.6 * -(-len(settings) // 2)), []
         with style.applied(11):
             panels = np.ravel(fig.subplots(-(-len(settings) // 2), min(2, len(settings)), squeeze=False, sharey=True))
         for axes, setting in zip(panels, settings, strict=False):
@@ -220,6 +220,11 @@ def draw(table: Table) -> Mapping[str, Picture]:
             curves(axes, series, "layer", label if axes is panels[0] else "", title=setting)
         for axes in panels[len(settings) :]:
             axes.set_axis_off()
+        for axes in panels[: len(settings)]:  # one legend above all panels covers no curve
+            handles, labels = axes.get_legend_handles_labels()
+            axes.get_legend().remove()
+        with style.applied(11):
+            fig.legend(handles, labels, loc="outside upper left", ncols=2)
         pictures[entry] = Picture(fig, f"{says}; mean and 95 % interval over prompts.", data=data)
     return pictures
 
