@@ -27,7 +27,7 @@ from featlearn.learn.fit import (
 )
 from featlearn.learn.schedules import Stage
 from featlearn.nets import TwoLayer, stack
-from featlearn.nets.pointwise import Loss, check_choice, gated, loss_slope
+from featlearn.nets.pointwise import Activation, Loss, check_choice, gated, loss_slope
 
 Sampler = Callable[[int, Key], tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]]
 """(n, key) -> n fresh samples x (n, d) and labels y (n), on the device of the networks."""
@@ -43,7 +43,8 @@ class _Group:
 
     def __init__(self, net: TwoLayer, sets: Sequence[int], members: slice, loss: str, ones: bool, diverging: str):
         part = net[members]
-        self.sets, self.members, self.loss, self.kind, self.ones = tuple(sets), members, loss, part.activation, ones
+        self.sets, self.members, self.loss, self.ones = tuple(sets), members, loss, ones
+        self.kind: Activation = part.activation
         s, (e, m, d) = len(self.sets), part.w.shape
         packed = torch.cat([part.w, part.b[:, :, None]], -1) if ones else part.w.clone()
         self.v = packed.reshape(s, e // s * m, d + ones)

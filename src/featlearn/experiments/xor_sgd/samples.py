@@ -1,0 +1,313 @@
+"""Sample complexity of minibatch SGD on XOR of the Boolean cube, beside the NTK and a Gaussian kernel.
+
+The work proves that d polylog(d) fresh samples are enough for standard minibatch SGD (Theorem 3.1) and quotes d^2 for
+the NTK. For every dimension this experiment finds the smallest budget with 95 % test accuracy over a joint grid of
+step size and batch. The choice is made on seeds of 1000 and above; the reported budgets are those of the other seeds
+at that choice. Batches are shares of d, and the step size is given as noise = eta d / batch, the number that decides:
+it is the growth of ||w||^2 by minibatch noise in unit time, and above about 2 training falls apart.
+
+Found: at every batch the best step size is inside its grid, at noise 0.8 to 1.6. Along the batch there is no such
+inner optimum: at equal noise a smaller batch never costs more, and below d/8 it hardly costs less. The smallest
+budgets are those of the smallest batches, down to batch 1 (experiment `limits`), where the axis ends. The exponent is
+therefore reported for every share of d, the minimum among them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from featlearn.core import Key, SettingError
+from featlearn.experiments.xor_sgd.budgets import KernelCell, NetworkCell, boolean, kernel_budgets, network_budgets
+from featlearn.report import style
+from featlearn.report.plots import Picture, Series, curves
+from featlearn.run.estimate import interval
+from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.theory.xor_sgd.scaling import law_errors, power_fit
+
+ENTRIES = ("xor_sgd.theorem3_1", "xor_sgd.prior_rates")
+CHOOSING = 1000
+"""Seeds from here on choose the grid point; smaller ones are reported."""
+KERNELS = ("NTK", "RBF")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Smallest number of samples with the target accuracy, against the dimension."""
+
+    d: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    """Dimensions for the network; up to 8192 on a GPU."""
+    kernel_d: tuple[int, ...] = (16, 32, 64, 128)
+    """Dimensions for the kernels, whose Gram matrix has about 0.5 d^2 rows."""
+    shares: tuple[float, ...] = (0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0)
+    """Batch sizes as shares of d; Theorem 3.1 has batches of at least d."""
+    noise: tuple[float, ...] = (0.36, 0.54, 0.8, 1.2, 1.8, 2.7)
+    """Step sizes, as eta d / batch."""
+    p: int = 100
+    """Neurons."""
+    theta: float = 0.1
+    """Radius of the start."""
+    target: float = 95.0
+    """Test accuracy in percent."""
+    n_test: int = 2000
+    """Test samples."""
+    most: float = 200.0
+    """Budget in units of d after which the network is given up."""
+    patience: float = 2.0
+    """A step size is given up at this many times the samples of the first that arrived."""
+    penalties: tuple[float, ...] = (1e-6, 1e-3)
+    """Ridge penalties of the kernels, in units of their diagonal."""
+    bandwidths: tuple[float, ...] = (1.0, 4.0)
+    """Squared bandwidths of the Gaussian kernel, in units of d."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Reported seeds, below 1000: one start, one stream of samples and one test set each."""
+    choose: tuple[int, ...] = (1000, 1001, 1002)
+    """Seeds that choose batch and step size (and penalty and bandwidth), 1000 and above."""
+    device: str = "cpu"
+    """cpu or cuda."""
+
+    def __post_init__(self):
+        for field, least in (("d", 4), ("kernel_d", 4)):
+            value = getattr(self, field)
+            if any(v < least for v in value) or len(set(value)) < len(value):
+                raise SettingError(field, value, f"different dimensions of at least {least}", "32 64 128 is a start")
+        if not self.d:
+            raise SettingError("d", self.d, "at least one dimension", "32 64 128 is a start")
+        for field in ("shares", "noise", "penalties", "bandwidths"):
+            value = getattr(self, field)
+            if not value or min(value) <= 0 or list(value) != sorted(set(value)):
+                raise SettingError(field, value, "positive, in ascending order, each once", "see the default")
+        if not 50 < self.target < 100:
+            raise SettingError("target", self.target, "between 50 and 100 percent", "95 is the default")
+        for field in ("p", "n_test"):
+            if getattr(self, field) < 1:
+                raise SettingError(field, getattr(self, field), "at least 1", "see the default")
+        for field in ("theta", "most"):
+            if not getattr(self, field) > 0:
+                raise SettingError(field, getattr(self, field), "above 0", "see the default")
+        if not self.patience >= 1:
+            raise SettingError("patience", self.patience, "at least 1", "2 keeps whoever might win on average")
+        for field, low, high in (("seeds", 0, CHOOSING - 1), ("choose", CHOOSING, math.inf)):
+            value = getattr(self, field)
+            if not value or len(set(value)) < len(value) or not all(low <= s <= high for s in value):
+                where = f"below {CHOOSING}" if field == "seeds" else f"{CHOOSING} or above"
+                raise SettingError(field, value, f"different seeds, {where}", "choosing and reporting stay apart")
+
+
+def cells(config: Config) -> list[NetworkCell | KernelCell]:
+    """One cell per dimension, batch and kind of seeds; one per dimension and seed for the kernels."""
+    c, made = config, []
+    groups = (c.choose, c.seeds)
+    for d in c.d:
+        for share in c.shares:
+            batch = max(1, round(share * d))
+            made += [
+                NetworkCell(
+                    d, batch, share, c.noise, seeds, c.p, c.theta, c.target, c.n_test, c.most, c.patience, c.device
+                )
+                for seeds in groups
+            ]
+    for d in c.kernel_d:
+        for method in KERNELS:
+            widths = c.bandwidths if method == "RBF" else ()
+            made += [
+                KernelCell(
+                    d, method, c.penalties, widths, (seed,), c.target, min(c.n_test, 1000), 0.9 if d < 64 else 0.7
+                )
+                for seeds in groups
+                for seed in seeds
+            ]
+    return made
+
+
+def run_cell(cell: NetworkCell | KernelCell) -> CellResult:
+    """Train until the target, or factorise and read off the smallest size."""
+    if isinstance(cell, NetworkCell):
+        key = Key("xor_sgd/samples") / cell.d / cell.batch
+        return CellResult(network_budgets(cell, boolean(cell.d, cell.device), key))
+    return CellResult(kernel_budgets(cell, boolean(cell.d, "cpu"), Key("xor_sgd/samples") / cell.method / cell.d))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The grid point of a learner in one dimension. samples: reported seeds at that point; missed: how many never
+    arrived. inner: 1 where neighbours of the step size exist on both sides of it, else 0; first_share: 1 where the batch is
+    the smallest of the grid."""
+
+    d: int
+    share: float
+    noise: float
+    samples: tuple[float, ...]
+    missed: int
+    inner: float
+    first_share: float
+
+
+def choose(table: Table, row: str, share: float | None = None) -> list[Chosen]:
+    """For each dimension the grid point of the smallest mean log budget over the choosing seeds, all of which must
+    have arrived; with a share only that batch size."""
+    rows = [r for r in table.rows if r["row"] == row and (share is None or r["share"] == share)]
+    found = []
+    for d in sorted({r["d"] for r in rows}):
+        here = [r for r in rows if r["d"] == d]
+        points: dict[tuple[float, float], list[Mapping[str, Any]]] = {}
+        for r in here:
+            points.setdefault((r["share"], r["noise"]), []).append(r)
+        means = {}
+        for point, group in points.items():
+            budgets = [r["samples"] for r in group if r["seed"] >= CHOOSING]
+            if budgets and all(budgets):
+                means[point] = sum(math.log(b) for b in budgets) / len(budgets)
+        if not means:
+            continue
+        best = min(means, key=lambda p: (means[p], p))
+        budgets = [r["samples"] for r in points[best] if r["seed"] < CHOOSING]
+        levels = sorted({noise for s, noise in points if s == best[0]})
+        found.append(
+            Chosen(
+                d, best[0], best[1], tuple(b for b in budgets if b), sum(not b for b in budgets),
+                float(levels[0] < best[1] < levels[-1]), float(best[0] == min(s for s, _ in points)),
+            )
+        )  # fmt: skip
+    return found
+
+
+def geometric(samples: Sequence[float]) -> tuple[float, float, float]:
+    """Geometric mean of budgets with its 95 % interval, which is that of the mean of logarithms."""
+    mean, low, high = interval([math.log(n) for n in samples])
+    return math.exp(mean), math.exp(low), math.exp(high)
+
+
+def _fits(name: str, points: Sequence[Chosen], entry: str) -> list[SummaryRow]:
+    """Exponent with its interval, and the misfit of each law."""
+    pairs = [(p.d, n) for p in points for n in p.samples]
+    if len({d for d, _ in pairs}) < 2 or len(pairs) < 3:
+        return []
+    d, n = zip(*pairs, strict=True)
+    fit, errors = power_fit(d, n), law_errors(d, n)
+    rows = [SummaryRow("", name, "exponent", fit.slope, fit.low, fit.high, fit.points, entry=entry)]
+    return rows + [SummaryRow("", name, f"misfit of {law}", e, e, e, len(d), entry=entry) for law, e in errors.items()]
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Budgets at the chosen point, exponents of every learner and of every batch share, misfit of the laws."""
+    out = []
+    for row in ("Network", *KERNELS):
+        entry = ENTRIES[row != "Network"]
+        points = choose(table, row)
+        out += _fits(row, points, entry)
+        for p in points:
+            setting = f"d = {p.d}"
+            if p.samples:
+                mean, low, high = geometric(p.samples)
+                out.append(SummaryRow(setting, row, "samples", mean, low, high, len(p.samples), entry=entry))
+                out.append(SummaryRow(setting, row, "samples / d", mean / p.d, low / p.d, high / p.d, len(p.samples)))
+            names = ("batch / d", "eta d / batch") if row == "Network" else ("bandwidth^2 / d", "penalty")
+            for name, value in zip(names, (p.share, p.noise), strict=True):
+                out.append(SummaryRow(setting, row, name, value, value, value, 1))
+            if row == "Network":
+                out.append(SummaryRow(setting, row, "best step size is inside the grid", p.inner, p.inner, p.inner, 1))
+                out.append(
+                    SummaryRow(setting, row, "smallest batch is best", p.first_share, p.first_share, p.first_share, 1)
+                )
+            if p.missed:
+                out.append(SummaryRow(setting, row, "seeds that never arrived", p.missed, p.missed, p.missed, 1))
+    for share in sorted({r["share"] for r in table.rows if r["row"] == "Network"}):
+        points = choose(table, "Network", share)
+        out += [r for r in _fits(f"Network, batch {share:g} d", points, ENTRIES[0]) if r.metric == "exponent"]
+        out += [
+            SummaryRow(f"d = {p.d}", f"Network, batch {share:g} d", "best step size is inside the grid",
+                       p.inner, p.inner, p.inner, 1)
+            for p in points
+        ]  # fmt: skip
+    return out
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Budgets against d with the fitted exponents; and what the choice of step size and batch costs."""
+    fig = style.figure(10, 4.6)
+    with style.applied(10):
+        left, right = fig.subplots(1, 2)
+    series, data = [], []
+    for row in ("Network", *KERNELS):
+        points = [p for p in choose(table, row) if p.samples]
+        if not points:
+            continue
+        spread = [geometric(p.samples) for p in points]
+        pairs = [(p.d, n) for p in points for n in p.samples]
+        name = row
+        if len({d for d, _ in pairs}) > 1 and len(pairs) > 2:
+            fit = power_fit(*zip(*pairs, strict=True))
+            name = f"{row}: {fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+        mean, low, high = zip(*spread, strict=True)
+        series.append(Series(name, [p.d for p in points], mean, low, high))
+        data += [{"row": row, "d": p.d, "seed": i, "samples": n} for p in points for i, n in enumerate(p.samples)]
+    if not series:
+        return {}
+    curves(left, series, "d", "samples to the target", log="xy", title="exponent and 95 % interval")
+    network = [r for r in table.rows if r["row"] == "Network" and r["samples"]]
+    if network:
+        d = max(r["d"] for r in network)
+        lines = []
+        for share in sorted({r["share"] for r in network if r["d"] == d}):
+            at: dict[float, list[float]] = {}
+            for r in network:
+                if r["d"] == d and r["share"] == share:
+                    at.setdefault(r["noise"], []).append(r["samples"] / d)
+            x = sorted(at)
+            lines.append(Series(f"batch {share:g} d", x, [sum(at[v]) / len(at[v]) for v in x]))
+        curves(right, lines, "step size, as eta d / batch", "samples / d", log="xy", title=f"d = {d}, all seeds")
+    caption = (
+        "Left: smallest number of samples with the target accuracy, mean and interval over the reported seeds. Right: "
+        "the same over the grid in the largest dimension, where every seed that arrived counts."
+    )
+    return {ENTRIES[0]: Picture(fig, caption, data=data)}
+
+
+def cost(cell: NetworkCell | KernelCell) -> Cost:
+    """From measured seconds on one core: products at 25 Gflop/s, 0.2 ms a step; a third of n^3 a factor at 12."""
+    if isinstance(cell, KernelCell):
+        n, fits = cell.most * cell.d**2, len(cell.penalties) * max(1, len(cell.bandwidths))
+        return Cost(
+            0.2 + fits * n**3 / 3 / 1.2e10 + 4e-8 * n * n * max(1, len(cell.bandwidths)), 300 + 24 * n * n / 2**20
+        )
+    members, budget = len(cell.seeds) * len(cell.noise), 40.0 * cell.d
+    flops = members * 4.0 * cell.p * cell.d * (budget + 15 * cell.n_test)
+    steps = budget / cell.batch
+    passes = members * 16.0 * cell.p * cell.d * steps
+    return Cost(0.3 + flops / 2.5e10 + steps * 3e-4 + passes / 8e9, 400 + members * cell.p * cell.d * 12 / 2**20)
+
+
+SMALL = Config(
+    d=(32, 64, 128), kernel_d=(16, 32, 64), shares=(0.0625, 0.25, 1.0), noise=(0.54, 0.8, 1.2, 1.8, 2.7),
+    choose=(1000, 1001), n_test=1000,
+)  # fmt: skip
+
+EXPERIMENT = Experiment(
+    id="xor_sgd/samples",
+    title="Samples that SGD and kernels need for XOR, against the dimension",
+    reproduces=ENTRIES,
+    Config=Config,
+    presets={
+        "smoke": Config(
+            d=(8, 16), kernel_d=(8, 12), shares=(0.25, 1.0), noise=(0.5, 1.0), p=40, target=90.0, n_test=300, most=60.0,
+            bandwidths=(1.0,), seeds=(0, 1), choose=(1000,),
+        ),
+        "small": SMALL,
+        "paper": Config(),
+        "gpu": Config(d=(32, 64, 128, 256, 512, 1024, 2048, 4096, 8192), shares=(0.125, 0.5, 1.0), device="cuda"),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    deviations=(
+        Deviation(
+            "batch", "at least d / theta (Theorem 3.1)", "shares of d from 1/32 to 1",
+            "steps alone do not measure samples: with batches of d and more the budget only follows the batch",
+        ),
+        Deviation("theta, p", "1 / log^C(d), at least 1 / theta", "0.1, 100", "C is not given"),
+        Deviation("target", "population loss o(1)", "95 % test accuracy", "the loss follows later; see `phases`"),
+    ),
+    cost=cost,
+)  # fmt: skip
