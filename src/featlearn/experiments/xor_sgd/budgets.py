@@ -114,7 +114,8 @@ def network_budgets(
     while alive:
         goal = max(done + 1, round(budget / cell.batch))
         eta = torch.tensor([noise * cell.batch / cell.d for _, noise in alive])
-        rate_w, rate_a = mean_field_rates(eta, cell.p)
+        # the squared loss has slope -y at the start, as the printed loss has, and twice that of the engine's logistic
+        rate_w, rate_a = mean_field_rates(eta / 2 if loss == "squared" else eta, cell.p)
         stage = Stage(goal - done, rate_w, 0.0, rate_a if both else 0.0, batch=cell.batch)
         sets = [seed for seed, _ in alive]
         net = fit_fresh(net, pairs, [stage], key / "data" / look, loss=loss, sets=sets, diverging="rest").net
@@ -161,7 +162,8 @@ def kernel_of(method: str, d: int, bandwidth: float) -> Callable[[Tensor, Tensor
 def kernel_budgets(cell: KernelCell, draw: Draw, key: Key) -> list[dict[str, Any]]:
     """Rows with `samples`, the smallest training set whose ridge regressor reaches the target.
 
-    Sets are nested, so one Cholesky factor serves all sizes: that of the first n rows is its leading block.
+    Sets are nested, so one Cholesky factor serves all sizes: that of the first n rows is its leading block, and so are
+    the triangular solves, of which the predictions are sums.
     """
     rows = []
     most = round(cell.most * cell.d**2)
@@ -176,14 +178,17 @@ def kernel_budgets(cell: KernelCell, draw: Draw, key: Key) -> list[dict[str, Any
                 shifted = gram.clone()
                 shifted.diagonal().add_(penalty * diagonal)
                 lower = torch.linalg.cholesky(shifted)
-                sizes, scores = [], []
-                size = 0.1 * cell.d**2
-                while size <= most and (not scores or scores[-1] < cell.target):
+                # with L L^T = K, u = L^-1 y and B = L^-1 K(x, test), the first n rows predict sum_(i < n) B_i u_i
+                u = torch.linalg.solve_triangular(lower, y, upper=False)
+                b = torch.linalg.solve_triangular(lower, across.T, upper=False)
+                sizes, scores, size, done = [], [], 0.1 * cell.d**2, 0
+                score = torch.zeros_like(b[0])
+                while round(size) <= most and (not scores or scores[-1] < cell.target):
                     n = round(size)
-                    score = across[:, :n] @ torch.cholesky_solve(y[:n], lower[:n, :n])
+                    score += b[done:n].T @ u[done:n, 0]
+                    done, size = n, size * 1.1
                     sizes.append(float(n))
-                    scores.append(100 * float((score[:, 0] * test.y > 0).double().mean()))
-                    size *= 1.1
+                    scores.append(100 * float((score * test.y > 0).double().mean()))
                 found = crossing(sizes, scores, cell.target)
                 rows.append(
                     {

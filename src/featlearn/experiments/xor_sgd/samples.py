@@ -41,7 +41,7 @@ class Config:
     """Dimensions for the kernels, whose Gram matrix has about 0.5 d^2 rows."""
     shares: tuple[float, ...] = (0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0)
     """Batch sizes as shares of d; Theorem 3.1 has batches of at least d."""
-    noise: tuple[float, ...] = (0.36, 0.54, 0.8, 1.2, 1.8, 2.7)
+    noise: tuple[float, ...] = (0.54, 0.8, 1.2, 1.8, 2.7, 4.0, 6.0)
     """Step sizes, as eta d / batch."""
     p: int = 100
     """Neurons."""
@@ -131,8 +131,8 @@ def run_cell(cell: NetworkCell | KernelCell) -> CellResult:
 @dataclass(frozen=True)
 class Chosen:
     """The grid point of a learner in one dimension. samples: reported seeds at that point; missed: how many never
-    arrived. inner: 1 where neighbours of the step size exist on both sides of it, else 0; first_share: 1 where the batch is
-    the smallest of the grid."""
+    arrived. inner: 1 where the step size has neighbours on both sides in the grid, else 0; first_share: 1 where the
+    batch is the smallest of the grid."""
 
     d: int
     share: float
@@ -279,7 +279,7 @@ def cost(cell: NetworkCell | KernelCell) -> Cost:
 
 
 SMALL = Config(
-    d=(32, 64, 128), kernel_d=(16, 32, 64), shares=(0.0625, 0.25, 1.0), noise=(0.54, 0.8, 1.2, 1.8, 2.7),
+    d=(32, 64, 128), kernel_d=(16, 32, 64), shares=(0.0625, 0.25, 1.0), noise=(0.8, 1.2, 1.8, 2.7, 4.0),
     choose=(1000, 1001), n_test=1000,
 )  # fmt: skip
 
