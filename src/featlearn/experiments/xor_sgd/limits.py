@@ -239,7 +239,9 @@ EXPERIMENT = Experiment(
             d=(8, 16), p=40, noise=(0.5, 1.0), target=80.0, n_test=300, most=60.0, time=20.0, seeds=(0, 1),
             choose=(1000,),
         ),
-        "small": Config(d=(32, 64), noise=(0.54, 0.8, 1.2, 1.8), n_test=1000, seeds=(0, 1, 2), choose=(1000,), most=100.0),
+        "small": Config(
+            d=(32, 64), noise=(0.54, 0.8, 1.2, 1.8), n_test=1000, seeds=(0, 1, 2), choose=(1000,), most=100.0
+        ),
         "paper": Config(),
     },
     cells=cells,
