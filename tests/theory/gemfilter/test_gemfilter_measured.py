@@ -81,7 +81,7 @@ def cost_rows(ratio=0.5, growth=1.0, heads=3):
 GOOD = {
     "gemfilter/layers": layer_rows(),
     "gemfilter/needle": needle_rows(
-        {"Full cache": 16, "GemFilter": 16, "SnapKV": 15, "One run": 15, "GemFilter raw": 15}
+        {"Full cache": 16, "GemFilter": 16, "SnapKV": 12, "One run": 12, "GemFilter raw": 16}
     ),
     "gemfilter/minibench": kind_rows(),
     "gemfilter/cost": cost_rows(ratio=14 / LAYERS),
@@ -189,3 +189,15 @@ def test_separated_has_its_error_rate():
 )
 def test_a_difference_that_is_not_separated_establishes_nothing(differences, verdict):
     assert judge(Evidence((measured.above("a - b", np.array(differences)),)))[0] == verdict
+
+
+@pytest.mark.parametrize(
+    "differences, verdict",
+    [
+        ((-1.0, 1.0, 2.0, -2.0), "holds"),  # no difference, and few would go unseen
+        ((30.0, -30.0, 20.0, -25.0), "not established"),  # no difference that so few could show
+        ((-1.0, -1.1, -0.9, -1.0), "refuted"),
+    ],
+)
+def test_not_below_needs_more_than_the_lack_of_a_difference(differences, verdict):
+    assert judge(Evidence((measured.not_below("a - b", np.array(differences)),)))[0] == verdict
