@@ -340,8 +340,8 @@ def judge_kinds(table: Table) -> Evidence:
     kind = min(worst, key=lambda name: worst[name])
     return Evidence(
         cases,
-        comment=f"Points, paired by item: {means(less)}. Largest loss at {budgets[-1]} tokens: {kind}, {worst[kind]:+.0f} "
-        "points to SnapKV.",
+        comment=f"Points, paired by item: {means(less)}. Largest loss at {budgets[-1]} tokens: {kind}, "
+        f"{worst[kind]:+.0f} points to SnapKV.",
     )
 
 
