@@ -146,7 +146,7 @@ def network_budgets(
         {
             "setting": f"d = {cell.d}", "row": cell.method, "d": cell.d, "share": cell.share, "batch": cell.batch,
             "noise": noise, "rate": noise * cell.batch / cell.d, "seed": seed, "samples": samples.get((seed, noise)),
-            "over": over.get((seed, noise)),
+            "over": over.get((seed, noise)), "best": max(looks[seed, noise][1]),
         }
         for seed, noise in who
     ]  # fmt: skip

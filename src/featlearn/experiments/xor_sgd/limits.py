@@ -141,7 +141,7 @@ def fixed_set(cell: FixedCell) -> dict[str, Any]:
     def right(net: TwoLayer, members: slice) -> Tensor:
         return percent_right(net, test)
 
-    sizes, scores, size = [], [], 4.0 * cell.d
+    sizes, scores, size = [], [], 0.5 * cell.d
     while round(size) <= len(pool.y) and (not scores or scores[-1] < cell.target):
         n = round(size)
         run = fit(
@@ -154,7 +154,7 @@ def fixed_set(cell: FixedCell) -> dict[str, Any]:
     found = crossing(sizes, scores, cell.target)
     return {
         "setting": f"d = {cell.d}", "row": FIXED, "d": cell.d, "share": 0.0, "noise": 0.0, "seed": cell.seed,
-        "samples": found, "over": None if found else sizes[-1],
+        "samples": found, "over": None if found else sizes[-1], "best": max(scores),
     }  # fmt: skip
 
 
@@ -195,6 +195,10 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 )
             if missed:
                 out.append(SummaryRow(f"d = {d}", row, "seeds that never arrived", missed, missed, missed, 1))
+        for d in sorted({r["d"] for r in table.rows if r["row"] == row} - {d for d, *_ in points}):
+            # no step size brought every choosing seed to the target
+            best = max(r["best"] for r in table.rows if r["row"] == row and r["d"] == d)
+            out.append(SummaryRow(f"d = {d}", row, "never arrived; best accuracy", best, best, best, 1, unit="%"))
         steps = sorted({(p.d, p.noise) for p in choose(table, row)}) if row != FIXED else []
         out += [SummaryRow(f"d = {d}", row, "eta d / batch", v, v, v, 1) for d, v in steps]
     return out

@@ -47,7 +47,9 @@ def power_fit(d: Sequence[float] | Float[np.ndarray, " k"], n: Sequence[float] |
     return Power(slope, slope - half, slope + half, len(x))
 
 
-def law_errors(d: Sequence[float], n: Sequence[float]) -> dict[str, float]:
+def law_errors(
+    d: Sequence[float] | Float[np.ndarray, " k"], n: Sequence[float] | Float[np.ndarray, " k"]
+) -> dict[str, float]:
     """Root mean square of log(n / (c law(d))), c fitted, for each law: 0.05 is five percent a point.
 
     Example:
