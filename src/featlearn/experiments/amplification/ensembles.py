@@ -64,7 +64,7 @@ LABELS = torch.tensor([1.0, 1.0, -1.0, -1.0])
 OPPOSITE = torch.tensor([1, 0, 3, 2])
 
 
-def check(setting: Setting, seeds: Sequence[int], alpha: float) -> None:
+def check(setting: Setting, alpha: float | int) -> None:
     """Refuse settings that cannot work, before anything runs."""
     if setting.m < 2 or setting.m % 2:
         raise SettingError("m", setting.m, "even and at least 2", "half of the neurons are positive")
@@ -74,11 +74,15 @@ def check(setting: Setting, seeds: Sequence[int], alpha: float) -> None:
         raise SettingError("scale", setting.scale, "a finite number above 0", "0.1 is printed for Figure 2")
     if not (alpha > 0 and math.isfinite(alpha)):
         raise SettingError("alpha", alpha, "a finite number above 0", "0.1 is printed for Figure 2")
+    _ = setting.task
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Refuse no seeds and seeds given twice."""
     if not seeds:
         raise SettingError("seeds", "()", "one or more seeds", "give for instance 0 1 2 3 4")
     if len(set(seeds)) < len(seeds):
         raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
-    _ = setting.task
 
 
 def steps_of(alpha: float, rounding: Rounding = "up") -> int:

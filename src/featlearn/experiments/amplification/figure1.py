@@ -57,7 +57,8 @@ class Config:
         for field in ("steps", "n_test"):
             if getattr(self, field) < 1:
                 raise SettingError(field, getattr(self, field), "at least 1", "see the defaults")
-        ensembles.check(_setting(self), self.seeds, self.alpha)
+        ensembles.check_seeds(self.seeds)
+        ensembles.check(_setting(self), self.alpha)
 
 
 @dataclass(frozen=True)

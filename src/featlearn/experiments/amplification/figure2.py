@@ -74,10 +74,9 @@ class Config:
             raise SettingError("most", self.most, f"above {FIRST}", "40000 is enough at d_low = 20, n_low = 100")
         if self.n_test < 1:
             raise SettingError("n_test", self.n_test, "at least 1", "6000 is printed")
+        ensembles.check_seeds(self.seeds)
         for cell in cells(self):
-            ensembles.check(cell.setting, self.seeds, cell.alpha)
-        if not self.seeds:
-            raise SettingError("seeds", "()", "one or more seeds", "give for instance 0 1 2 3 4")
+            ensembles.check(cell.setting, cell.alpha)
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def flip_within(data: Data, share: float, key: Key) -> Data:
     return replace(data, y=y)
 
 
-def grid_of_times(most: float) -> list[float]:
+def grid_of_times(most: float | int) -> list[float]:
     """Times alpha t at which a run is looked at: eight a decade from 1."""
     return [10 ** (k / 8) for k in range(int(8 * math.log10(most)) + 1)]
 
@@ -177,7 +176,7 @@ def run_cell(cell: Cell) -> CellResult:
     return CellResult([end, *({**base, **p} for p in curve)])
 
 
-def _look(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int) -> dict[str, float]:
+def _look(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int) -> dict[str, float | int]:
     fresh = ensembles.fits(whole, test)
     return {
         "step": step, "train": 100 * float(ensembles.fits(net, train)["acc"]), "test": 100 * float(fresh["acc"]),

@@ -10,6 +10,7 @@ the proof, about 6e10, holds all neurons at any size.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,8 +87,9 @@ class Config:
             raise SettingError("c0", self.c0, "above 1", "10 leaves four fifths of the neurons in the sets")
         if self.chunk < 1:
             raise SettingError("chunk", self.chunk, "at least 1", "5 is the default")
+        ensembles.check_seeds(self.seeds)
         for cell in cells(self):
-            ensembles.check(cell.setting, self.seeds, self.alpha)
+            ensembles.check(cell.setting, self.alpha)
 
 
 @dataclass(frozen=True)
@@ -200,9 +202,9 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def by(table: Table, kind: str, over: str, row: str, metric: str, **equal: float) -> dict[float, np.ndarray]:
+def by(table: Table, kind: str, over: str, row: str, metric: str, **equal: float | int) -> dict[Any, np.ndarray]:
     """Values by seed of one metric, at each d or scale of one part of the experiment."""
-    out: dict[float, list[float]] = {}
+    out: dict[Any, list[float]] = {}
     for r in table.rows:
         if r["kind"] == kind and r["row"] == row and all(r[k] == v for k, v in equal.items()):
             out.setdefault(r[over], []).append(r[metric])
@@ -214,7 +216,7 @@ def last_row(table: Table) -> str:
     return f"t={max(r['t'] for r in table.rows if 't' in r)}"
 
 
-def _series(name: str, found: Mapping[float, np.ndarray]) -> tuple[Series, list[dict]]:
+def _series(name: str, found: Mapping[Any, np.ndarray]) -> tuple[Series, list[dict]]:
     points = [interval(v) for v in found.values()]
     mean, low, high = (np.array(v) for v in zip(*points, strict=True))
     data = [{"curve": name, "x": x, "value": m, "low": lo, "high": hi}

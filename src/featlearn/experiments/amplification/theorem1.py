@@ -81,10 +81,11 @@ class Config:
             raise SettingError("n_test", self.n_test, "at least 1", "2000 is the default")
         if self.rounding not in ("up", "down"):
             raise SettingError("rounding", self.rounding, "up or down", "up is the default")
+        for seeds in (self.seeds, self.seeds_few):
+            ensembles.check_seeds(seeds)
         for cell in cells(self):
-            for alpha in self.alpha:
-                for seeds in (self.seeds, self.seeds_few):
-                    ensembles.check(cell.setting, seeds, alpha)
+            for alpha in cell.alpha:
+                ensembles.check(cell.setting, alpha)
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,8 @@ def _errors(table: Table, kind: str, entry: str) -> Mapping[str, Picture]:
             f"runs have every clean training point right and every noisy one wrong; 95 % intervals over {seeds} seeds."
         )
     else:
-        axes = curves(fig, series, "dimension d", "test error (%), clean labels", log="x", ylim=(0, None))
+        axes = curves(fig, series, "dimension d", "test error (%), clean labels", log="x")
+        axes.set_ylim(bottom=0)
         factor = math.sqrt(sizes[-1] / sizes[0])
         caption = (
             f"Error on clean labels with few samples, sigma sqrt(d) fixed, alpha = {alpha:g}; 95 % intervals over "
