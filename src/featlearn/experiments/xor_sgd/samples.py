@@ -293,8 +293,8 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            d=(8, 16), kernel_d=(8, 12), shares=(0.25, 1.0), noise=(0.5, 1.0), p=40, target=90.0, n_test=300, most=60.0,
-            bandwidths=(1.0,), seeds=(0, 1), choose=(1000,),
+            d=(8, 12), kernel_d=(6, 8), shares=(0.5, 1.0), noise=(0.5, 1.0), p=20, target=80.0, n_test=200, most=40.0,
+            penalties=(1e-3,), bandwidths=(1.0,), seeds=(0, 1), choose=(1000,),
         ),
         "small": SMALL,
         "paper": Config(),

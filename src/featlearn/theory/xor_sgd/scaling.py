@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from featlearn.run.estimate import student_quantile
 
+Points = Sequence[float] | Sequence[int] | Float[np.ndarray, " k"]
 LAWS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "d": lambda d: d,
     "d log d": lambda d: d * np.log(d),
@@ -27,7 +28,7 @@ class Power:
     points: int
 
 
-def power_fit(d: Sequence[float] | Float[np.ndarray, " k"], n: Sequence[float] | Float[np.ndarray, " k"]) -> Power:
+def power_fit(d: Points, n: Points) -> Power:
     """Exponent of n against d from independent points (several seeds a dimension), with its Student interval.
 
     Lack of fit counts as noise, so that a curved law widens the interval.
@@ -47,9 +48,7 @@ def power_fit(d: Sequence[float] | Float[np.ndarray, " k"], n: Sequence[float] |
     return Power(slope, slope - half, slope + half, len(x))
 
 
-def law_errors(
-    d: Sequence[float] | Float[np.ndarray, " k"], n: Sequence[float] | Float[np.ndarray, " k"]
-) -> dict[str, float]:
+def law_errors(d: Points, n: Points) -> dict[str, float]:
     """Root mean square of log(n / (c law(d))), c fitted, for each law: 0.05 is five percent a point.
 
     Example:
