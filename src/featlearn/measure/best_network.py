@@ -156,16 +156,17 @@ def _logistic(z: np.ndarray, p: np.ndarray, norm: float) -> tuple[np.ndarray, fl
 
     # ||gradient|| at 0 bounds the penalty at which the ball is reached
     top = math.log(float(np.linalg.norm(z.T @ p)) / 2 / norm + 1e-300) + 1
-    bottom, a = top - 30, np.zeros(z.shape[1])
-    for _ in range(40):
-        middle = (top + bottom) / 2
-        a = penalised(math.exp(middle), a)
-        if np.linalg.norm(a) > norm:
-            bottom = middle
-        else:
-            top = middle
-        if abs(np.linalg.norm(a) - norm) < 1e-7 * norm:
-            break
+    a, bottom, least = np.zeros(z.shape[1]), top, top - 30
+    while bottom > least and np.linalg.norm(a) <= norm:  # small penalties are slow: go no further than needed
+        top, bottom = bottom, bottom - 2
+        a = penalised(math.exp(bottom), a)
+    if np.linalg.norm(a) > norm:
+        for _ in range(30):
+            middle = (top + bottom) / 2
+            a = penalised(math.exp(middle), a)
+            top, bottom = (top, middle) if np.linalg.norm(a) > norm else (middle, bottom)
+            if abs(np.linalg.norm(a) - norm) < 1e-6 * norm:
+                break
     a = _inside(a, norm)
     q = 1 / (1 + np.exp(np.clip(z @ a, -500, 500)))  # dual point: entropy of q less the best linear gain
     entropy = -(q * np.log(np.maximum(q, 1e-300)) + (1 - q) * np.log(np.maximum(1 - q, 1e-300)))

@@ -36,13 +36,13 @@ def excess(v: Numbers) -> float:
     return v.r * v.B_a1 * v.B_x1 * math.sqrt(2 * v.gamma)
 
 
-def width(v: Numbers, eps: float, delta: float) -> float:
+def width(v: Numbers, eps: float | int, delta: float | int) -> float:
     """m of eq. 3.10, constants 1."""
     first = (v.r * v.B_a1 * v.B_x1 * math.sqrt(v.B_b / v.B_G) / eps) ** 4 / v.p
     return first + delta**-0.5 + math.log(v.r / delta) ** 2 / v.p
 
 
-def schedule(v: Numbers, m: float, eps: float) -> dict[str, float]:
+def schedule(v: Numbers, m: float | int, eps: float | int) -> dict[str, float]:
     """bt, eta, T and B_eps of Theorem B.11, constants 1."""
     q = (m * v.p) ** 0.25
     bt = v.B_G**0.25 * v.B_a2 * v.B_b**0.75 / (math.sqrt(v.r) * v.B_a1)
@@ -51,25 +51,29 @@ def schedule(v: Numbers, m: float, eps: float) -> dict[str, float]:
     return {"bt": bt, "eta": eta, "T": 1 / (eta * v.B_x1 * q), "B_eps": v.B_x1 / q * math.sqrt(v.B_b / v.B_G)}
 
 
-def printed_steps(v: Numbers, m: float, eps: float, bt: float) -> float:
+def printed_steps(v: Numbers, m: float | int, eps: float | int, bt: float | int) -> float:
     """T of eq. 3.11, constants 1."""
     q = (m * v.p) ** 0.25
     size = math.sqrt(v.r) * v.B_a2 * v.B_b * v.B_x1 / q + m * bt
     return size / eps * (math.sqrt(math.log(m)) / math.sqrt(v.B_b * v.B_G) + 1 / (v.B_x1 * q))
 
 
-def before_tuning(v: Numbers, m: float, eta: float, T: float, bt: float) -> tuple[float, float, float]:
+def before_tuning(
+    v: Numbers, m: float | int, eta: float | int, T: float | int, bt: float | int
+) -> tuple[float, float, float]:
     """The three terms of Theorem B.11 beside OPT + r B_a1 B_x1 sqrt(2 gamma), constants 1."""
     q = (m * v.p) ** 0.25
     width_term = v.r * v.B_a1 * 2 * v.B_x1 / q * math.sqrt(v.B_b / v.B_G)
-    drift = eta * (math.sqrt(v.r) * v.B_a2 * v.B_b * T * eta * v.B_x1**2 + m * bt) * (
-        math.sqrt(math.log(m)) * v.B_x1 * q / math.sqrt(v.B_b * v.B_G) + 1
+    drift = (
+        eta
+        * (math.sqrt(v.r) * v.B_a2 * v.B_b * T * eta * v.B_x1**2 + m * bt)
+        * (math.sqrt(math.log(m)) * v.B_x1 * q / math.sqrt(v.B_b * v.B_G) + 1)
     )
     start = v.B_a2**2 * v.B_b**2 / (eta * T * bt**2 * q**2)
     return width_term, drift, start
 
 
-def sampling(v: Numbers, m: float, n: float, eta: float, T: float, bt: float) -> float:
+def sampling(v: Numbers, m: float | int, n: float | int, eta: float | int, T: float | int, bt: float | int) -> float:
     """The terms in n^(-1/3) of Theorem B.23, constants 1; the "+ 1" read inside the numerator, as eq. B.181 shows."""
     q = (m * v.p) ** 0.25
     w = bt * math.sqrt(math.log(m)) * q / math.sqrt(v.B_b * v.B_G)
@@ -78,12 +82,12 @@ def sampling(v: Numbers, m: float, n: float, eta: float, T: float, bt: float) ->
     return (first + m * eta * moved * math.sqrt(v.B_x2)) / n ** (1 / 3)
 
 
-def xor_numbers(d: float, sigma: float = 1.0, C: float = 4.35**2) -> Numbers:
+def xor_numbers(d: float | int, sigma: float | int = 1.0, C: float | int = 4.35**2) -> Numbers:
     """Lemma B.41 at tau~ = d / (C sigma^2 log d), the largest that keeps the comparison network good."""
     s = math.sqrt(d / C)  # sqrt(tau~ log d) sigma
     B_x = (1 + sigma) * math.sqrt(d)
     p = math.exp(-min(700.0, math.log(sigma) + sigma**2 * math.log(math.log(d))))  # 1/(sigma (log d)^(sigma^2))
-    return Numbers(4, 1 / s, 2 / s, 2 * s, B_x, B_x**2, 2 * B_x, p, sigma / math.sqrt(d), math.sqrt(d) / 5)
+    return Numbers(4.0, 1 / s, 2 / s, 2 * s, B_x, B_x**2, 2 * B_x, p, sigma / math.sqrt(d), math.sqrt(d) / 5)
 
 
 def sweep() -> list[tuple[Numbers, float]]:
@@ -260,7 +264,7 @@ def check_recursion(key, tables) -> Evidence:
     )  # fmt: skip
 
 
-def rademacher(f: Array, B: float, rng: np.random.Generator, draws: int = 400) -> float:
+def rademacher(f: Array, B: float | int, rng: np.random.Generator, draws: int = 400) -> float:
     """(B/n) E ||sum_i s_i F(x_i)|| over random signs."""
     signs = rng.choice([-1.0, 1.0], (draws, len(f)))
     return float(B / len(f) * np.linalg.norm(signs @ f, axis=1).mean())

@@ -81,8 +81,8 @@ def check_start(key, tables) -> Evidence:
     zero = np.zeros((2 * m, d))
     return Evidence(
         (
-            Case("g = 0", np.zeros(300), score, net[:].a[0, : 2 * m].sum() + 0 * score + 1, tolerance=1e-12,
-                 rival_says="the first half of the neurons alone"),
+            Case("g = 0", np.zeros(300), score, 0 * score + 1, tolerance=1e-12,
+                 rival_says="1"),
             Case("w_i^(1) = -w_(i+2m)^(1)", zero, (w[: 2 * m] + w[2 * m :]).numpy(), 2 * w[: 2 * m].numpy(),
                  tolerance=1e-12, rival_says="equal, not opposite"),
             Case("E[yx] = 0: w_i^(1) = w_(i+m)^(1)", zero[:m], (even[:m] - even[m : 2 * m]).numpy(),
@@ -218,9 +218,7 @@ def check_one_step(key, tables) -> Evidence:
 
     def trace(eta: float) -> tuple[TwoLayer, Array]:
         probe = lambda nets, members: 0.5 * (nets(x).T - y).square().mean(1)  # noqa: E731
-        run = one_step(
-            net, x, y, eta_1=1.0, eta=eta, steps=40, loss="squared", probes={"l": probe}, probe_at=range(41)
-        )
+        run = one_step(net, x, y, eta_1=1.0, eta=eta, steps=40, loss="squared", probes={"l": probe}, probe_at=range(41))
         return run.net, run.trace["l"][:, 0].numpy()
 
     frozen, loss = trace(1 / L)
@@ -249,7 +247,7 @@ def average_gap(f: torch.Tensor, y: torch.Tensor, a1: Array, target: Array, eta:
 def check_simple_setting(key, tables) -> Evidence:
     """Theorem 3.4, optimisation part: average gap <= ||a_1 - a*||^2 / (2 T eta); OPT by a solver with a lower bound."""
     rng, gaps, bounds, opt = key.numpy(), [], [], []
-    for i in range(6):
+    for i in range(4):
         x, y = xor_sample(8, 150, key / i)
         net = double(symmetric_init(6, 8, key / i / "net", sigma_w=0.4, sigma_a=1.0, bias=0.5))
         one = forgetful_step(net, x, y, 1.0, loss="logistic")
@@ -267,7 +265,7 @@ def check_simple_setting(key, tables) -> Evidence:
     planted = D**2 / (2 * T * eta)
     return Evidence(
         (
-            Case("average gap over 50 steps at 1/L, 6 data sets", bounds, gaps, np.array(bounds) / 50,
+            Case("average gap over 50 steps at 1/L, 4 data sets", bounds, gaps, np.array(bounds) / 50,
                  relation="at most", rival_says="T^2 in place of T"),
             Case("planted: almost linear loss", planted, tight, planted / 2, relation="at most",
                  rival_says="half of it, ||a_1 - a*||^2 / (4 T eta)"),
