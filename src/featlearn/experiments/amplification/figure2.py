@@ -227,7 +227,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
         found = [_curve(mine, m, name) for m, name in (("train", "training"), ("test", "test"))]
         data += [{"panel": kind, **r} for _, rows in found for r in rows]
         r = mine[0]
-        curves(ax, [f[0] for f in found], "alpha x steps", "accuracy (%), noisy labels", log="x", ylim=(45, 102),
+        curves(ax, [f[0] for f in found], "alpha x steps", "accuracy (%)", log="x", ylim=(45, 102),
                title=f"d = {r['d']}, n = {r['n']}, alpha = {r['alpha']:g}")  # fmt: skip
         ax.axhline(85, color=style.PRINT, linestyle=":", linewidth=1.3)
     swept = [r for r in ends if r["kind"] in (SWEEP, LOW)]
@@ -238,7 +238,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
         mean, low, high = (np.array(v).clip(0, 100) for v in zip(*points, strict=True))
         ratio = [n / d for d in sweep]
         curves(axes[-1], [Series("when every label is fitted", ratio, mean, low, high)], "n / d",
-               "test accuracy (%), clean labels", log="x", ylim=(75, 101), title=f"n = {n}")  # fmt: skip
+               "test accuracy (%), clean", log="x", ylim=(70, 101), title=f"n = {n}")  # fmt: skip
+        axes[-1].set_xticks(ratio, [f"{q:.2g}" for q in ratio])
+        axes[-1].minorticks_off()
         data += [{"panel": SWEEP, "n_over_d": q, "value": v} for q, v in zip(ratio, mean, strict=True)]
     seeds = len({r["seed"] for r in ends})
     caption = (

@@ -245,7 +245,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
         title = (
             f"omega sqrt(m d) = {least:g}" if only else f"d = {next(r['d'] for r in table.rows if r['kind'] == kind)}"
         )
-        curves(ax, series, label, "closest-cluster cosine, median neuron" if only else "", log="xy", title=title)
+        curves(ax, series, label, "cosine, median neuron" if only else "", log="xy", title=title)
         ax.set_ylim(0.02, 1.3)
     sizes = sorted(by(table, PRINTED, "d", "t=0", "cos_median"))
     guide = 1.06 * np.array(sizes) ** -0.5
