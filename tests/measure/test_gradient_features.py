@@ -171,6 +171,7 @@ def test_draws_beyond_every_sample():
     assert log_p == pytest.approx(float(norm.logsf(30) + norm.logsf(40)), rel=1e-6)
     assert (w[:, 0] >= 30).all()
     assert (w[:, 1] <= -40).all()
+    assert float(w[:, 1].mean()) == pytest.approx(-40 - 1 / 40, abs=SIGMAS / 40 / 500**0.5 + 1e-4)
     assert float(w[:, 0].mean()) == pytest.approx(30 + 1 / 30, abs=SIGMAS / 30 / 500**0.5 + 1e-4)
 
 

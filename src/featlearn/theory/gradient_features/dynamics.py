@@ -65,7 +65,7 @@ def check_parameters(key, tables) -> Evidence:
     bt = float(b.max())
     grown, drift, bound_a, bound_w, no_t = [], [], [], [], []
     for i in range(len(a1)):
-        z = B * np.linalg.norm(w1[i]) + bt
+        z = B * float(np.linalg.norm(w1[i])) + bt
         h = recursion(abs(a1[i]), z, eta, B, len(path))
         for t in range(1, len(path)):
             grown.append(abs(path[t][1][i]))

@@ -53,6 +53,7 @@ def check_mixture(key, tables) -> Evidence:
     truth = task.draw(key / "truth")
     n = 40_000
     batch = task.sample(truth, n, key / "data")
+    assert batch.group is not None
     mean = torch.stack([batch.x[batch.group == j].mean(0) for j in range(3)]).numpy()
     spread = torch.stack([(batch.x[batch.group == j] - truth.means[j]).std() for j in range(3)]).numpy()
     shares = np.bincount(batch.group.numpy()) / n
@@ -158,6 +159,7 @@ def check_activation(key, tables) -> Evidence:
     task = GaussianMixture(d=d, labels=(1, -1, 1, -1), means=tuple(tuple(v) for v in means.tolist()))
     batch = task.sample(task.draw(key), 8000, key / "data")
     mild, mild_bias, _ = sure_neurons(d, r, 0.3, 50, key / "mild")
+    assert batch.group is not None
     seen = firing_shares(mild, torch.full((50,), mild_bias).double(), batch.x.double(), batch.group, r).numpy()
     exact = ndtr(((mild @ means.T - mild_bias) / mild.norm(dim=1)[:, None]).numpy())
     return Evidence(

@@ -73,6 +73,7 @@ def check_definition(key, tables) -> Evidence:
     task = BlockParity(d=20, r=r, k=k, p_A=p_A, p_o=0.2)
     truth = task.draw(key / "truth")
     batch = task.sample(truth, 60_000, key / "data")
+    assert batch.group is not None
     counts = np.bincount(batch.group.numpy(), minlength=7) / 60_000
     return Evidence(
         (
@@ -257,6 +258,7 @@ def check_activation(key, tables) -> Evidence:
     w, bias, _ = rare_neurons(task, truth, 1.0, 30, key / "w")
     batch = task.sample(truth, 40_000, key / "data")
     b = torch.full((len(w),), bias)
+    assert batch.group is not None
     seen = firing_shares(w.float(), b, batch.x, batch.group, 7).numpy()
     A = truth.blocks.flatten()
     inside = w[:, A].norm(dim=1).numpy()
