@@ -61,7 +61,7 @@ def literal(net, stages, sets, loss):
 
 STAGES = {
     "small batch": [Stage(7, 0.2, 0.0, 0.1, batch=3)],
-    "large batch": [Stage(4, 0.2, 0.0, 0.1, batch=40)],  # more rows than columns: the second layer by homogeneity
+    "large batch": [Stage(4, 0.2, 0.0, 0.1, batch=40)],  # in blocks: the second layer by homogeneity
     "rates of members": [
         Stage(5, torch.tensor([0.1, 0.2, 0.3, 0.4]), 0.0, torch.tensor([0.4, 0.3, 0.2, 0.1]), batch=9)
     ],

@@ -2,8 +2,9 @@
 
 Members of one set share every minibatch (say, all step sizes of one seed) and are one wide network to the matrix
 products; sets draw their own data. Sets too small to fill a core are trained in one batched product. One step costs
-the two products that backpropagation needs, two passes over the activations and one over the weights: ReLU is
-homogeneous, so the gradient of the second layer is read off that of the first (w . grad_w = a grad_a).
+the two products that backpropagation needs and three passes over the activations: the second product adds to the
+weights at once. Batches too large for the cache go in blocks of rows; then the gradient is summed first, and as ReLU is
+homogeneous, that of the second layer is read off that of the first (w . grad_w = a grad_a).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,9 +34,24 @@ Sampler = Callable[[int, Key], tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]]
 """(n, key) -> n fresh samples x (n, d) and labels y (n), on the device of the networks."""
 
 DRAWN_FLOATS = 2**19  # samples of several small steps are drawn at once, so that a draw costs little beside a step
-LEAST_WORK = 2**22  # multiplications of a step below which sets are trained together
+LEAST_WORK = 2**25  # multiplications of a step below which sets are trained together
 LARGEST = 1e15  # of a second layer that is still training: far from overflow, so that no product of a set sees it
+LOOK = 8  # steps between two looks for divergence
 Diverging = Literal["raise", "rest"]
+
+
+class _Moves:
+    """A stage, worked out once for a group: which layers move, and step sizes (s, r, 1) ready to multiply."""
+
+    def __init__(self, stage: Stage, group: "_Group"):
+        def ready(value: float | Tensor) -> Tensor | float:
+            column = _column(value, group.members, group.a, 2)
+            return column.view(-1, group.a.shape[1], 1) if isinstance(column, Tensor) and len(column) > 1 else column
+
+        self.w, self.a = not _is_zero(stage.rate_w), not _is_zero(stage.rate_a)
+        self.b = group.ones and not _is_zero(stage.rate_b)
+        self.rate_w, self.rate_b, self.rate_a = ready(stage.rate_w), ready(stage.rate_b), ready(stage.rate_a)
+        self.keep_w, self.keep_a = stage.keep_w, stage.keep_a
 
 
 class _Group:
@@ -70,60 +86,82 @@ class _Group:
             found = self.rooms[name, rows] = self.v.new_empty(len(self.v), rows, self.v.shape[1])
         return found
 
+    def blocks(self, total: int, d: int) -> int:
+        """In how many blocks of rows a batch goes, so that activations stay in cache."""
+        if self.v.device.type != "cpu":
+            return 1
+        return max(1, round(total * min(self.a.numel() / CACHE_FLOATS, 1 / _least_rows(d))))
+
+    def forward(self, x: Tensor, y: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Preactivations and activations (s, b, r m), and the slope of the loss over `total` (s, b, r)."""
+        (s, r, m), b = self.a.shape, x.shape[1]
+        second = self.a.new_zeros(s, r, r, m)  # block-diagonal, and transposed: so its product is twice as fast
+        second.diagonal(dim1=1, dim2=2).copy_(self.a.transpose(1, 2))
+        z = torch.bmm(x, self.v.transpose(1, 2), out=self.room("z", b))
+        act = torch.clamp(z, 0.0, 1.0 if self.kind == "clip" else None, out=self.room("act", b))
+        score = torch.bmm(act, second.view(s, r, r * m).transpose(1, 2))
+        return z, act, loss_slope(score, y[:, :, None], self.loss) / total
+
+    def own(self, across: Tensor) -> Tensor:
+        """The members' own blocks (s, r, m) of the products (s, r, r m) of all slopes with all activations."""
+        s, r, m = self.a.shape
+        return across.view(s, r, r, m).diagonal(dim1=1, dim2=2).transpose(1, 2).contiguous()
+
     def sums(self, x: Tensor, y: Tensor, first: bool) -> tuple[Tensor | None, Tensor]:
         """Mean of l' sigma' x for each neuron (s, r m, d), and the gradient of the second layer (s, r, m)."""
         s, r, m = self.a.shape
         total, d = x.shape[1], x.shape[2]
-        second = self.a.new_zeros(s, r, m, r)
-        second.diagonal(dim1=1, dim2=3).copy_(self.a.transpose(1, 2))
         by_product = not (first and self.kind == "relu" and total > d)  # else homogeneity gives it more cheaply
         dv = torch.zeros_like(self.v) if first else None
         da = self.a.new_zeros(s, r, r * m) if by_product else None
-        parts = 1
-        if self.v.device.type == "cpu":
-            parts = max(1, round(total * min(s * r * m / CACHE_FLOATS, 1 / _least_rows(d))))
-        size = -(-total // parts)
+        size = -(-total // self.blocks(total, d))
         for i in range(0, total, size):
-            xb, yb = x[:, i : i + size], y[:, i : i + size]
+            xb = x[:, i : i + size]
             b = xb.shape[1]
-            z = torch.bmm(xb, self.v.transpose(1, 2), out=self.room("z", b))
-            act = torch.clamp(z, 0.0, 1.0 if self.kind == "clip" else None, out=self.room("act", b))
-            score = torch.bmm(act, second.view(s, r * m, r))
-            delta = loss_slope(score, yb[:, :, None], self.loss) / total
+            z, act, delta = self.forward(xb, y[:, i : i + size], total)
             if da is not None:
                 da.baddbmm_(delta.transpose(1, 2), act)
             if dv is not None:
                 gate = gated(delta[..., None], z.view(s, b, r, m), self.kind, out=act.view(s, b, r, m))
                 dv.baddbmm_(gate.view(s, b, r * m).transpose(1, 2), xb)
         if da is not None:
-            own = da.view(s, r, r, m).diagonal(dim1=1, dim2=2).transpose(1, 2).contiguous()
-        else:
-            assert dv is not None
-            own = torch.linalg.vecdot(self.v, dv).view(s, r, m)
-        return dv, own
+            return dv, self.own(da)
+        assert dv is not None
+        return dv, torch.linalg.vecdot(self.v, dv).view(s, r, m)
 
-    def step(self, x: Tensor, y: Tensor, stage: Stage) -> None:
+    def in_place(self, x: Tensor, y: Tensor, moves: "_Moves") -> Tensor:
+        """Move the first layer by its gradient without ever holding that, and return the gradient of the second.
+
+        Step sizes and second layer multiply activations, which are fewer than weights where a batch is small.
+        """
+        (s, r, m), b = self.a.shape, x.shape[1]
+        z, act, delta = self.forward(x, y, b)
+        da = self.own(torch.bmm(delta.transpose(1, 2), act))
+        gate = gated(delta[..., None], z.view(s, b, r, m), self.kind, out=act.view(s, b, r, m))
+        gate.mul_((self.a * moves.rate_w)[:, None])
+        self.v.baddbmm_(gate.view(s, b, r * m).transpose(1, 2), x, beta=moves.keep_w, alpha=-1)
+        return da
+
+    def step(self, x: Tensor, y: Tensor, moves: "_Moves") -> None:
         s, r, m = self.a.shape
-        moves_w, moves_b = not _is_zero(stage.rate_w), self.ones and not _is_zero(stage.rate_b)
-        dv, da = self.sums(x, y, moves_w or moves_b)
-
-        def rate(value: float | Tensor) -> Tensor | float:
-            column = _column(value, self.members, self.a, 2)
-            return column.view(-1, r, 1) if isinstance(column, Tensor) and len(column) > 1 else column
-
-        if stage.keep_w != 1:
-            (self.v[..., :-1] if self.ones else self.v).mul_(stage.keep_w)
-        if dv is not None:
-            own = (self.a * rate(stage.rate_w)).view(s, r * m, 1)
-            if not self.ones:
-                self.v.addcmul_(dv, own, value=-1)
-            else:
-                self.v[..., :-1].addcmul_(dv[..., :-1], own, value=-1)
-                self.v[..., -1:].addcmul_(dv[..., -1:], (self.a * rate(stage.rate_b)).view(s, r * m, 1), value=-1)
-        if stage.keep_a != 1:
-            self.a.mul_(stage.keep_a)
-        if not _is_zero(stage.rate_a):
-            self.a.sub_(da * rate(stage.rate_a))
+        if moves.w and not self.ones and self.blocks(x.shape[1], x.shape[2]) == 1:
+            da = self.in_place(x, y, moves)
+        else:
+            dv, da = self.sums(x, y, moves.w or moves.b)
+            if moves.keep_w != 1:
+                (self.v[..., :-1] if self.ones else self.v).mul_(moves.keep_w)
+            if dv is not None:
+                own = (self.a * moves.rate_w).view(s, r * m, 1)
+                if not self.ones:
+                    self.v.addcmul_(dv, own, value=-1)
+                else:
+                    self.v[..., :-1].addcmul_(dv[..., :-1], own, value=-1)
+                    own = (self.a * moves.rate_b).view(s, r * m, 1)
+                    self.v[..., -1:].addcmul_(dv[..., -1:], own, value=-1)
+        if moves.keep_a != 1:
+            self.a.mul_(moves.keep_a)
+        if moves.a:
+            self.a.sub_(da * moves.rate_a)
         if self.alive is not None:  # with a = 0 a member stands still and adds nothing to the products of its set
             self.alive &= self.a.abs().amax(-1, keepdim=True) < LARGEST
             self.a.masked_fill_(~self.alive, 0)
@@ -166,11 +204,12 @@ def _train(
     done = 0
     each = group.v.device.type == "cpu"  # on a GPU reading a flag would wait for the queue at every step
     for i, stage in enumerate(stages):
+        moves = _Moves(stage, group)
         for x, y in _minibatches(group, sample, stage, key / i):
-            group.step(x, y, stage)
+            group.step(x, y, moves)
             done += 1
-            # the second layer shows it at once and is small; the first is looked at where someone looks, and last
-            if each and not bool(torch.isfinite(group.a.sum())) and not group.finite():
+            # the second layer shows it at once and is small; the first is looked at in the end
+            if each and done % LOOK == 0 and not bool(torch.isfinite(group.a.sum())) and not group.finite():
                 raise _diverged(done, i)
             look(done)
         if not group.finite():
@@ -273,8 +312,12 @@ def fit_fresh(
     if cpu:
         before = torch.get_num_threads()
         try:
-            with ThreadPoolExecutor(min(len(groups), threads or before)) as pool:
-                parts = list(pool.map(work, groups))
+            workers = min(len(groups), threads or before)
+            if workers == 1:  # short stages would spend their time on starting a thread
+                parts = [work(part) for part in groups]
+            else:
+                with ThreadPoolExecutor(workers) as pool:
+                    parts = list(pool.map(work, groups))
         finally:
             torch.set_num_threads(before)
     else:

@@ -240,7 +240,7 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            d=(8, 12), p=20, share=0.25, noise=(1.0,), target=75.0, n_test=200, most=24.0, time=10.0, seeds=(0, 1),
+            d=(8,), p=20, share=0.25, noise=(1.0,), target=75.0, n_test=200, most=24.0, time=10.0, seeds=(0, 1),
             choose=(1000,),
         ),
         "small": Config(
