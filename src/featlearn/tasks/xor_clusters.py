@@ -53,10 +53,10 @@ class XorTruth(Truth):
         return torch.tensor([1, 0, 3, 2], device=self.features.device)
 
 
-def unit_noise(law: Law, shape: tuple[int, ...], generator: torch.Generator) -> Float[Tensor, "..."]:
+def unit_noise(law: Law, shape: tuple[int, int], generator: torch.Generator) -> Float[Tensor, "n d"]:
     """Independent coordinates of mean 0 and variance 1; every law is log-concave, "exponential" is skewed.
 
-    Shapes: (n, d) or any other.
+    Shapes: (n, d).
     """
     if law == "gaussian":
         return torch.randn(shape, generator=generator)
