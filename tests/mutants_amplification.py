@@ -3,9 +3,8 @@
 _TASK, _INIT, _NEURONS = (
     f"src/featlearn/{name}.py" for name in ("tasks/xor_clusters", "nets/initial", "measure/neurons")
 )
-_ENSEMBLES, _FIGURE2, _STEPS = (
-    f"src/featlearn/experiments/amplification/{name}.py" for name in ("ensembles", "figure2", "steps")
-)
+_ENSEMBLES = "src/featlearn/theory/amplification/ensembles.py"
+_FIGURE2 = "src/featlearn/experiments/amplification/figure2.py"
 _XOR = "tests/tasks/test_xor_clusters.py::test_"
 _MEASURE = "tests/measure/test_neurons.py::test_"
 _RUN = "tests/experiments/test_amplification.py::test_"
@@ -28,7 +27,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_ENSEMBLES, "math.ceil(more - 1e-9)", "math.floor(more)", f"{_RUN}number_of_steps"),
     (_FIGURE2, "return replace(net, w=torch.matmul(net.w, basis) + outside)",
      "return replace(net, w=torch.matmul(net.w, basis))", f"{_RUN}training_in_the_span_is_training"),
-    (_STEPS, "clean = torch.where(train.flipped, 4, train.group)", "clean = train.group", f"{_RUN}edges_by_hand"),
+    (_ENSEMBLES, "clean = torch.where(train.flipped, 4, train.group)", "clean = train.group", f"{_RUN}edges_by_hand"),
     ("src/featlearn/theory/amplification/setting.py", '"A7": (1 / (4 * alpha**2), 1 / alpha**2)',
      '"A7": (1 / (2 * alpha**2), 1 / alpha**2)', f"{_CLAIM}intervals_of_the_constant"),
     ("src/featlearn/theory/amplification/measured.py",

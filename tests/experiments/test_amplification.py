@@ -9,12 +9,13 @@ import torch
 
 from featlearn import experiments
 from featlearn.core import Key, SettingError
-from featlearn.experiments.amplification import ensembles, figure1, figure2, steps, theorem1
-from featlearn.experiments.amplification.ensembles import Setting, steps_of
+from featlearn.experiments.amplification import figure1, figure2, steps, theorem1
 from featlearn.nets import TwoLayer
 from featlearn.run.execute import run
 from featlearn.run.experiment import CellResult, Table
 from featlearn.run.store import Store
+from featlearn.theory.amplification import ensembles
+from featlearn.theory.amplification.ensembles import Setting, steps_of
 
 IDS = tuple(i for i in experiments.EXPERIMENTS if i.startswith("amplification/"))
 SMALL = Setting(d=30, n=60, sigma=0.1, m=20)
@@ -152,7 +153,7 @@ def test_edges_by_hand():
             fires = (data.x[0] @ net.w[0, j] > 0) & ~data.flipped[0]
             against = int(ensembles.OPPOSITE[c])
             slow.append((int(fires[data.group[0] == c].sum()) - int(fires[data.group[0] == against].sum())) / 200)
-    assert float(steps.edges(net.w, own, data)[0]) == pytest.approx(min(slow), abs=1e-6)
+    assert float(ensembles.edges(net.w, own, data)[0]) == pytest.approx(min(slow), abs=1e-6)
 
 
 def test_margins_of_a_part_by_hand():

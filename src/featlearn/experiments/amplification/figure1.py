@@ -12,8 +12,6 @@ import numpy as np
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.amplification import ensembles
-from featlearn.experiments.amplification.ensembles import Data, Setting
 from featlearn.learn import Stage, fit
 from featlearn.measure import decision_grid
 from featlearn.nets import TwoLayer, forward
@@ -22,6 +20,8 @@ from featlearn.report.plots import Picture
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks.xor_clusters import XorTruth
+from featlearn.theory.amplification import ensembles
+from featlearn.theory.amplification.ensembles import Data, Setting
 
 ENTRY = "amplification.figure1"
 METRICS = {"clean_right": "%", "noisy_wrong": "%", "test_acc": "%", "clean_acc": "%", "agree": "%", "norm": ""}

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.amplification import ensembles
-from featlearn.experiments.amplification.ensembles import Data, Setting
 from featlearn.nets import TwoLayer
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.theory.amplification import ensembles
+from featlearn.theory.amplification.ensembles import Data, Setting
+from featlearn.theory.amplification.rows import HIGH, LOW, PRINTED_RATE, SWEEP
 
 ENTRY = "amplification.figure2"
-LOW, HIGH, PRINTED, SWEEP = "low dimension", "high dimension", "printed step size", "sweep"
 METRICS = {
     "train_acc": "%", "test_best": "%", "test_acc": "%", "drop": "points", "clean_acc": "%", "clean_min": "%",
     "interpolated": "%",
@@ -95,7 +95,7 @@ def cells(config: Config) -> list[Cell]:
     """One cell per run: two panels, the printed step size, and the sweep."""
     c = config
     runs = [(LOW, c.d_low, c.n_low, c.alpha, c.seeds), (HIGH, c.d_high, c.n_high, c.alpha, c.seeds)]
-    runs += [(PRINTED, c.d_printed, c.n_high, c.alpha_printed, c.seeds_printed)]
+    runs += [(PRINTED_RATE, c.d_printed, c.n_high, c.alpha_printed, c.seeds_printed)]
     runs += [(SWEEP, d, c.n_low, c.alpha, c.seeds) for d in c.d_sweep if d != c.d_low]
     return [
         Cell(kind, Setting(d, n, d ** (-c.exponent / 2), c.eta, c.m, c.scale), alpha, c.most, c.n_test, seed)
@@ -215,7 +215,7 @@ def _curve(rows: Sequence[Mapping], metric: str, name: str) -> tuple[Series, lis
 def draw(table: Table) -> Mapping[str, Picture]:
     """Accuracy against alpha t in both dimensions, and the fall of the test accuracy over the sweep."""
     curve_rows, ends = [r for r in table.rows if "step" in r], [r for r in table.rows if "drop" in r]
-    kinds = [k for k in (LOW, HIGH, PRINTED) if any(r["kind"] == k for r in ends)]
+    kinds = [k for k in (LOW, HIGH, PRINTED_RATE) if any(r["kind"] == k for r in ends)]
     if not ends:
         return {}
     width = 4.6 * (len(kinds) + 1)

@@ -17,15 +17,12 @@ import torch
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.experiments.amplification import ensembles
-from featlearn.experiments.amplification.ensembles import LABELS, OPPOSITE, Data, Setting, steps_of
 from featlearn.measure import (
     aligned,
     captures,
     closest_cluster,
     cluster_cosines,
     feature_movement,
-    gate_shares,
     matching_neurons,
     off_class_overlap,
 )
@@ -34,6 +31,9 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.theory.amplification import ensembles
+from featlearn.theory.amplification.ensembles import LABELS, OPPOSITE, Data, Setting, edges, steps_of
+from featlearn.theory.amplification.rows import PRINTED, SCALE, TIGHT, by, last_row
 
 ENTRIES = tuple(
     f"amplification.{name}"
@@ -41,7 +41,6 @@ ENTRIES = tuple(
         "proposition2", "lemma4", "lemma6", "captures", "cond9", "cond10", "lemma11", "lemma12", "lemma13", "lemma14",
     )
 )  # fmt: skip
-TIGHT, SCALE, PRINTED = "tight clusters", "scale", "printed sigma"
 STEP_METRICS = {"cos_median": "", "cos_own_min": "", "aligned": "%", "overlap": "", "growth": ""}
 BOUNDS = {
     "cos_median": (-1.0, 1.0), "cos_own_min": (-1.0, 1.0), "aligned": (0.0, 100.0), "overlap": (0.0, math.inf),
@@ -117,17 +116,6 @@ def cells(config: Config) -> list[Cell]:
     ]
 
 
-def edges(w: Tensor, own: Tensor, train: Data) -> Tensor:
-    """Lemma 6: (clean samples of its own cluster that a neuron fires on, minus those of the opposite one) / n, the
-    least over the neurons of the sets (e)."""
-    clean = torch.where(train.flipped, 4, train.group)  # a fifth cluster for the flipped samples
-    count = torch.stack([torch.bincount(g, minlength=5) for g in clean]).to(w)
-    fires = gate_shares(w, train.x, clean, 5).nan_to_num() * count[:, None] / train.x.shape[1]
-    index = own.clamp_min(0)
-    edge = fires.gather(2, index[..., None]) - fires.gather(2, OPPOSITE[index][..., None])
-    return edge[..., 0].masked_fill(own < 0, math.inf).amin(1)
-
-
 def margins(net: TwoLayer, keep: Tensor, data: Data) -> tuple[Tensor, Tensor]:
     """Least y f on clean samples and largest on flipped ones (e), of the neurons that are kept (e, m)."""
     part = TwoLayer(net.w, net.b, net.a * keep, net.activation)
@@ -200,20 +188,6 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 entry = ENTRIES[0] if row == "end" else "amplification.lemma12"
                 out.append(SummaryRow(setting, row, metric, mean, low, high, len(values), unit=unit, entry=entry))
     return out
-
-
-def by(table: Table, kind: str, over: str, row: str, metric: str, **equal: float | int) -> dict[Any, np.ndarray]:
-    """Values by seed of one metric, at each d or scale of one part of the experiment."""
-    out: dict[Any, list[float]] = {}
-    for r in table.rows:
-        if r["kind"] == kind and r["row"] == row and all(r[k] == v for k, v in equal.items()):
-            out.setdefault(r[over], []).append(r[metric])
-    return {at: np.array(out[at], dtype=np.float64) for at in sorted(out)}
-
-
-def last_row(table: Table) -> str:
-    """The name of the rows at T."""
-    return f"t={max(r['t'] for r in table.rows if 't' in r)}"
 
 
 def _series(name: str, found: Mapping[Any, np.ndarray]) -> tuple[Series, list[dict]]:

@@ -13,22 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from featlearn.core import SettingError
-from featlearn.experiments.amplification import ensembles
-from featlearn.experiments.amplification.ensembles import Rounding, Setting, steps_of
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks.xor_clusters import Law, Noise
+from featlearn.theory.amplification import ensembles
+from featlearn.theory.amplification.ensembles import Rounding, Setting, steps_of
+from featlearn.theory.amplification.rows import FEW, GRID, OTHERS
 
 ENTRIES = ("amplification.theorem1", "amplification.rate_comparison", "amplification.gd")
-GRID, FEW = "grid", "few samples"
-OTHERS: dict[str, tuple[Noise, Law]] = {
-    "adversarial flips": ("adversarial", "gaussian"),
-    "laplace": ("random", "laplace"),
-    "uniform": ("random", "uniform"),
-    "exponential": ("random", "exponential"),
-}
 METRICS = {"good": "%", "test_error": "%", "clean_acc": "%", "norm": ""}
 
 

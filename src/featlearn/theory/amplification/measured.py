@@ -6,11 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.experiments.amplification import figure2 as fig2
-from featlearn.experiments.amplification.steps import PRINTED, SCALE, TIGHT, by, last_row
-from featlearn.experiments.amplification.theorem1 import FEW, GRID, OTHERS
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
 from featlearn.run.experiment import Table
+from featlearn.theory.amplification.rows import (
+    FEW,
+    GRID,
+    HIGH,
+    LOW,
+    OTHERS,
+    PRINTED,
+    PRINTED_RATE,
+    SCALE,
+    SWEEP,
+    TIGHT,
+    by,
+    last_row,
+)
 from featlearn.theory.amplification.setting import C0, FIGURE_2, premises, sigmas
 
 Array = np.ndarray
@@ -357,13 +368,13 @@ def judge_figure1(table: Table) -> Evidence:
 
 def judge_figure2(table: Table) -> Evidence:
     """Figure 2: interpolation costs accuracy in low dimension and nothing in high dimension."""
-    high = [k for k in (fig2.HIGH, fig2.PRINTED) if len(column(table, "drop", kind=k))]
-    drop = column(table, "drop", kind=fig2.LOW)
-    fitted = [column(table, "interpolated", kind=k).mean() for k in (fig2.LOW, *high)]
+    high = [k for k in (HIGH, PRINTED_RATE) if len(column(table, "drop", kind=k))]
+    drop = column(table, "drop", kind=LOW)
+    fitted = [column(table, "interpolated", kind=k).mean() for k in (LOW, *high)]
     clean = np.concatenate([column(table, "clean_min", kind=k) for k in high])
     lost = np.concatenate([column(table, "drop", kind=k) for k in high])
-    low_end = column(table, "clean_acc", kind=fig2.LOW)
-    swept = [r for r in table.rows if r["kind"] in (fig2.LOW, fig2.SWEEP) and "drop" in r]
+    low_end = column(table, "clean_acc", kind=LOW)
+    swept = [r for r in table.rows if r["kind"] in (LOW, SWEEP) and "drop" in r]
     dims = sorted({r["d"] for r in swept})
     ends = np.array([np.mean([r["clean_acc"] for r in swept if r["d"] == d]) for d in dims])
     steps = ends[1:] - ends[:-1]

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.experiments.amplification.ensembles import LABELS, OPPOSITE
 from featlearn.measure import aligned, off_class_overlap
 from featlearn.nets import TwoLayer, fixed_signs_init
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.tasks import XorClusters
 from featlearn.tasks.xor_clusters import XorTruth
+from featlearn.theory.amplification.ensembles import LABELS, OPPOSITE
 
 
 def subnetwork(net: TwoLayer, keep: Tensor) -> TwoLayer:

@@ -9,12 +9,12 @@ import torch
 from scipy.stats import norm
 
 from featlearn.core import Key
-from featlearn.experiments.amplification.ensembles import steps_of
 from featlearn.learn import Stage, fit
 from featlearn.nets import TwoLayer, fixed_signs_init
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
 from featlearn.tasks import XorClusters
 from featlearn.tasks.xor_clusters import Law, Noise, XorTruth
+from featlearn.theory.amplification.ensembles import steps_of
 
 Array = np.ndarray
 LAWS: tuple[Law, ...] = ("gaussian", "laplace", "uniform", "exponential")

@@ -10,13 +10,12 @@ from scipy.stats import chi2, norm
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.experiments.amplification.ensembles import LABELS, Data
-from featlearn.experiments.amplification.steps import edges
 from featlearn.measure import captures, closest_cluster, gate_shares, matching_neurons
 from featlearn.nets import fixed_signs_init
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.tasks import XorClusters
 from featlearn.tasks.xor_clusters import XorTruth
+from featlearn.theory.amplification.ensembles import LABELS, Data, edges
 from featlearn.theory.amplification.setting import C0, LAWS, sigmas
 
 M, CONSTANT, DELTA = 400, 10.0, 0.1  # neurons, a C0 that leaves neurons outside the sets, failure probability

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.learn import Stage, fit
+from featlearn.measure import gate_shares
 from featlearn.nets import TwoLayer, fixed_signs_init, forward, stack
 from featlearn.tasks import XorClusters
 from featlearn.tasks.xor_clusters import Law, Noise, XorTruth
@@ -145,3 +146,14 @@ def fits(net: TwoLayer, data: Data) -> dict[str, Tensor]:
         "acc": right.float().mean(1),
         "clean_acc": (score * data.clean > 0).float().mean(1),
     }
+
+
+def edges(w: Tensor, own: Tensor, train: Data) -> Tensor:
+    """Lemma 6: (clean samples of its own cluster that a neuron fires on, minus those of the opposite one) / n, the
+    least over the neurons of the sets (e)."""
+    clean = torch.where(train.flipped, 4, train.group)  # a fifth cluster for the flipped samples
+    count = torch.stack([torch.bincount(g, minlength=5) for g in clean]).to(w)
+    fires = gate_shares(w, train.x, clean, 5).nan_to_num() * count[:, None] / train.x.shape[1]
+    index = own.clamp_min(0)
+    edge = fires.gather(2, index[..., None]) - fires.gather(2, OPPOSITE[index][..., None])
+    return edge[..., 0].masked_fill(own < 0, math.inf).amin(1)
