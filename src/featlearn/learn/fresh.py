@@ -64,7 +64,10 @@ class _Group:
         s, (e, m, d) = len(self.sets), part.w.shape
         packed = torch.cat([part.w, part.b[:, :, None]], -1) if ones else part.w.clone()
         self.v = packed.reshape(s, e // s * m, d + ones)
-        self.a = part.a.clone().view(s, e // s, m)
+        # scores are one product with a block-diagonal second layer, transposed, which is faster; a is its diagonal
+        self.second = part.a.new_zeros(s, e // s, e // s, m)
+        self.a = self.second.diagonal(dim1=1, dim2=2).transpose(1, 2)
+        self.a.copy_(part.a.view(s, e // s, m))
         self.alive: Tensor | None = None
         if diverging == "rest":  # who comes as NaN, from an earlier call, stays at rest
             finite = torch.isfinite(self.v.view(s, e // s, -1).sum(-1) + self.a.sum(-1))
@@ -75,7 +78,7 @@ class _Group:
 
     def net(self) -> TwoLayer:
         s, r, m = self.a.shape
-        v, a = self.v.view(s * r, m, -1), self.a.view(s * r, m)
+        v, a = self.v.view(s * r, m, -1), self.a.reshape(s * r, m)
         b = v[..., -1].clone() if self.ones else torch.zeros_like(a)
         return TwoLayer((v[..., :-1] if self.ones else v).clone(), b, a.clone(), self.kind)
 
@@ -95,17 +98,17 @@ class _Group:
     def forward(self, x: Tensor, y: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
         """Preactivations and activations (s, b, r m), and the slope of the loss over `total` (s, b, r)."""
         (s, r, m), b = self.a.shape, x.shape[1]
-        second = self.a.new_zeros(s, r, r, m)  # block-diagonal, and transposed: so its product is twice as fast
-        second.diagonal(dim1=1, dim2=2).copy_(self.a.transpose(1, 2))
         z = torch.bmm(x, self.v.transpose(1, 2), out=self.room("z", b))
         act = torch.clamp(z, 0.0, 1.0 if self.kind == "clip" else None, out=self.room("act", b))
-        score = torch.bmm(act, second.view(s, r, r * m).transpose(1, 2))
+        score = torch.bmm(act, self.second.view(s, r, r * m).transpose(1, 2))
+        if self.loss == "logistic":  # beyond, slopes below 1e-26 would end as denormal numbers, which are slow
+            score.clamp_(-60.0, 60.0)
         return z, act, loss_slope(score, y[:, :, None], self.loss) / total
 
     def own(self, across: Tensor) -> Tensor:
         """The members' own blocks (s, r, m) of the products (s, r, r m) of all slopes with all activations."""
         s, r, m = self.a.shape
-        return across.view(s, r, r, m).diagonal(dim1=1, dim2=2).transpose(1, 2).contiguous()
+        return across.view(s, r, r, m).diagonal(dim1=1, dim2=2).transpose(1, 2)
 
     def sums(self, x: Tensor, y: Tensor, first: bool) -> tuple[Tensor | None, Tensor]:
         """Mean of l' sigma' x for each neuron (s, r m, d), and the gradient of the second layer (s, r, m)."""
