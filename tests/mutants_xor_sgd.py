@@ -15,7 +15,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_SPHERE, "return 2 * p * eta, 2 * eta / p", "return p * eta, eta / p",
      "tests/nets/test_sphere.py::test_a_step_of_the_engine_is_the_printed_step"),
     (_FRESH, "torch.linalg.vecdot(self.v, dv)", "torch.linalg.vecdot(self.v, dv).abs()",
-     f"{_FIT}an_ensemble_is_a_loop_of_single_runs[sets0-large batch]"),
+     f"{_FIT}an_ensemble_is_a_loop_of_single_runs[in blocks-sets0-large batch]"),
     (_FRESH, "key / name / chunk", "key / chunk", f"{_FIT}no_sample_is_used_twice_and_sets_have_their_own"),
     (_FRESH, "self.a.masked_fill_(~self.alive, 0)\n\n", "pass\n\n",
      f"{_FIT}a_member_that_diverges_rests_and_disturbs_nobody[sets0]"),

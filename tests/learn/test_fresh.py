@@ -61,7 +61,7 @@ def literal(net, stages, sets, loss):
 
 STAGES = {
     "small batch": [Stage(7, 0.2, 0.0, 0.1, batch=3)],
-    "large batch": [Stage(4, 0.2, 0.0, 0.1, batch=40)],  # in blocks: the second layer by homogeneity
+    "large batch": [Stage(4, 0.2, 0.0, 0.1, batch=40)],  # in blocks the second layer comes by homogeneity
     "rates of members": [
         Stage(5, torch.tensor([0.1, 0.2, 0.3, 0.4]), 0.0, torch.tensor([0.4, 0.3, 0.2, 0.1]), batch=9)
     ],
@@ -73,7 +73,9 @@ STAGES = {
 
 @pytest.mark.parametrize("stages", STAGES.values(), ids=STAGES)
 @pytest.mark.parametrize("sets", [(0, 0, 0, 0), (3, 1, 7, 2), (5, 5, 2, 2), (1, 1, 1, 0)])
-def test_an_ensemble_is_a_loop_of_single_runs(stages, sets):
+@pytest.mark.parametrize("cache", [module.CACHE_FLOATS, 20], ids=["at once", "in blocks"])
+def test_an_ensemble_is_a_loop_of_single_runs(stages, sets, cache, monkeypatch):
+    monkeypatch.setattr(module, "CACHE_FLOATS", cache)
     net = start()
     got = fit_fresh(net, sample, stages, KEY, sets=sets).net
     want = literal(net, stages, sets, "logistic")

@@ -244,7 +244,7 @@ EXPERIMENT = Experiment(
             choose=(1000,),
         ),
         "small": Config(
-            d=(32, 64), noise=(0.54, 0.8, 1.2, 1.8), n_test=1000, seeds=(0, 1, 2), choose=(1000,), most=100.0
+            d=(32, 64), noise=(0.8, 1.2, 1.8, 2.7), n_test=1000, seeds=(0, 1, 2), choose=(1000,), most=100.0
         ),
         "paper": Config(),
     },
