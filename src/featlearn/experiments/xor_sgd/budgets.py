@@ -1,7 +1,7 @@
 """The smallest sample budget at which a learner reaches a test accuracy: networks on fresh batches, and kernels."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,3 +197,9 @@ def kernel_budgets(cell: KernelCell, draw: Draw, key: Key) -> list[dict[str, Any
                     }
                 )  # fmt: skip
     return rows
+
+
+def plain_ticks(axes: Any, values: Sequence[float]) -> None:
+    """The values themselves along a logarithmic x axis, and no others."""
+    axes.set_xticks(list(values), [f"{v:g}" for v in values])
+    axes.minorticks_off()

@@ -20,6 +20,7 @@ from featlearn.experiments.xor_sgd.budgets import (
     gaussian,
     network_budgets,
     percent_right,
+    plain_ticks,
 )
 from featlearn.experiments.xor_sgd.samples import CHOOSING, choose, geometric
 from featlearn.learn import Stage, fit
@@ -216,7 +217,8 @@ def draw(table: Table) -> Mapping[str, Picture]:
             data += [{"row": row, "d": d, "samples / d": m} for d, m in zip(x, mean, strict=True)]
     if not series:
         return {}
-    curves(fig, series, "d", "samples / d to the target", log="xy")
+    axes = curves(fig, series, "d", "samples / d to the target", log="xy")
+    plain_ticks(axes, sorted({r["d"] for r in data}))
     return {
         ENTRY: Picture(fig, "Samples to the target accuracy under variations that the work leaves open.", data=data)
     }

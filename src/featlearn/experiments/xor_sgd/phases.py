@@ -260,11 +260,11 @@ def draw(table: Table) -> Mapping[str, Picture]:
     frozen = [Series(name, *_at(table, FROZEN, name, d)[:2]) for name in ("sig", "opp", "perp")]
     curves(middle, frozen, "time (steps x eta)", "", log="y", title="first layer alone")
     margins = [
-        Series(f"{row}: {name}", *_at(table, row, metric, d))
-        for row in (BOTH, FROZEN)
+        Series(f"{short}: {name}", *_at(table, row, metric, d))
+        for row, short in ((BOTH, "both"), (FROZEN, "first"))
         for name, metric in (("smallest", "gamma min"), ("largest", "gamma max"))
     ]
-    curves(right, margins, "time (steps x eta)", "margin", title="clusters' margins")
+    curves(right, margins, "time (steps x eta)", "", log="y", title="clusters' margins")
     caption = (
         f"Networks of d = {d} on fresh batches. Left: signal, opposite signal and the rest of the neurons. Middle: the "
         "same with a frozen second layer, where the signal grows linearly. Right: margins, with 95 % intervals."

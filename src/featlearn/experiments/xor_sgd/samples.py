@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.xor_sgd.budgets import KernelCell, NetworkCell, boolean, kernel_budgets, network_budgets
+from featlearn.experiments.xor_sgd.budgets import (
+    KernelCell,
+    NetworkCell,
+    boolean,
+    kernel_budgets,
+    network_budgets,
+    plain_ticks,
+)
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
@@ -248,6 +255,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     if not series:
         return {}
     curves(left, series, "d", "samples to the target", log="xy", title="exponent and 95 % interval")
+    plain_ticks(left, sorted({r["d"] for r in data})[::2])
     network = [r for r in table.rows if r["row"] == "Network" and r["samples"]]
     if network:
         d = max(r["d"] for r in network)
@@ -260,6 +268,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
             x = sorted(at)
             lines.append(Series(f"batch {share:g} d", x, [sum(at[v]) / len(at[v]) for v in x]))
         curves(right, lines, "step size, as eta d / batch", "samples / d", log="xy", title=f"d = {d}, all seeds")
+        plain_ticks(right, sorted({v for line in lines for v in line.x}))
     caption = (
         "Left: smallest number of samples with the target accuracy, mean and interval over the reported seeds. Right: "
         "the same over the grid in the largest dimension, where every seed that arrived counts."
