@@ -199,7 +199,7 @@ def kernel_budgets(cell: KernelCell, draw: Draw, key: Key) -> list[dict[str, Any
     return rows
 
 
-def plain_ticks(axes: Any, values: Sequence[float]) -> None:
+def plain_ticks(axes: Any, values: Sequence[float] | Sequence[int]) -> None:
     """The values themselves along a logarithmic x axis, and no others."""
     axes.set_xticks(list(values), [f"{v:g}" for v in values])
     axes.minorticks_off()
