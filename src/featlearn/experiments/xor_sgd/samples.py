@@ -102,8 +102,8 @@ class Config:
 
 
 def _largest(d: int) -> float:
-    """Largest training set of a kernel in units of d^2: some 30 % above what it needs, which falls toward 0.4."""
-    return 0.9 if d < 64 else 0.65 if d < 128 else 0.55
+    """Largest training set of a kernel in units of d^2: some 30 % above what it needs, which falls toward 0.5."""
+    return 0.9 if d < 64 else 0.65
 
 
 def cells(config: Config) -> list[NetworkCell | KernelCell]:
