@@ -87,5 +87,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # experiments
     (_SPARSE, "np.minimum(i + 1, pattern.window)", "np.minimum(i, pattern.window)",
      f"{_EXPERIMENT}share_of_products_is_that_of_the_pattern"),
-    (_PROMPTS, "super().__post_init__()", "pass", f"{_EXPERIMENT}senseless_settings_are_refused"),
+    (_PROMPTS, "super().__post_init__()\n        check_essays", "check_essays",
+     f"{_EXPERIMENT}senseless_settings_are_refused"),
 ]  # fmt: skip
