@@ -22,7 +22,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_MEASURE}nice_neurons_are_signed"),
     (_BEST, "return norm * size - float(alpha.sum())", "return 0.5 * norm * size - float(alpha.sum())",
      "tests/measure/test_best_network.py::test_value_is_between_lower_bound_and_every_other_point[1.0-hinge]"),
-    ("src/featlearn/nets/symmetric.py", "a=torch.cat([half.a, -half.a], 1)", "a=torch.cat([half.a, half.a], 1)",
+    ("src/featlearn/nets/initial.py", "a=torch.cat([net.a, -net.a], 1)", "a=torch.cat([net.a, net.a], 1)",
      "tests/learn/test_framework.py::test_symmetric_start"),
     ("src/featlearn/learn/framework.py", "return 1 - rate * penalty", "return 1 - 2 * rate * penalty",
      "tests/learn/test_framework.py::test_keep"),

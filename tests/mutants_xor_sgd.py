@@ -1,7 +1,7 @@
 """Mutants of the XOR work: task, scaling, fresh training, signal measures, budgets, claims."""
 
 _TASK, _SPHERE, _FRESH, _SIGNAL = (
-    f"src/featlearn/{name}.py" for name in ("tasks/boolean_xor", "nets/sphere", "learn/fresh", "measure/signal")
+    f"src/featlearn/{name}.py" for name in ("tasks/boolean_xor", "nets/initial", "learn/fresh", "measure/signal")
 )
 _BUDGETS = "src/featlearn/experiments/xor_sgd/budgets.py"
 _PHASE1, _TRAINED = (f"src/featlearn/theory/xor_sgd/{name}.py" for name in ("phase1", "trained"))

@@ -15,6 +15,7 @@ from featlearn.nets import mean_field_rates, sphere_init
 from featlearn.run.execute import run
 from featlearn.run.experiment import Table
 from featlearn.run.store import Store
+from featlearn.theory.xor_sgd import rows
 
 IDS = tuple(i for i in experiments.EXPERIMENTS if i.startswith("xor_sgd/"))
 NETWORK = budgets.NetworkCell(
@@ -96,12 +97,12 @@ def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(method):
 
 
 def test_the_choice_is_made_on_other_seeds():
-    rows = tuple(
+    table = tuple(
         {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n, "cell": "x"}
         for noise, seed, n in ((1.0, 0, 50.0), (1.0, 1000, 100.0), (2.0, 0, 10.0), (2.0, 1000, 200.0),
                                (0.5, 1000, 150.0))
     )  # fmt: skip
-    [found] = samples.choose(Table(rows), "Network")
+    [found] = rows.choose(Table(table), "Network")
     assert (found.noise, found.samples, found.inner) == (1.0, (50.0,), 1.0)
 
 

@@ -7,8 +7,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.learn.framework import WithLinear, forgetful_step, joint, keep, multi_index, one_step, residual
-from featlearn.nets import TwoLayer
-from featlearn.nets.symmetric import sign_init, symmetric_init
+from featlearn.nets import TwoLayer, sign_init, symmetric_init
 from featlearn.tasks import GaussianMixture, MultiIndex
 
 KEY = Key("tests/framework")

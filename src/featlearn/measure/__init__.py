@@ -14,7 +14,6 @@ from featlearn.measure.clusters import spherical_kmeans as spherical_kmeans
 from featlearn.measure.gradient_features import FeatureSet as FeatureSet
 from featlearn.measure.gradient_features import Membership as Membership
 from featlearn.measure.gradient_features import draw_in_box as draw_in_box
-from featlearn.measure.gradient_features import firing_shares as firing_shares
 from featlearn.measure.gradient_features import gaussian_gradients as gaussian_gradients
 from featlearn.measure.gradient_features import gradient_feature_set as gradient_feature_set
 from featlearn.measure.gradient_features import in_cone as in_cone
@@ -61,7 +60,6 @@ __all__ = [
     "decision_grid",
     "draw_in_box",
     "feature_movement",
-    "firing_shares",
     "gate_shares",
     "gaussian_gradients",
     "gradient_feature_set",

@@ -17,6 +17,7 @@ from scipy.sparse import csr_matrix, hstack, identity
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.measure.checks import check_finite
 
 Loss = Literal["hinge", "logistic", "squared"]
 
@@ -48,8 +49,7 @@ def _check(features: Tensor, y: Tensor, loss: str, bound: float | None) -> None:
     if len(features) != len(y) or not len(y):
         raise SettingError("y", tuple(y.shape), f"one for each of {len(features)} rows, at least 1", "match them")
     for name, value in (("features", features), ("y", y)):
-        if not torch.isfinite(value).all():
-            raise SettingError(name, "an entry", "finite numbers only", "remove or fill rows that are not")
+        check_finite(value, name)
     if loss != "squared" and not bool((y.abs() == 1).all()):
         raise SettingError("y", float(y[(y.abs() != 1)][0]), "-1 or +1", 'use loss="squared" for real targets')
     if bound is not None and not (bound > 0 and math.isfinite(bound)):

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.measure.checks import unit_rows
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,7 @@ def unit(directions: Float[Tensor, "m d"], name: str = "directions") -> Float[Te
 
     Errors: SettingError for rows that are zero or not finite: they have no direction.
     """
-    x = directions.detach().cpu().double()
-    norm = x.norm(dim=1, keepdim=True)
-    bad = int((~torch.isfinite(norm) | (norm == 0)).sum())
-    if bad:
-        raise SettingError(
-            name, f"{bad} of {len(x)} rows", "rows of finite length above 0", "drop them: they have no direction"
-        )
-    return x / norm
+    return unit_rows(directions.detach().cpu().double(), name)
 
 
 def best_cosine(weights: Float[Tensor, "e m d"], targets: Float[Tensor, "c d"]) -> Float[Tensor, "e c"]:

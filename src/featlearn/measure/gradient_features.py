@@ -10,12 +10,13 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.special import log_ndtr, ndtri_exp
 from scipy.stats import norm
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.measure.checks import check_finite, unit_rows
 
 
 def simplified_gradients(
@@ -35,8 +36,7 @@ def simplified_gradients(
     if x.shape[1] != w.shape[1]:
         raise SettingError("x", tuple(x.shape), f"width d = {w.shape[1]} of the neurons", "project one of them")
     for name, value in (("w", w), ("b", b), ("x", x), ("y", y)):
-        if not torch.isfinite(value).all():
-            raise SettingError(name, "an entry", "finite numbers only", "remove or fill rows that are not")
+        check_finite(value, name)
     signed = y if weights is None else y * weights
     out = torch.zeros_like(w)
     for i in range(0, len(x), block):
@@ -73,13 +73,6 @@ def gaussian_gradients(
     return active @ means + (bell @ sigma / size)[:, None] * w
 
 
-def _units(directions: Tensor) -> Tensor:
-    size = directions.norm(dim=-1, keepdim=True)
-    if not bool((size > 0).all()):
-        raise SettingError("directions", "a row of norm 0", "directions that are not 0", "a cone needs a direction")
-    return directions / size
-
-
 def in_cone(
     vectors: Float[Tensor, "m d"], directions: Float[Tensor, "r d"], gamma: float | Float[Tensor, " q"]
 ) -> Bool[Tensor, "m r q"]:
@@ -89,7 +82,7 @@ def in_cone(
     Source: gradient_features.definition3_7. Errors: `SettingError` for a direction of norm 0.
     """
     gammas = torch.atleast_1d(torch.as_tensor(gamma, dtype=vectors.dtype))
-    along = (vectors @ _units(directions).to(vectors.dtype).T).abs()
+    along = (vectors @ unit_rows(directions, "directions").to(vectors.dtype).T).abs()
     size = vectors.norm(dim=1)
     return (along[:, :, None] > (1 - gammas) * size[:, None, None]) & (size > 0)[:, None, None]
 
@@ -101,7 +94,7 @@ def in_max_cone(vectors: Float[Tensor, "m d"], direction: Float[Tensor, " d"], g
     """
     size = vectors.norm(dim=1, keepdim=True)
     unit = vectors / size.masked_fill(size == 0, 1)
-    return ((unit - _units(direction)).abs().amax(1) < gamma) & (size[:, 0] > 0)
+    return ((unit - unit_rows(direction, "direction")).abs().amax(1) < gamma) & (size[:, 0] > 0)
 
 
 def wilson(hits: Float[Tensor, "*s"], n: int, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
@@ -218,7 +211,7 @@ def gradient_feature_set(
                 break
             near = in_cone(pool, pool, gamma)[:, :, 0]
             best = int(near.sum(0).argmax())
-            cone = _units(pool[near[:, best]])
+            cone = unit_rows(pool[near[:, best]], "vectors")
             centre = (cone * (cone @ pool[best]).sign()[:, None]).mean(0)
             centre = centre / centre.norm()
             pool = pool[~near[:, best]]
@@ -254,7 +247,7 @@ def nice_neurons(
     before it, b (m), direction (d) -> (m). Source: gradient_features.lemma3_13 (eq. 3.14).
     """
     size = w1.norm(dim=1)
-    along = w1 @ _units(direction).to(w1.dtype)
+    along = w1 @ unit_rows(direction, "direction").to(w1.dtype)
     return (b.sign() == sign) & (along > (1 - gamma) * size) & (size >= step * a0.abs() * least_norm) & (size > 0)
 
 
@@ -315,15 +308,3 @@ def draw_in_box(
     free = sigma_w * torch.randn(m, directions.shape[1], generator=g, dtype=torch.float64)
     w = free + (value - free @ u.T) @ u
     return w, float(log_p.sum())
-
-
-def firing_shares(
-    w: Float[Tensor, "m d"], b: Float[Tensor, " m"], x: Float[Tensor, "n d"], group: Int[Tensor, " n"], groups: int
-) -> Float[Tensor, "m g"]:
-    """Pr[<w, x> > b | group] for every neuron and group of samples, nan for an empty group.
-
-    Shapes: w (m, d), b (m), x (n, d), group (n) -> (m, g). Source: gradient_features.lemma_b32.
-    """
-    gate = (x @ w.T > b).to(w.dtype)
-    return torch.stack([gate[group == g].mean(0) if bool((group == g).any()) else gate.new_full((len(w),), math.nan)
-                        for g in range(groups)], 1)  # fmt: skip

@@ -12,25 +12,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featlearn.core import Predictor, SettingError
+from featlearn.measure.checks import check_finite, unit_rows
 
 BLOCK = 2**24  # entries of an (n, m) block of pre-activations
-
-
-def _unit(w: Tensor, name: str) -> Tensor:
-    """Rows divided by their length; refused where there is none."""
-    peak = w.abs().amax(-1, keepdim=True)
-    bad = ~((peak > 0) & torch.isfinite(peak))
-    if bool(bad.any()):
-        says = f"{int(bad.sum())} of {bad.numel()} rows of length 0 or not finite"
-        raise SettingError(name, says, "rows with a direction", "drop those neurons: a cosine needs a direction")
-    w = w / peak  # keeps squares of very small or large weights representable
-    return w / w.norm(dim=-1, keepdim=True)
-
-
-def _finite(x: Tensor, name: str = "x") -> None:
-    bad = x.numel() - int(torch.isfinite(x).sum())
-    if bad:
-        raise SettingError(name, f"{bad} of {x.numel()} values not finite", "finite values", "remove or impute them")
 
 
 def _same_length(x: Tensor, group: Tensor) -> None:
@@ -59,7 +43,7 @@ def cluster_cosines(
         tensor([[[0.6000, 0.8000]]])
     """
     each = list(_sets(len(w), centres, 2, "centres"))
-    return torch.matmul(_unit(w, "w"), _unit(torch.stack(each), "centres").transpose(1, 2))
+    return torch.matmul(unit_rows(w, "w"), unit_rows(torch.stack(each), "centres").transpose(1, 2))
 
 
 def closest_cluster(
@@ -117,7 +101,7 @@ def gate_shares(
         >>> gate_shares(torch.ones(1, 1, 1), torch.tensor([[1.0], [-1.0], [2.0]]), torch.tensor([0, 0, 1]), 2)
         tensor([[[0.5000, 1.0000]]])
     """
-    _finite(x)
+    check_finite(x)
     _same_length(x, group)
     if group.numel() and not 0 <= int(group.min()) <= int(group.max()) < clusters:
         found = f"{int(group.min())} to {int(group.max())}"
@@ -221,7 +205,7 @@ def feature_movement(
         >>> feature_movement(w, 3 * w, torch.tensor([[1.0]]))
         tensor([[2.]])
     """
-    _finite(x)
+    check_finite(x)
     out = []
     for i, xi in enumerate(_sets(len(before), x, 2, "x")):
         parts = []
@@ -265,7 +249,8 @@ def decision_grid(
         raise SettingError("points", points, "at least 2", "101 draw a smooth boundary")
     if not reach > 0:
         raise SettingError("reach", reach, "above 0", "2 shows clusters at distance 1")
-    if abs(float((_unit(plane, "plane")[0] * _unit(plane, "plane")[1]).sum())) > 1 - 1e-6:
+    one, two = unit_rows(plane, "plane")
+    if abs(float(one @ two)) > 1 - 1e-6:
         raise SettingError("plane", "two parallel directions", "independent directions", "give two that differ")
     at = torch.linspace(-float(reach), float(reach), points, dtype=plane.dtype, device=plane.device)
     up, across = torch.meshgrid(at, at, indexing="ij")

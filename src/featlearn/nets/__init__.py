@@ -1,15 +1,17 @@
-"""Architectures with their hand-written gradients."""
+"""Architectures with their hand-written gradients, and how they start."""
 
 from featlearn.nets.initial import fixed_signs_init as fixed_signs_init
-from featlearn.nets.sphere import mean_field_rates as mean_field_rates
-from featlearn.nets.sphere import neuron_weights as neuron_weights
-from featlearn.nets.sphere import sphere_init as sphere_init
+from featlearn.nets.initial import gaussian_init as gaussian_init
+from featlearn.nets.initial import mean_field_rates as mean_field_rates
+from featlearn.nets.initial import mirrored as mirrored
+from featlearn.nets.initial import neuron_weights as neuron_weights
+from featlearn.nets.initial import sign_init as sign_init
+from featlearn.nets.initial import sphere_init as sphere_init
+from featlearn.nets.initial import symmetric_init as symmetric_init
 from featlearn.nets.two_layer import Gradients as Gradients
 from featlearn.nets.two_layer import TwoLayer as TwoLayer
 from featlearn.nets.two_layer import forward as forward
-from featlearn.nets.two_layer import gaussian_init as gaussian_init
 from featlearn.nets.two_layer import gradients as gradients
-from featlearn.nets.two_layer import mirrored as mirrored
 from featlearn.nets.two_layer import stack as stack
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "mean_field_rates",
     "mirrored",
     "neuron_weights",
+    "sign_init",
     "sphere_init",
     "stack",
+    "symmetric_init",
 ]

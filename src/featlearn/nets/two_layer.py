@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featlearn.core import Key, SettingError
+from featlearn.core import SettingError
 from featlearn.nets.pointwise import Activation, activate, check_choice, gated, loss_slope, noisy
 
 
@@ -71,27 +71,6 @@ def stack(nets: Sequence[TwoLayer]) -> TwoLayer:
         torch.cat([n.a for n in nets]),
         nets[0].activation,
     )
-
-
-def gaussian_init(
-    m: int, d: int, key: Key, *, sigma_w: float, sigma_b: float, sigma_a: float, activation: Activation = "clip"
-) -> TwoLayer:
-    """One network (e = 1) of m neurons with independent N(0, sigma^2) parameters; the sigmas are standard deviations.
-
-    Shapes: w (1, m, d), b and a (1, m).
-    """
-    w = sigma_w * torch.randn(1, m, d, generator=(key / "w").torch())
-    b = sigma_b * torch.randn(1, m, generator=(key / "b").torch())
-    a = sigma_a * torch.randn(1, m, generator=(key / "a").torch())
-    return TwoLayer(w, b, a, activation)
-
-
-def mirrored(net: TwoLayer) -> TwoLayer:
-    """2m neurons whose second half repeats (w, b) with opposite a, so that g = 0 everywhere.
-
-    Shapes: w (e, m, d) -> (e, 2m, d), b and a (e, m) -> (e, 2m). Source: emergence.method_training.
-    """
-    return replace(net, w=torch.cat([net.w, net.w], 1), b=torch.cat([net.b, net.b], 1), a=torch.cat([net.a, -net.a], 1))
 
 
 def _per_member(x: Tensor) -> Tensor:

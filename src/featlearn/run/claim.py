@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.run.experiment import Table
+
+Tables = Callable[[str], Table | None]
 VERDICTS = ("holds", "refuted", "vacuous", "assumptions unmet", "not established", "data needed", "not run")
 RELATIONS = ("equal", "at most", "at least")
 
@@ -151,6 +154,21 @@ def judge(evidence: Evidence) -> tuple[str, str]:
     if bites:
         return "vacuous", "; ".join(f"{c.name}: would bite at {c.vacuous}" for c in bites)
     return "holds", f"{len(tested)} case{'s' if len(tested) != 1 else ''}, every rival rejected"
+
+
+def needs(experiment: str) -> Evidence:
+    """Evidence that rows are missing, with the command that brings them."""
+    return Evidence(not_run=f"featlearn run {experiment} --preset paper")
+
+
+def reads(experiment: str, judge: Callable[[Table], Evidence]) -> Callable[[Any, Tables], Evidence]:
+    """A check that judges the rows of one experiment, or names the command that makes them."""
+
+    def check(key: Any, tables: Tables) -> Evidence:
+        table = tables(experiment)
+        return needs(experiment) if table is None or not table.rows else judge(table)
+
+    return check
 
 
 def verify(claim: Claim, key: Any, tables: Callable[[str], Any]) -> Verdict:

@@ -11,6 +11,7 @@ from featlearn.run.claim import verify
 from featlearn.run.experiment import Table
 from featlearn.theory.xor_sgd import CLAIMS, trained
 from featlearn.theory.xor_sgd.exact import TAU2
+from featlearn.theory.xor_sgd.rows import choose, pairs
 from featlearn.theory.xor_sgd.scaling import LAWS, crossing, law_errors, power_fit
 
 BY_NAME = {c.id.removeprefix("xor_sgd."): c for c in CLAIMS}
@@ -134,9 +135,9 @@ def test_the_choice_of_a_grid_point_does_not_see_reported_seeds():
         {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n}
         for noise, seed, n in ((1.0, 0, 50.0), (1.0, 1000, 100.0), (2.0, 0, 10.0), (2.0, 1000, 200.0))
     ]
-    assert trained.chosen(Table(tuple(rows)), "Network") == [(8, [50.0])]
+    assert pairs(choose(Table(tuple(rows)), "Network")) == ([8.0], [50.0])
     lost = [{**r, "samples": None} if r["seed"] == 1000 and r["noise"] == 1.0 else r for r in rows]
-    assert trained.chosen(Table(tuple(lost)), "Network") == [(8, [10.0])]
+    assert pairs(choose(Table(tuple(lost)), "Network")) == ([8.0], [10.0])
 
 
 # scaling -------------------------------------------------------------------------------------------------------------

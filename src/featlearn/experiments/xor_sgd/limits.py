@@ -22,13 +22,14 @@ from featlearn.experiments.xor_sgd.budgets import (
     percent_right,
     plain_ticks,
 )
-from featlearn.experiments.xor_sgd.samples import CHOOSING, choose, geometric
+from featlearn.experiments.xor_sgd.samples import geometric
 from featlearn.learn import Stage, fit
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init
 from featlearn.nets.pointwise import Loss
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.experiment import CellResult, Cost, Experiment, SummaryRow, Table
+from featlearn.theory.xor_sgd.rows import CHOOSING, choose
 from featlearn.theory.xor_sgd.scaling import crossing, power_fit
 
 ENTRY = "xor_sgd.discussion_limits"

@@ -26,12 +26,12 @@ from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import estimates
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks import BooleanXor
+from featlearn.theory.xor_sgd.rows import BOTH, FROZEN
 
 ENTRIES = (
     "xor_sgd.phase1_grad", "xor_sgd.phase1_induction", "xor_sgd.lemma4_1_C1", "xor_sgd.lemma4_4_D3",
     "xor_sgd.remark4_3", "xor_sgd.homogeneity_B13",
 )  # fmt: skip
-BOTH, FROZEN = "both layers", "first layer alone"
 LOOKS = ("test_acc", "loss", "heavy mass", "outside", "imbalance", "excess")
 CORNERS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 """Signs of the second layer and of the signal: the four clusters."""

@@ -15,7 +15,6 @@ of d as well, and hardly depends on it.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from featlearn.core import Key, SettingError
 from featlearn.experiments.xor_sgd.budgets import (
@@ -30,11 +29,10 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.theory.xor_sgd.rows import CHOOSING, Chosen, choose, pairs
 from featlearn.theory.xor_sgd.scaling import law_errors, power_fit
 
 ENTRIES = ("xor_sgd.theorem3_1", "xor_sgd.prior_rates")
-CHOOSING = 1000
-"""Seeds from here on choose the grid point; smaller ones are reported."""
 KERNELS = ("NTK", "RBF")
 
 
@@ -138,50 +136,6 @@ def run_cell(cell: NetworkCell | KernelCell) -> CellResult:
     return CellResult(kernel_budgets(cell, boolean(cell.d, "cpu"), Key("xor_sgd/samples") / cell.method / cell.d))
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The grid point of a learner in one dimension. samples: reported seeds at that point; missed: how many never
-    arrived. inner: 1 where the step size has neighbours on both sides in the grid, else 0; first_share: 1 where the
-    batch is the smallest of the grid."""
-
-    d: int
-    share: float
-    noise: float
-    samples: tuple[float, ...]
-    missed: int
-    inner: float
-    first_share: float
-
-
-def choose(table: Table, row: str, share: float | None = None) -> list[Chosen]:
-    """For each dimension the grid point of the smallest mean log budget over the choosing seeds, all of which must
-    have arrived; with a share only that batch size."""
-    rows = [r for r in table.rows if r["row"] == row and (share is None or r["share"] == share)]
-    found = []
-    for d in sorted({r["d"] for r in rows}):
-        here = [r for r in rows if r["d"] == d]
-        points: dict[tuple[float, float], list[Mapping[str, Any]]] = {}
-        for r in here:
-            points.setdefault((r["share"], r["noise"]), []).append(r)
-        means = {}
-        for point, group in points.items():
-            budgets = [r["samples"] for r in group if r["seed"] >= CHOOSING]
-            if budgets and all(budgets):
-                means[point] = sum(math.log(b) for b in budgets) / len(budgets)
-        if not means:
-            continue
-        best = min(means, key=lambda p: (means[p], p))
-        budgets = [r["samples"] for r in points[best] if r["seed"] < CHOOSING]
-        levels = sorted({noise for s, noise in points if s == best[0]})
-        found.append(
-            Chosen(
-                d, best[0], best[1], tuple(b for b in budgets if b), sum(not b for b in budgets),
-                float(levels[0] < best[1] < levels[-1]), float(best[0] == min(s for s, _ in points)),
-            )
-        )  # fmt: skip
-    return found
-
-
 def geometric(samples: Sequence[float]) -> tuple[float, float, float]:
     """Geometric mean of budgets with its 95 % interval, which is that of the mean of logarithms."""
     mean, low, high = interval([math.log(n) for n in samples])
@@ -190,10 +144,9 @@ def geometric(samples: Sequence[float]) -> tuple[float, float, float]:
 
 def _fits(name: str, points: Sequence[Chosen], entry: str) -> list[SummaryRow]:
     """Exponent with its interval, and the misfit of each law."""
-    pairs = [(p.d, n) for p in points for n in p.samples]
-    if len({d for d, _ in pairs}) < 2 or len(pairs) < 3:
+    d, n = pairs(points)
+    if len(set(d)) < 2 or len(d) < 3:
         return []
-    d, n = zip(*pairs, strict=True)
     fit, errors = power_fit(d, n), law_errors(d, n)
     rows = [SummaryRow("", name, "exponent", fit.slope, fit.low, fit.high, fit.points, entry=entry)]
     return rows + [SummaryRow("", name, f"misfit of {law}", e, e, e, len(d), entry=entry) for law, e in errors.items()]
@@ -244,10 +197,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
         if not points:
             continue
         spread = [geometric(p.samples) for p in points]
-        pairs = [(p.d, n) for p in points for n in p.samples]
+        d, n = pairs(points)
         name = row
-        if len({d for d, _ in pairs}) > 1 and len(pairs) > 2:
-            fit = power_fit(*zip(*pairs, strict=True))
+        if len(set(d)) > 1 and len(d) > 2:
+            fit = power_fit(d, n)
             name = f"{row}: {fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
         mean, low, high = zip(*spread, strict=True)
         series.append(Series(name, [p.d for p in points], mean, low, high))

@@ -1,12 +1,12 @@
 """Claims about trained networks: they read rows of the experiments and never train."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from featlearn.run.claim import Assumption, Case, Claim, Evidence
+from featlearn.run.claim import Assumption, Case, Claim, Evidence, reads
 from featlearn.run.experiment import Table
 from featlearn.theory.amplification.rows import (
     FEW,
@@ -26,18 +26,7 @@ from featlearn.theory.amplification.setting import C0, FIGURE_2, premises, sigma
 
 Array = np.ndarray
 ETA, DELTA = 0.15, 0.1
-
-
-def reads(item: str, judge: Callable[[Table], Evidence]) -> Callable[[Any, Callable[[str], Any]], Evidence]:
-    """A check that judges the rows of one experiment of this work."""
-
-    def check(key: Any, tables: Callable[[str], Any]) -> Evidence:
-        table = tables(f"amplification/{item}")
-        if table is None or not table.rows:
-            return Evidence(not_run=f"featlearn run amplification/{item} --preset paper")
-        return judge(table)
-
-    return check
+THEOREM1, STEPS, FIGURE1, FIGURE2 = (f"amplification/{name}" for name in ("theorem1", "steps", "figure1", "figure2"))
 
 
 def column(table: Table, metric: str, **equal: Any) -> Array:
@@ -421,38 +410,38 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("amplification.theorem1", ("amplification.theorem1",),
           "At T every clean training point is right and every noisy one wrong, and the test error is eta up to "
           "C sqrt(log(1/delta)/n); checked at m = 400, alpha 0.1 and 0.25, eta 0.15.",
-          reads("theorem1", judge_theorem)),
+          reads(THEOREM1, judge_theorem)),
     Claim("amplification.theorem1_constants", ("amplification.theorem1", "amplification.assumptions"),
           "The same under A1-A7 with one constant C as large as the proof takes it.",
-          reads("theorem1", judge_constants), expected="assumptions unmet"),
+          reads(THEOREM1, judge_constants), expected="assumptions unmet"),
     Claim("amplification.rate_comparison", ("amplification.rate_comparison",),
-          "The excess error depends on n, not on d, at fixed sigma^2 d.", reads("theorem1", judge_rate)),
+          "The excess error depends on n, not on d, at fixed sigma^2 d.", reads(THEOREM1, judge_rate)),
     Claim("amplification.proposition2", ("amplification.proposition2",),
-          "Hidden features move by a factor of at least 1/(C omega sqrt(m d)).", reads("steps", judge_movement)),
+          "Hidden features move by a factor of at least 1/(C omega sqrt(m d)).", reads(STEPS, judge_movement)),
     Claim("amplification.lemma12", ("amplification.lemma12", "amplification.cond9"),
           "One step lifts the cosine of every neuron of the sets from 1/sqrt(d) to a constant, and aligns it.",
-          reads("steps", judge_first_step), draw=draw_cosines),
+          reads(STEPS, judge_first_step), draw=draw_cosines),
     Claim("amplification.cosines", ("amplification.lemma12", "amplification.captures"),
           "Closest-cluster cosine of the median neuron: about 1/sqrt(d), then 3/4 or more, then 0.95 or more.",
-          reads("steps", judge_cosines)),
+          reads(STEPS, judge_cosines)),
     Claim("amplification.printed_start", ("amplification.lemma12", "amplification.figure2"),
           "At the start of the work's own Figure 2, omega sqrt(m d) = alpha, one step does not lift the features to a "
-          "constant.", reads("steps", judge_printed_start),
+          "constant.", reads(STEPS, judge_printed_start),
           printed="The work illustrates amplification with omega^2 = 0.01/(m d) and alpha = 0.1, outside A6 and A7."),
     Claim("amplification.lemma13", ("amplification.lemma13", "amplification.cond9", "amplification.cond10"),
-          "Alignment and almost-orthogonality hold from t = 1 to T.", reads("steps", judge_persistence)),
+          "Alignment and almost-orthogonality hold from t = 1 to T.", reads(STEPS, judge_persistence)),
     Claim("amplification.lemma14", ("amplification.lemma14",),
-          "||w_j|| <= 2 |a_j| alpha t and ||W||_F <= 2 alpha t for t >= 1.", reads("steps", judge_growth)),
+          "||w_j|| <= 2 |a_j| alpha t and ||W||_F <= 2 alpha t for t >= 1.", reads(STEPS, judge_growth)),
     Claim("amplification.lemma11", ("amplification.lemma11",),
           "At T the subnetwork has margin 1/C3 on clean samples and -1/C3 on noisy ones, and ||W||_F <= 1.",
-          reads("steps", judge_margins)),
+          reads(STEPS, judge_margins)),
     Claim("amplification.lemma_constants",
           ("amplification.proposition2", "amplification.lemma11", "amplification.lemma12", "amplification.lemma13"),
-          "The chain of lemmas with the constants of the proof.", reads("steps", judge_step_constants),
+          "The chain of lemmas with the constants of the proof.", reads(STEPS, judge_step_constants),
           expected="assumptions unmet"),
     Claim("amplification.figure1", ("amplification.figure1",),
-          "In the plane the boundary after training on noisy labels is |x1| = |x2|.", reads("figure1", judge_figure1)),
+          "In the plane the boundary after training on noisy labels is |x1| = |x2|.", reads(FIGURE1, judge_figure1)),
     Claim("amplification.figure2", ("amplification.figure2",),
           "Fitting noisy labels lowers the test accuracy where n exceeds d, and not where d exceeds n.",
-          reads("figure2", judge_figure2)),
+          reads(FIGURE2, judge_figure2)),
 )  # fmt: skip

@@ -12,7 +12,7 @@ import torch
 from featlearn.core import Key
 from featlearn.kernels import hinge_classifier
 from featlearn.nets import Gradients, TwoLayer, gradients
-from featlearn.run.claim import Assumption, Case, Claim, Evidence
+from featlearn.run.claim import Assumption, Case, Claim, Evidence, needs
 from featlearn.run.experiment import Table
 from featlearn.tasks import ParityMix
 from featlearn.theory.emergence.general import near_orthogonal
@@ -96,7 +96,7 @@ def check_theorem1(key: Key, tables) -> Evidence:
     """Theorem 1."""
     table = tables(TABLE_1)
     if table is None:
-        return Evidence(not_run=f"featlearn run {TABLE_1} --preset paper")
+        return needs(TABLE_1)
     cases = [*exact_parts(key), *trained_cases(table, "", 50.0), vacuous_case(5, 300)]
     comment = (
         "The bound is evaluated as a formula and cannot bite at any size one could train; the mechanism (test error "
@@ -161,7 +161,7 @@ def check_theorem34(key: Key, tables) -> Evidence:
     """Theorem 34."""
     table = tables(GENERAL)
     if table is None:
-        return Evidence(not_run=f"featlearn run {GENERAL} --preset paper")
+        return needs(GENERAL)
     inside = table.where(setting="tilted")  # the dictionary that meets the premise; random ones do not
     cosine, error, moving = general_steps(key / "steps", 0.8, True)
     _, plain_error, plain_moving = general_steps(key / "steps", 0.8, False)

@@ -5,17 +5,16 @@ where our intervals and the printed numbers both separate them, chance without s
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from featlearn.inventory import entry, printed
-from featlearn.run.claim import Case, Claim, Evidence
+from featlearn.run.claim import Case, Claim, Evidence, Tables, needs, reads
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import Table
 
-Tables = Callable[[str], Table | None]
 ORDERED = ("Network", "NTK", "RF", "One Step", "Two Step")
 WITHOUT = " w/o structure"
 
@@ -24,21 +23,6 @@ def final(table: Table, setting: str, row: str, metric: str) -> np.ndarray:
     """One metric of one row, by seed."""
     rows = [r for r in table.rows if r["setting"] == setting and r["row"] == row and r.get(metric) is not None]
     return np.array([r[metric] for r in sorted(rows, key=lambda r: r["seed"])], dtype=np.float64)
-
-
-def needs(experiment: str) -> Evidence:
-    """Evidence that rows are missing, with the command that brings them."""
-    return Evidence(not_run=f"featlearn run {experiment} --preset paper")
-
-
-def reads(experiment: str, judge: Callable[[Table], Evidence]) -> Callable[[object, Tables], Evidence]:
-    """A check that judges the rows of one experiment."""
-
-    def check(key: object, tables: Tables) -> Evidence:
-        table = tables(experiment)
-        return needs(experiment) if table is None or not table.rows else judge(table)
-
-    return check
 
 
 def near_print(table: Table, setting: str, row: str, metric: str, entry_id: str, tolerance: float, rival: str) -> Case:

@@ -5,18 +5,17 @@ over the depths (or kinds) of a needle (or item), paired within it. Filter layer
 on other needles and essays.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from featlearn.methods.gemfilter.recommended import KNOWN
-from featlearn.run.claim import Case, Claim, Evidence
+from featlearn.run.claim import Case, Claim, Evidence, reads
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import Table
 
 Rows = Sequence[Mapping[str, Any]]
-Tables = Callable[[str], Table | None]
 LAYERS, HEADS, GROUPS, HEAD_DIM = 30, 9, 3, 64
 """SmolLM2-135M."""
 MIDDLE_HALF = range(LAYERS // 4, 3 * LAYERS // 4 + 1)
@@ -28,18 +27,6 @@ RANDOM, SNAPKV = "random tokens", "SnapKV"
 def filter_layer() -> int:
     """The layer that was chosen for SmolLM2-135M."""
     return KNOWN["llama", LAYERS, 576, 49152].layer
-
-
-def reads(experiment: str, judge: Callable[[Table], Evidence]) -> Callable[[Any, Tables], Evidence]:
-    """A check that judges the rows of one experiment, or names the command that makes them."""
-
-    def check(key: Any, tables: Tables) -> Evidence:
-        table = tables(experiment)
-        if table is None or not table.rows:
-            return Evidence(not_run=f"featlearn run {experiment} --preset paper")
-        return judge(table)
-
-    return check
 
 
 def units(rows: Rows, metric: str, by: Sequence[str] = ("setting", "needle")) -> dict[tuple[Any, ...], float]:

@@ -10,7 +10,7 @@ from scipy.stats import binom, chi2
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure.best_network import mean_loss
 from featlearn.measure.gradient_features import gaussian_gradients, nice_neurons, simplified_gradients
-from featlearn.nets.symmetric import symmetric_init
+from featlearn.nets import symmetric_init
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.tasks import GaussianMixture
 from featlearn.theory.gradient_features.framework import double, xor_sample

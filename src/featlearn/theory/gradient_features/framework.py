@@ -8,9 +8,8 @@ import torch
 from featlearn.learn.framework import forgetful_step, joint, one_step, smoothness
 from featlearn.measure.best_network import best_network, mean_loss
 from featlearn.measure.gradient_features import gaussian_gradients, in_cone, membership, simplified_gradients
-from featlearn.nets import TwoLayer, gradients
+from featlearn.nets import TwoLayer, gradients, symmetric_init
 from featlearn.nets.pointwise import loss_slope, loss_value
-from featlearn.nets.symmetric import symmetric_init
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.tasks import GaussianMixture
 

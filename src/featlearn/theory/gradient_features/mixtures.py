@@ -9,10 +9,10 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 from featlearn.core import SettingError
+from featlearn.measure import gate_shares
 from featlearn.measure.best_network import best_network, mean_loss
 from featlearn.measure.gradient_features import (
     draw_in_box,
-    firing_shares,
     gaussian_gradients,
     membership,
     simplified_gradients,
@@ -160,7 +160,8 @@ def check_activation(key, tables) -> Evidence:
     batch = task.sample(task.draw(key), 8000, key / "data")
     mild, mild_bias, _ = sure_neurons(d, r, 0.3, 50, key / "mild")
     assert batch.group is not None
-    seen = firing_shares(mild, torch.full((50,), mild_bias).double(), batch.x.double(), batch.group, r).numpy()
+    b = torch.full((1, 50), -mild_bias).double()
+    seen = gate_shares(mild[None], batch.x.double(), batch.group, r, b)[0].numpy()
     exact = ndtr(((mild @ means.T - mild_bias) / mild.norm(dim=1)[:, None]).numpy())
     return Evidence(
         (

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from featlearn.learn.framework import forgetful_step, multi_index, residual
-from featlearn.nets.symmetric import symmetric_init
+from featlearn.nets import symmetric_init
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
 from featlearn.tasks import MultiIndex
 

@@ -8,8 +8,9 @@ import torch
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
+from featlearn.measure import gate_shares
 from featlearn.measure.best_network import best_network
-from featlearn.measure.gradient_features import draw_in_box, firing_shares, membership, simplified_gradients
+from featlearn.measure.gradient_features import draw_in_box, membership, simplified_gradients
 from featlearn.run.claim import Case, Claim, Evidence
 from featlearn.tasks import BlockParity
 from featlearn.theory.gradient_features.framework import turned
@@ -259,7 +260,7 @@ def check_activation(key, tables) -> Evidence:
     batch = task.sample(truth, 40_000, key / "data")
     b = torch.full((len(w),), bias)
     assert batch.group is not None
-    seen = firing_shares(w.float(), b, batch.x, batch.group, 7).numpy()
+    seen = gate_shares(w.float()[None], batch.x, batch.group, 7, -b[None])[0].numpy()
     A = truth.blocks.flatten()
     inside = w[:, A].norm(dim=1).numpy()
     rest = torch.ones(task.d, dtype=torch.bool)

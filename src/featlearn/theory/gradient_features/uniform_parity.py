@@ -8,7 +8,7 @@ import torch
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure.best_network import best_bounded_network
 from featlearn.measure.gradient_features import gaussian_gradients, in_max_cone, simplified_gradients
-from featlearn.nets.symmetric import sign_init
+from featlearn.nets import sign_init
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
 from featlearn.tasks import GaussianMixture, UniformParity
 from featlearn.theory.gradient_features.framework import double

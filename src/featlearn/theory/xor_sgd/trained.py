@@ -2,35 +2,19 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from featlearn.run.claim import Assumption, Case, Claim, Evidence
+from featlearn.run.claim import Assumption, Case, Claim, Evidence, needs, reads
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import Table
 from featlearn.theory.xor_sgd.exact import TAU1, TAU2
+from featlearn.theory.xor_sgd.rows import BOTH, FROZEN, PHASES, SAMPLES, choose, pairs
 from featlearn.theory.xor_sgd.scaling import LAWS, law_errors, power_fit
 
 Rows = Sequence[Mapping[str, Any]]
-Tables = Callable[[str], Table | None]
-PHASES, SAMPLES = "xor_sgd/phases", "xor_sgd/samples"
-BOTH, FROZEN = "both layers", "first layer alone"
-CHOOSING = 1000
-"""Seeds from here on chose the grid point and are not reported."""
-
-
-def reads(experiment: str, judge: Callable[[Table], Evidence]) -> Callable[[Any, Tables], Evidence]:
-    """A check that judges the rows of one experiment, or names the command that makes them."""
-
-    def check(key: Any, tables: Tables) -> Evidence:
-        table = tables(experiment)
-        if table is None or not table.rows:
-            return Evidence(not_run=f"featlearn run {experiment} --preset paper")
-        return judge(table)
-
-    return check
 
 
 def runs(table: Table, row: str) -> dict[tuple[int, int], list[Mapping[str, Any]]]:
@@ -179,36 +163,11 @@ def judge_remark(table: Table) -> Evidence:
     )  # fmt: skip
 
 
-def chosen(table: Table, row: str) -> list[tuple[int, list[float]]]:
-    """(d, budgets of the reported seeds) at the grid point of the smallest mean log budget on the choosing seeds."""
-    found = []
-    for d in sorted({r["d"] for r in table.rows if r["row"] == row}):
-        points: dict[tuple[float, float], list[Mapping[str, Any]]] = {}
-        for r in table.rows:
-            if r["row"] == row and r["d"] == d:
-                points.setdefault((r["share"], r["noise"]), []).append(r)
-        means = {}
-        for point, group in points.items():
-            budgets = [r["samples"] for r in group if r["seed"] >= CHOOSING]
-            if budgets and all(budgets):
-                means[point] = float(np.mean(np.log(budgets)))
-        if means:
-            best = min(means, key=lambda p: (means[p], p))
-            found.append((d, [r["samples"] for r in points[best] if r["seed"] < CHOOSING and r["samples"]]))
-    return found
-
-
-def flat(points: Sequence[tuple[int, list[float]]]) -> tuple[list[float], list[float]]:
-    """One (d, budget) a seed."""
-    pairs = [(float(d), n) for d, budgets in points for n in budgets]
-    return [d for d, _ in pairs], [n for _, n in pairs]
-
-
 def judge_theorem(table: Table) -> Evidence:
     """Theorem 3.1: samples grow nearly linearly, and far below d^2."""
-    d, n = flat(chosen(table, "Network"))
+    d, n = pairs(choose(table, "Network"))
     if len(set(d)) < 3:
-        return Evidence(not_run=f"featlearn run {SAMPLES} --preset paper")
+        return needs(SAMPLES)
     fit, errors = power_fit(d, n), law_errors(d, n)
     best = min(errors, key=lambda name: errors[name])
     return Evidence(
@@ -259,10 +218,10 @@ def judge_kernels(table: Table) -> Evidence:
     """The rate d^2 of the NTK and of kernels."""
     cases, said = [], []
     for row in ("NTK", "RBF"):
-        points = chosen(table, row)
+        points = choose(table, row)
         if len(points) < 2:
             continue
-        fit = power_fit(*flat(points))
+        fit = power_fit(*pairs(points))
         said.append(f"{row} {fit.slope:.3f} [{fit.low:.3f}, {fit.high:.3f}]")
         cases.append(
             Case(f"exponent of samples in d, {row}", 2.0, fit.slope, 1.0, tolerance=0.3, rival_says="linear growth")

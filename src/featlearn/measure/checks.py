@@ -1,0 +1,24 @@
+"""What measures refuse by name: values that are not finite, and vectors without a direction."""
+
+import torch
+from torch import Tensor
+
+from featlearn.core import SettingError
+
+
+def check_finite(x: Tensor, name: str = "x") -> None:
+    """SettingError for NaN and infinite values, with how many there are."""
+    bad = x.numel() - int(torch.isfinite(x).sum())
+    if bad:
+        raise SettingError(name, f"{bad} of {x.numel()} values not finite", "finite values", "remove or impute them")
+
+
+def unit_rows(x: Tensor, name: str) -> Tensor:
+    """Rows (last axis) divided by their length; SettingError where there is none."""
+    peak = x.abs().amax(-1, keepdim=True)
+    bad = ~((peak > 0) & torch.isfinite(peak))
+    if bool(bad.any()):
+        says = f"{int(bad.sum())} of {bad.numel()} rows of length 0 or not finite"
+        raise SettingError(name, says, "rows with a direction", "drop them: a cosine needs a direction")
+    x = x / peak  # keeps squares of very small or large values representable
+    return x / x.norm(dim=-1, keepdim=True)
