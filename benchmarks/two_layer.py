@@ -10,14 +10,12 @@ matrix products of every step need alone, as one wide torch.mm each.
 """
 
 import argparse
-import json
 import os
-import platform
-import statistics
 import time
 
 import numpy
 import torch
+from _timing import in_turns, machine, show
 
 from featlearn.core import Key
 from featlearn.learn import Stage, fit
@@ -38,15 +36,6 @@ class Net(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(x, self.w, self.b).clamp(0, 1) @ self.a
-
-
-def clock(run, device: str) -> tuple[float, object]:
-    """Seconds of one call, and its value."""
-    start = time.perf_counter()
-    value = run()
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return time.perf_counter() - start, value
 
 
 def ours(start: TwoLayer, x: torch.Tensor, y: torch.Tensor) -> TwoLayer:
@@ -128,19 +117,11 @@ def main() -> None:
     }
     if peer is not None:
         runs["jax"] = peer[1]
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    ends = {}
-    for name, run in runs.items():
-        ends[name] = clock(run, args.device)[1]  # warm up
-    for _ in range(args.repeats):
-        for name, run in runs.items():  # interleaved, so that a drift of the machine hits all
-            seconds[name].append(clock(run, args.device)[0])
-    middle = {name: statistics.median(s) for name, s in seconds.items()}
+    middle, ends = in_turns(runs, args.repeats, args.device)
     apart = float((ends["ours"].w - ends["loop"].w).abs().max())
     out = {
-        "networks": args.networks, "d": D, "m": M, "batch": BATCH, "steps": STEPS, "device": args.device,
-        "processor": platform.processor() or platform.machine(), "threads": torch.get_num_threads(),
-        "torch": torch.__version__, "seconds": {k: round(v, 4) for k, v in middle.items()},
+        "networks": args.networks, "d": D, "m": M, "batch": BATCH, "steps": STEPS, **machine(args.device),
+        "seconds": {k: round(v, 4) for k, v in middle.items()},
         "loop / ours": round(middle["loop"] / middle["ours"], 2),
         "products / ours": round(middle["products"] / middle["ours"], 2),
         "largest weight difference to the loop": apart,
@@ -154,11 +135,7 @@ def main() -> None:
     flops = 4 * args.networks * M * D * BATCH * STEPS
     out["ours Gflop/s"] = round(flops / middle["ours"] / 1e9, 1)
     out["products Gflop/s"] = round(flops / middle["products"] / 1e9, 1)
-    if args.json:
-        print(json.dumps(out))
-        return
-    for name, value in out.items():
-        print(f"{name:40} {value}")
+    show(out, args.json)
 
 
 if __name__ == "__main__":

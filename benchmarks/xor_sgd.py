@@ -12,14 +12,12 @@ matrix products of every step alone.
 """
 
 import argparse
-import json
 import os
-import platform
-import statistics
 import time
 
 import numpy
 import torch
+from _timing import in_turns, machine, show
 
 from featlearn.core import Key
 from featlearn.learn import Stage, fit_fresh
@@ -137,15 +135,6 @@ def products(net: TwoLayer, seeds: int, d: int, batch: int, steps: int) -> None:
         torch.bmm(z.transpose(1, 2), x, out=g)
 
 
-def clock(run, device: str) -> tuple[float, object]:
-    """Seconds of one call, and its value."""
-    begin = time.perf_counter()
-    value = run()
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return time.perf_counter() - begin, value
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--d", type=int, default=256)
@@ -167,16 +156,10 @@ def main() -> None:
     }
     if peer is not None:
         runs["jax, given"], runs["jax"] = peer[1], peer[2]
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    ends = {name: clock(run, args.device)[1] for name, run in runs.items()}  # warm up
-    for _ in range(args.repeats):
-        for name, run in runs.items():  # interleaved, so that a drift of the machine hits all
-            seconds[name].append(clock(run, args.device)[0])
-    middle = {name: statistics.median(s) for name, s in seconds.items()}
+    middle, ends = in_turns(runs, args.repeats, args.device)
     out = {
-        "networks": len(net), "d": d, "p": P, "batch": batch, "steps": steps, "device": args.device,
-        "processor": platform.processor() or platform.machine(), "threads": torch.get_num_threads(),
-        "torch": torch.__version__, "seconds": {k: round(v, 4) for k, v in middle.items()},
+        "networks": len(net), "d": d, "p": P, "batch": batch, "steps": steps, **machine(args.device),
+        "seconds": {k: round(v, 4) for k, v in middle.items()},
         "loop / ours": round(middle["loop"] / middle["ours"], 2),
         "products / ours": round(middle["products"] / middle["ours"], 2),
         "largest weight difference to the loop": float((ends["ours"].w - ends["loop"].w).abs().max()),
@@ -191,11 +174,7 @@ def main() -> None:
     flops = 4 * len(net) * P * d * batch * steps
     out["ours Gflop/s"] = round(flops / middle["ours"] / 1e9, 1)
     out["products Gflop/s"] = round(flops / middle["products"] / 1e9, 1)
-    if args.json:
-        print(json.dumps(out))
-        return
-    for name, value in out.items():
-        print(f"{name:40} {value}")
+    show(out, args.json)
 
 
 if __name__ == "__main__":
