@@ -15,7 +15,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
-    OnNeedles,
+    OnReplies,
     loaded,
     prompt_of,
     protected_of,
@@ -34,29 +34,16 @@ ANSWERED = "lengths where the full cache answers half"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnNeedles):
+class Config(OnReplies):
     """Needles at all depths of prompts of several lengths, for GemFilter and its rivals at one budget."""
 
-    layer: int = -1
-    """Filter layer of GemFilter; -1 for the recommended one of the model."""
     raw_layer: int = -1
     """Filter layer of Algorithm 2 as printed; -1 for the same."""
-    protect_start: int = 4
-    """First tokens that GemFilter keeps in any case; it keeps what follows the text, too."""
-    chat: bool = True
-    """Ask through the model's chat template."""
-    max_new_tokens: int = 16
-    """Longest reply."""
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("keep", "max_new_tokens"):
-            if getattr(self, name) < 1:
-                raise SettingError(name, getattr(self, name), "at least 1", "256 and 16 are usual")
         if self.keep < 40:
             raise SettingError("keep", self.keep, "at least 40", "SnapKV and H2O keep a window of 32 in any case")
-        if self.protect_start < 0:
-            raise SettingError("protect_start", self.protect_start, "at least 0", "4 keeps the start of the template")
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,27 @@ class OnNeedles(OnTexts):
         return [(i, n) for i in range(max(counts)) for n, count in given if i < count]
 
 
+@dataclass(frozen=True, kw_only=True)
+class OnReplies(OnNeedles):
+    """A grid of needles, and how GemFilter selects and the model replies."""
+
+    layer: int = -1
+    """Filter layer of GemFilter; -1 for the recommended one of the model."""
+    protect_start: int = 4
+    """First tokens that GemFilter keeps in any case; it keeps what follows the text, too."""
+    chat: bool = True
+    """Ask through the model's chat template."""
+    max_new_tokens: int = 16
+    """Longest reply."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.max_new_tokens < 1:
+            raise SettingError("max_new_tokens", self.max_new_tokens, "at least 1", "16 is usual")
+        if self.protect_start < 0:
+            raise SettingError("protect_start", self.protect_start, "at least 0", "4 keeps the start of the template")
+
+
 @lru_cache(maxsize=1)
 def loaded(model: str, dtype: str, device: str) -> tuple[Any, Any]:
     """The model and its tokenizer; the cells of one worker share them. device: auto, or as torch names it."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
-    OnNeedles,
+    OnReplies,
     loaded,
     prompt_of,
     recall,
@@ -27,13 +27,12 @@ from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks.needles import found_in
 
-ENTRIES = ("gemfilter.complexity", "gemfilter.fig9_4")
 EXACT = "exact"
 METRICS = {"accuracy": "%", "recall": "%", "products": "%"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnNeedles):
+class Config(OnReplies):
     """Needles found by the exact filter pass and by windows of several sizes."""
 
     windows: tuple[int, ...] = (512, 128, 32)
@@ -42,14 +41,6 @@ class Config(OnNeedles):
     """First tokens that every row sees."""
     dense_tail: int = 16
     """Last rows that see everything, at least; the question does in any case."""
-    layer: int = -1
-    """Filter layer; -1 for the recommended one of the model."""
-    protect_start: int = 4
-    """First tokens that stay in any case; what follows the text does, too."""
-    chat: bool = True
-    """Ask through the model's chat template."""
-    max_new_tokens: int = 16
-    """Longest reply."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -59,10 +50,6 @@ class Config(OnNeedles):
             SinksAndWindow(self.sinks, window, self.dense_tail)
         if self.keep < 64:
             raise SettingError("keep", self.keep, "at least 64", "the question and the start stay in any case")
-        if self.max_new_tokens < 1:
-            raise SettingError("max_new_tokens", self.max_new_tokens, "at least 1", "16 is usual")
-        if self.protect_start < 0:
-            raise SettingError("protect_start", self.protect_start, "at least 0", "4 keeps the start of the template")
 
 
 @dataclass(frozen=True)
@@ -149,15 +136,13 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
             for metric, unit in METRICS.items():
                 mean, low, high = interval([r[metric] for r in part])
                 found.append(
-                    SummaryRow(setting, row, metric, mean, max(low, 0.0), min(high, 100.0), len(part),
-                               entry=ENTRIES[0], unit=unit)
+                    SummaryRow(setting, row, metric, mean, max(low, 0.0), min(high, 100.0), len(part), unit=unit)
                 )  # fmt: skip
     for row in names[1:]:
         for metric in ("accuracy", "recall"):
             values = paired(table, row, metric)
             found.append(
-                SummaryRow("all lengths", f"{row} - {EXACT}", metric, *interval(values), len(values),
-                           entry=ENTRIES[0], unit="points")
+                SummaryRow("all lengths", f"{row} - {EXACT}", metric, *interval(values), len(values), unit="points")
             )  # fmt: skip
     return found
 
