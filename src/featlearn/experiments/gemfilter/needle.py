@@ -17,6 +17,7 @@ from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
     OnReplies,
     loaded,
+    paired,
     prompt_of,
     protected_of,
     recall,
@@ -124,23 +125,13 @@ def _summary(table: Table, name: str, group: Sequence[str]) -> list[SummaryRow]:
             low, high = max(low, 0.0), min(high, top)
             found.append(SummaryRow(name, row, metric, mean, low, high, len(values), entry=ENTRIES[0], unit=unit))
     for row in ROWS[1:]:
-        values = list(paired(rows, row).values())
+        values = paired(rows, row, FULL, "accuracy")
         if values:
             ends = interval(values)
             found.append(
                 SummaryRow(name, f"{row} - full", "difference", *ends, len(values), entry=ENTRIES[0], unit="points")
             )
     return found
-
-
-def paired(rows: Sequence[Mapping[str, Any]], row: str, other: str = FULL) -> dict[tuple[Any, ...], float]:
-    """Accuracy of a method less that of another, by prompt."""
-
-    def by_prompt(name: str) -> dict[tuple[Any, ...], float]:
-        return {(r["length"], r["depth"], r["needle"]): r["accuracy"] for r in rows if r["row"] == name}
-
-    mine, theirs = by_prompt(row), by_prompt(other)
-    return {k: mine[k] - theirs[k] for k in mine if k in theirs}
 
 
 def draw(table: Table) -> Mapping[str, Picture]:

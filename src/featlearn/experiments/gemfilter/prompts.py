@@ -1,7 +1,7 @@
 """What the experiments of this work share: a loaded model, its haystack, prompts, and selections at several layers."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -184,3 +184,13 @@ def distance(kept: Tensor, needle: tuple[int, int]) -> int:
     """How far the nearest kept token is from the needle; 0 when one is inside (Figure 9.5)."""
     below, above = needle[0] - kept, kept - (needle[1] - 1)
     return int(torch.maximum(below, above).clamp(min=0).min())
+
+
+def paired(rows: Sequence[Mapping[str, Any]], row: str, other: str, metric: str) -> list[float]:
+    """A metric of a method less that of another, by prompt."""
+
+    def by_prompt(name: str) -> dict[tuple[Any, ...], float]:
+        return {(r["length"], r["depth"], r["needle"]): r[metric] for r in rows if r["row"] == name}
+
+    mine, theirs = by_prompt(row), by_prompt(other)
+    return [mine[k] - theirs[k] for k in mine if k in theirs]

@@ -16,6 +16,7 @@ from featlearn.core import SettingError
 from featlearn.experiments.gemfilter.prompts import (
     OnReplies,
     loaded,
+    paired,
     prompt_of,
     recall,
 )
@@ -140,21 +141,11 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 )  # fmt: skip
     for row in names[1:]:
         for metric in ("accuracy", "recall"):
-            values = paired(table, row, metric)
+            values = paired(table.rows, row, EXACT, metric)
             found.append(
                 SummaryRow("all lengths", f"{row} - {EXACT}", metric, *interval(values), len(values), unit="points")
             )  # fmt: skip
     return found
-
-
-def paired(table: Table, row: str, metric: str) -> list[float]:
-    """Differences of a pattern to the exact pass, by prompt."""
-
-    def by_prompt(name: str) -> dict[tuple[Any, ...], float]:
-        return {(r["length"], r["depth"], r["needle"]): r[metric] for r in table.rows if r["row"] == name}
-
-    mine, exact = by_prompt(row), by_prompt(EXACT)
-    return [mine[k] - exact[k] for k in mine if k in exact]
 
 
 def draw(table: Table) -> Mapping[str, Picture]:
