@@ -178,6 +178,26 @@ def test_a_member_that_diverges_rests_and_disturbs_nobody(sets):
     assert more.a.isnan().any(1).tolist() == [False, True, False, False]
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e-4])
+@pytest.mark.parametrize("rate", [3.0, 30.0, 1e4, 1e20, 1e34])
+def test_weights_that_overflow_within_a_step_disturb_nobody(rate, scale):
+    """The squared loss grows by the cube of the weights: from what looks calm to infinity in one step."""
+    net = TwoLayer(*(t.float() for t in (start().w, start().b * 0, start().a)), "relu")
+    rates, zero = torch.tensor([0.1, rate, 0.3, 0.2]), torch.tensor([0.1, 0.0, 0.3, 0.2])
+    unequal = torch.tensor([1.0, scale, 1.0, 1.0])  # as the mean-field scaling makes them
+
+    def single(n, key):
+        x, y = sample(n, key)
+        return x.float(), y.float()
+
+    stage = Stage(40, rates * unequal, 0.0, rates / unequal, batch=8)
+    run = fit_fresh(net, single, [stage], KEY, sets=(0, 0, 0, 0), diverging="rest", loss="squared")
+    assert run.net.w.isnan().flatten(1).all(1).tolist() == [False, True, False, False]
+    want = fit_fresh(net, single, [Stage(40, zero, 0.0, zero, batch=8)], KEY, sets=(0, 0, 0, 0), loss="squared").net
+    for i in (0, 2, 3):
+        torch.testing.assert_close(run.net.w[i], want.w[i], atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize(
     "field, change",
     [

@@ -35,7 +35,7 @@ Sampler = Callable[[int, Key], tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]]
 
 DRAWN_FLOATS = 2**19  # samples of several small steps are drawn at once, so that a draw costs little beside a step
 LEAST_WORK = 2**25  # multiplications of a step below which sets are trained together
-LARGEST = 1e15  # of a second layer that is still training: far from overflow, so that no product of a set sees it
+LARGEST = 1e15  # of a second layer that is still training
 LOOK = 8  # steps between two looks for divergence
 Diverging = Literal["raise", "rest"]
 
@@ -165,9 +165,21 @@ class _Group:
             self.a.mul_(moves.keep_a)
         if moves.a:
             self.a.sub_(da * moves.rate_a)
-        if self.alive is not None:  # with a = 0 a member stands still and adds nothing to the products of its set
-            self.alive &= self.a.abs().amax(-1, keepdim=True) < LARGEST
-            self.a.masked_fill_(~self.alive, 0)
+        if self.alive is not None:
+            self.rest()
+
+    def rest(self) -> None:
+        """Members that have just left the range stand still from now on: zeros add nothing to products of their set.
+
+        Both layers: an infinite activation times a zero second layer would be NaN for everybody.
+        """
+        assert self.alive is not None
+        s, r, m = self.a.shape
+        before = self.alive
+        self.alive = before & (self.a.abs().amax(-1, keepdim=True) < LARGEST)
+        self.a.masked_fill_(~self.alive, 0)
+        if self.v.device.type != "cpu" or not torch.equal(before, self.alive):  # on a GPU asking would wait
+            self.v.view(s, r, m, -1).masked_fill_(~self.alive[..., None], 0)
 
     def finite(self) -> bool:
         total = self.v.sum() + self.a.sum()
