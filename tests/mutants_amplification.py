@@ -22,7 +22,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_MEASURE}overlap_is_over_the_other_class"),
     (_NEURONS, "active = (z if b is None else z + b[i, :, None]) > 0", "active = z >= 0",
      f"{_MEASURE}captures_one_missing_sample"),
-    (_NEURONS, "bad = ~((peak > 0) & torch.isfinite(peak))", "bad = ~torch.isfinite(peak)",
+    ("src/featlearn/measure/checks.py", "bad = ~((peak > 0) & torch.isfinite(peak))", "bad = ~torch.isfinite(peak)",
      f"{_MEASURE}refused_in_one_line"),
     (_ENSEMBLES, "math.ceil(more - 1e-9)", "math.floor(more)", f"{_RUN}number_of_steps"),
     (_FIGURE2, "return replace(net, w=torch.matmul(net.w, basis) + outside)",
