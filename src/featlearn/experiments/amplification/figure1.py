@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from featlearn.core import Key, SettingError
+from featlearn.experiments.settings import check_counts, check_seeds
 from featlearn.learn import Stage, fit
 from featlearn.measure import decision_grid
 from featlearn.nets import TwoLayer, forward
@@ -54,10 +55,8 @@ class Config:
     def __post_init__(self):
         if not (self.variance >= 0 and math.isfinite(self.variance)):
             raise SettingError("variance", self.variance, "a finite number of at least 0", "0.02 is printed")
-        for field in ("steps", "n_test"):
-            if getattr(self, field) < 1:
-                raise SettingError(field, getattr(self, field), "at least 1", "see the defaults")
-        ensembles.check_seeds(self.seeds)
+        check_counts(self, "steps", "n_test")
+        check_seeds(self.seeds)
         ensembles.check(_setting(self), self.alpha)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.experiments.settings import check_counts, check_seeds
 from featlearn.nets import TwoLayer
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -72,9 +73,8 @@ class Config:
     def __post_init__(self):
         if not self.most > FIRST:
             raise SettingError("most", self.most, f"above {FIRST}", "40000 is enough at d_low = 20, n_low = 100")
-        if self.n_test < 1:
-            raise SettingError("n_test", self.n_test, "at least 1", "6000 is printed")
-        ensembles.check_seeds(self.seeds)
+        check_counts(self, "n_test")
+        check_seeds(self.seeds)
         for cell in cells(self):
             ensembles.check(cell.setting, cell.alpha)
 

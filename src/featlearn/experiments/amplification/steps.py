@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.experiments.settings import check_counts, check_filled, check_seeds
 from featlearn.measure import (
     aligned,
     captures,
@@ -79,14 +80,11 @@ class Config:
     """Seeds that train together in a cell."""
 
     def __post_init__(self):
-        for field in ("d", "scales"):
-            if not getattr(self, field):
-                raise SettingError(field, "()", "one or more values", "see the defaults")
+        check_filled(self, "d", "scales")
         if not self.c0 > 1:
             raise SettingError("c0", self.c0, "above 1", "10 leaves four fifths of the neurons in the sets")
-        if self.chunk < 1:
-            raise SettingError("chunk", self.chunk, "at least 1", "5 is the default")
-        ensembles.check_seeds(self.seeds)
+        check_counts(self, "chunk")
+        check_seeds(self.seeds)
         for cell in cells(self):
             ensembles.check(cell.setting, self.alpha)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from featlearn.core import SettingError
+from featlearn.experiments.settings import check_counts, check_filled, check_seeds
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
@@ -66,17 +67,12 @@ class Config:
     """Seeds that train together in a cell."""
 
     def __post_init__(self):
-        for field in ("d", "n", "alpha"):
-            if not getattr(self, field):
-                raise SettingError(field, "()", "one or more values", "see the defaults")
-        if self.chunk < 1:
-            raise SettingError("chunk", self.chunk, "at least 1", "5 is the default")
-        if self.n_test < 1:
-            raise SettingError("n_test", self.n_test, "at least 1", "2000 is the default")
+        check_filled(self, "d", "n", "alpha")
+        check_counts(self, "chunk", "n_test")
         if self.rounding not in ("up", "down"):
             raise SettingError("rounding", self.rounding, "up or down", "up is the default")
         for seeds in (self.seeds, self.seeds_few):
-            ensembles.check_seeds(seeds)
+            check_seeds(seeds)
         for cell in cells(self):
             for alpha in cell.alpha:
                 ensembles.check(cell.setting, alpha)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError
+from featlearn.experiments.settings import check_seeds
 from featlearn.learn import Stage, fit, fit_linear, fit_linearised
 from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.measure.clusters import mds
@@ -126,10 +127,7 @@ def check_sizes(*, n: int, batch: int, m: int, steps: int, n_test: int, seeds: S
         raise SettingError("steps", steps, "at least 2 (the two full-batch steps)", "set steps = 600 as printed")
     if n < batch:
         raise SettingError("n", n, f"at least batch = {batch}", "raise n or lower batch")
-    if not seeds:
-        raise SettingError("seeds", "()", "one or more seeds", "give for instance 0 1 2 3 4")
-    if len(set(seeds)) < len(seeds):
-        raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
+    check_seeds(seeds)
 
 
 def normal_start(setting: Setting, truth: PatternTruth, key: Key) -> tuple[TwoLayer, Tensor]:

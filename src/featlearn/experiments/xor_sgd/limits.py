@@ -13,6 +13,15 @@ from typing import Any
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.experiments.settings import (
+    check_choice_of_seeds,
+    check_counts,
+    check_dimensions,
+    check_filled,
+    check_ladders,
+    check_positive,
+    check_target,
+)
 from featlearn.experiments.xor_sgd.budgets import (
     NetworkCell,
     boolean,
@@ -72,25 +81,16 @@ class Config:
     """cpu or cuda."""
 
     def __post_init__(self):
-        if not self.d or min(self.d) < 8 or len(set(self.d)) < len(self.d):
-            raise SettingError("d", self.d, "different dimensions of at least 8", "32 64 128 is a start")
+        check_filled(self, "d")
+        check_dimensions(self, "d", least=8)
         unknown = [v for v in self.variants if v not in (*FRESH, FIXED)]
         if unknown or not self.variants:
             raise SettingError("variants", self.variants, f"some of {', '.join((*FRESH, FIXED))}", "drop the others")
-        if not 50 < self.target < 100:
-            raise SettingError("target", self.target, "between 50 and 100 percent", "95 is the default")
-        for field in ("share", "theta", "most", "time", "eta"):
-            if not getattr(self, field) > 0:
-                raise SettingError(field, getattr(self, field), "above 0", "see the default")
-        if not self.noise or min(self.noise) <= 0 or list(self.noise) != sorted(set(self.noise)):
-            raise SettingError("noise", self.noise, "positive, in ascending order, each once", "see the default")
-        for field in ("p", "n_test"):
-            if getattr(self, field) < 1:
-                raise SettingError(field, getattr(self, field), "at least 1", "see the default")
-        for field, fine in (("seeds", lambda s: 0 <= s < CHOOSING), ("choose", lambda s: s >= CHOOSING)):
-            value = getattr(self, field)
-            if not value or len(set(value)) < len(value) or not all(map(fine, value)):
-                raise SettingError(field, value, f"different seeds on their side of {CHOOSING}", "see the default")
+        check_target(self.target)
+        check_positive(self, "share", "theta", "most", "time", "eta")
+        check_ladders(self, "noise")
+        check_counts(self, "p", "n_test")
+        check_choice_of_seeds(self.seeds, self.choose, CHOOSING)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.experiments.settings import check_counts, check_dimensions, check_filled, check_positive, check_seeds
 from featlearn.experiments.xor_sgd.budgets import boolean, check_device, percent_right
 from featlearn.learn import Stage, fit_fresh
 from featlearn.measure import cluster_margins, heavy_mass, loss_sizes, signal_heavy, signal_parts
@@ -63,20 +64,15 @@ class Config:
     """cpu or cuda."""
 
     def __post_init__(self):
-        if not self.d or min(self.d) < 4 or len(set(self.d)) < len(self.d):
-            raise SettingError("d", self.d, "different dimensions of at least 4", "64 256 is a start")
-        for field in ("theta", "eta", "batch", "time", "early"):
-            if not getattr(self, field) > 0:
-                raise SettingError(field, getattr(self, field), "above 0", "see the default")
+        check_filled(self, "d")
+        check_dimensions(self, "d")
+        check_positive(self, "theta", "eta", "batch", "time", "early")
         if self.eta > 0.25:
             raise SettingError("eta", self.eta, "at most 1/4 (Lemma B.13)", "0.1 is the default")
         if self.time < 10 * self.eta or self.early < 2 * self.eta:
             raise SettingError("time, early", (self.time, self.early), "at least 10 and 2 steps", "raise them")
-        for field in ("p", "n_test"):
-            if getattr(self, field) < 1:
-                raise SettingError(field, getattr(self, field), "at least 1", "see the default")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise SettingError("seeds", self.seeds, "different numbers, at least one", "0 1 2 3 4 is the default")
+        check_counts(self, "p", "n_test")
+        check_seeds(self.seeds)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from featlearn.core import Key, SettingError
+from featlearn.experiments.settings import (
+    check_choice_of_seeds,
+    check_counts,
+    check_dimensions,
+    check_filled,
+    check_ladders,
+    check_positive,
+    check_target,
+)
 from featlearn.experiments.xor_sgd.budgets import (
     KernelCell,
     NetworkCell,
@@ -72,31 +81,15 @@ class Config:
     """cpu or cuda."""
 
     def __post_init__(self):
-        for field, least in (("d", 4), ("kernel_d", 4)):
-            value = getattr(self, field)
-            if any(v < least for v in value) or len(set(value)) < len(value):
-                raise SettingError(field, value, f"different dimensions of at least {least}", "32 64 128 is a start")
-        if not self.d:
-            raise SettingError("d", self.d, "at least one dimension", "32 64 128 is a start")
-        for field in ("shares", "noise", "penalties", "bandwidths"):
-            value = getattr(self, field)
-            if not value or min(value) <= 0 or list(value) != sorted(set(value)):
-                raise SettingError(field, value, "positive, in ascending order, each once", "see the default")
-        if not 50 < self.target < 100:
-            raise SettingError("target", self.target, "between 50 and 100 percent", "95 is the default")
-        for field in ("p", "n_test"):
-            if getattr(self, field) < 1:
-                raise SettingError(field, getattr(self, field), "at least 1", "see the default")
-        for field in ("theta", "most"):
-            if not getattr(self, field) > 0:
-                raise SettingError(field, getattr(self, field), "above 0", "see the default")
+        check_filled(self, "d")
+        check_dimensions(self, "d", "kernel_d")
+        check_ladders(self, "shares", "noise", "penalties", "bandwidths")
+        check_target(self.target)
+        check_counts(self, "p", "n_test")
+        check_positive(self, "theta", "most")
         if not self.patience >= 1:
             raise SettingError("patience", self.patience, "at least 1", "2 keeps whoever might win on average")
-        for field, low, high in (("seeds", 0, CHOOSING - 1), ("choose", CHOOSING, math.inf)):
-            value = getattr(self, field)
-            if not value or len(set(value)) < len(value) or not all(low <= s <= high for s in value):
-                where = f"below {CHOOSING}" if field == "seeds" else f"{CHOOSING} or above"
-                raise SettingError(field, value, f"different seeds, {where}", "choosing and reporting stay apart")
+        check_choice_of_seeds(self.seeds, self.choose, CHOOSING)
 
 
 def _largest(d: int) -> float:

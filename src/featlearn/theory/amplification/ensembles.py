@@ -78,14 +78,6 @@ def check(setting: Setting, alpha: float | int) -> None:
     _ = setting.task
 
 
-def check_seeds(seeds: Sequence[int]) -> None:
-    """Refuse no seeds and seeds given twice."""
-    if not seeds:
-        raise SettingError("seeds", "()", "one or more seeds", "give for instance 0 1 2 3 4")
-    if len(set(seeds)) < len(seeds):
-        raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
-
-
 def steps_of(alpha: float, rounding: Rounding = "up") -> int:
     """T = 1 + 1/(4 alpha); the print does not say what it is where that is no integer (amplification.gd).
 
