@@ -28,7 +28,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "kernels": ({"core"}, TENSOR, set()),
     "measure": ({"core"}, TENSOR, {"sklearn"}),
     "methods": ({"core"}, TENSOR, {"transformers"}),
-    "data": ({"core"}, TENSOR, {"sklearn", "torchvision"} | LLM),
+    "data": ({"core"}, TENSOR | {"filelock"}, {"sklearn", "torchvision"} | LLM),
     "inventory": (set(), set(), set()),
     "run": (set(), {"numpy"}, {"threadpoolctl"}),  # which only sets the threads of numpy's own libraries
     "report": ({"run", "inventory"}, {"numpy"}, PLOT | {"scipy", "rich", "pandas", "pyarrow"}),

@@ -4,10 +4,13 @@ import errno
 import hashlib
 import json
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 
 from featlearn import data
 from featlearn.data import catalogue, models
@@ -161,6 +164,26 @@ def test_a_bundled_model_is_converted_once(bundled, network, monkeypatch, capsys
     # as the file's pre-tokenizer says, line ends before a digit stay together; without it they are two tokens
     assert tokenizer.convert_ids_to_tokens(tokenizer("\n\n12").input_ids) == ["ĊĊ", "1", "2"]
     assert tokenizer.decode(tokenizer("a\n\n1790 é").input_ids) == "a\n\n1790 é"
+
+
+def test_of_several_processes_one_converts(bundled, network, monkeypatch, capsys):
+    """Another process has begun: we wait, say so, and take what it made."""
+    import transformers
+
+    found = []
+    with FileLock(data.cache_root() / ".smollm2-135m.lock"):
+        ours = threading.Thread(target=lambda: found.append(models.load_model("smollm2-135m")[0]))
+        ours.start()
+        said, end = "", time.monotonic() + 60
+        while not said and time.monotonic() < end:
+            time.sleep(0.01)
+            said = capsys.readouterr().err
+        assert said == "featlearn: waiting for another process that prepares smollm2-135m\n"
+        models._fetch_and_convert("smollm2-135m", bundled / models.CONVERTED, transformers)
+        monkeypatch.setattr(models, "_keep", lambda *args: found.append("converted twice"))
+    ours.join()
+    assert len(found) == 1
+    same_function(found[0], network)
 
 
 def test_an_absent_bundled_model_is_fetched_and_said(bundled, monkeypatch, capsys):

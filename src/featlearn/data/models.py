@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 
 from featlearn.data.catalogue import DataError, registry
 from featlearn.data.download import cache_root, fetch, find
@@ -122,25 +123,52 @@ def _users(name: str) -> tuple[str, str | None]:
 
 
 def _bundled(name: str, transformers: Any) -> str:
-    """The folder with a bundled model's converted weights."""
-    if not is_here(name):
-        entry = registry()[name]
-        print(f"featlearn: fetching {name}, {entry.size_mib:.0f} MiB; licence: {entry.licence}", file=sys.stderr)
-        fetch(name)
-    [path] = find(name).values()
+    """The folder with a bundled model's converted weights; of several processes one fetches and converts."""
     folder = cache_root() / name / CONVERTED
-    if not (folder / "config.json").is_file():
-        print(f"featlearn: converting {path.name} once, about a minute", file=sys.stderr)
-        with _quiet(transformers):
-            tokenizer, model = _load(transformers, str(path.parent), path.name, torch.float32, name)
+    if not (is_here(name) and _is_converted(folder)):
         try:
-            _keep(model, tokenizer, folder)
+            with _alone(name):
+                _fetch_and_convert(name, folder, transformers)
         except OSError as why:
             reason = why.strerror or str(why)
             raise DataError(
                 f"{name} cannot be written to {folder} ({reason}); free some space or set FEATLEARN_DATA elsewhere"
             ) from None
     return str(folder)
+
+
+def _is_converted(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Wait until no other process fetches or converts this model, and say so."""
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(root / f".{name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        print(f"featlearn: waiting for another process that prepares {name}", file=sys.stderr)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _fetch_and_convert(name: str, folder: Path, transformers: Any) -> None:
+    if not is_here(name):
+        entry = registry()[name]
+        print(f"featlearn: fetching {name}, {entry.size_mib:.0f} MiB; licence: {entry.licence}", file=sys.stderr)
+        fetch(name)
+    if not _is_converted(folder):
+        [path] = find(name).values()
+        print(f"featlearn: converting {path.name} once, about a minute", file=sys.stderr)
+        with _quiet(transformers):
+            tokenizer, model = _load(transformers, str(path.parent), path.name, torch.float32, name)
+        _keep(model, tokenizer, folder)
 
 
 def _keep(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -160,11 +188,7 @@ def _keep(model: Any, tokenizer: Any, folder: Path) -> None:
         model.generation_config.save_pretrained(work)
         tokenizer.save_pretrained(work)
         work.chmod(0o755)  # mkdtemp makes folders for one user only; a cache may be shared
-        try:
-            os.replace(work, folder)
-        except OSError:
-            if not (folder / "config.json").is_file():  # else another process was first: its copy is as good
-                raise
+        os.replace(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
