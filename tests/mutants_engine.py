@@ -4,7 +4,8 @@ Each is (file relative to the repository root, text that stands there once, wron
 nearest wrong code to what its test protects. Tests that load torch.optim are left to others, since that takes seconds.
 """
 
-_FIT, _LINEAR, _SCHEDULES = (f"src/featlearn/learn/{name}.py" for name in ("fit", "linear", "schedules"))
+_LEARN = ("fit", "groups", "linear", "schedules")
+_FIT, _GROUPS, _LINEAR, _SCHEDULES = (f"src/featlearn/learn/{name}.py" for name in _LEARN)
 _NET, _POINTWISE = (f"src/featlearn/nets/{name}.py" for name in ("two_layer", "pointwise"))
 _PATTERNS, _CLUSTERS = (f"src/featlearn/tasks/{name}.py" for name in ("patterns", "clusters"))
 
@@ -46,8 +47,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # a rate read by position in the group instead of position in the ensemble
     (
         _FIT,
-        "self.a.sub_(da * _column(stage.rate_a, self.members, self.a, 2))",
-        "self.a.sub_(da * _column(stage.rate_a, slice(0, len(self.a)), self.a, 2))",
+        "self.a.sub_(da * column(stage.rate_a, self.members, self.a, 2))",
+        "self.a.sub_(da * column(stage.rate_a, slice(0, len(self.a)), self.a, 2))",
         "tests/learn/test_fit.py::test_ensemble_equals_a_loop_of_single_runs",
     ),
     # the penalty that the print puts on weights alone reaches the biases
@@ -65,9 +66,9 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tests/learn/test_fit.py::test_probes_do_not_change_training_and_cannot_reach_into_it",
     ),
     (
-        _FIT,
-        "            torch.set_num_threads(before)",
-        "            pass",
+        _GROUPS,
+        "        torch.set_num_threads(before)",
+        "        pass",
         "tests/learn/test_fit.py::test_nothing_of_the_callers_changes",
     ),
     (

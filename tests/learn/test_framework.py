@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.learn.framework import WithLinear, forgetful_step, joint, keep, multi_index, one_step, residual
+from featlearn.learn.framework import WithLinear, forgetful_step, joint, multi_index, one_step, residual
 from featlearn.nets import TwoLayer, sign_init, symmetric_init
 from featlearn.tasks import GaussianMixture, MultiIndex
 
@@ -72,11 +72,6 @@ def test_first_step_forgets_and_joint_steps_follow_the_listing(loss):
     torch.testing.assert_close(got.w[0], w, atol=1e-12, rtol=0)
     torch.testing.assert_close(got.a[0], a, atol=1e-12, rtol=0)
     assert torch.equal(got.b, net.b)
-
-
-def test_keep():
-    assert keep(0.1, 2.0) == pytest.approx(0.8)
-    assert keep(0.1, 10.0) == 0.0
 
 
 def test_one_step_freezes_the_first_layer_and_never_rises():

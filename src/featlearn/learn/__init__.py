@@ -1,8 +1,8 @@
 """Training: ensembles of two-layer networks, linear models on fixed features, linearised networks, schedules."""
 
-from featlearn.learn.fit import Run as Run
 from featlearn.learn.fit import fit as fit
 from featlearn.learn.fresh import fit_fresh as fit_fresh
+from featlearn.learn.groups import Run as Run
 from featlearn.learn.linear import Linear as Linear
 from featlearn.learn.linear import Linearised as Linearised
 from featlearn.learn.linear import fit_linear as fit_linear

@@ -6,49 +6,32 @@ with a data set each, and on a GPU, products are batched. One step costs the two
 needs and three passes over the activations.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
-from featlearn.core import Diverged, Key, SettingError
-from featlearn.learn.schedules import Rate, Stage, batches, check_batch
-from featlearn.nets import TwoLayer, stack
+from featlearn.core import Key, SettingError
+from featlearn.learn.groups import (
+    CACHE_FLOATS,
+    Probe,
+    Run,
+    all_finite,
+    column,
+    diverged,
+    each_group,
+    is_zero,
+    joined,
+    least_rows,
+    with_ones,
+)
+from featlearn.learn.schedules import Stage, batches, check_batch
+from featlearn.nets import TwoLayer
 from featlearn.nets.pointwise import Activation, Loss, activate, check_choice, gated, loss_slope, noisy
 
-CACHE_FLOATS = 2**18  # 1 MiB: activations of a group and a block of rows should stay near the core
 WIDEST = 32  # networks in a wide product: block-diagonal products cost each of them as many columns as there are
 SPREAD = 4  # groups that wide products leave, for the cores of a common machine
-Probe = Callable[[TwoLayer, slice], Tensor]
-
-
-@dataclass(frozen=True)
-class Run:
-    """Result of training. net: the trained networks. trace: for every probe its values (t, e, ...) at `steps` (t)."""
-
-    net: TwoLayer
-    steps: tuple[int, ...]
-    trace: Mapping[str, Shaped[Tensor, "t e ..."]]
-
-
-def with_ones(x: Tensor) -> Tensor:
-    """x with a last column of ones, so that a bias is one more weight."""
-    return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], -1)
-
-
-def _column(rate: Rate, members: slice, like: Tensor, ndim: int) -> Tensor | float:
-    """A rate, per network or common, ready to multiply a gradient with `ndim` axes."""
-    if not isinstance(rate, Tensor):
-        return rate
-    own = rate if len(rate) == 1 else rate[members]
-    return own.to(like).reshape(-1, *[1] * (ndim - 1))
-
-
-def _is_zero(rate: Rate) -> bool:
-    return bool((rate == 0).all()) if isinstance(rate, Tensor) else rate == 0
 
 
 def _check_sizes(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, stages: Sequence[Stage]) -> None:
@@ -82,11 +65,6 @@ def _check_sizes(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, st
 def _take(data: Tensor, part: Tensor | slice) -> Tensor:
     """Rows of every network's data (e, n, ...)."""
     return data[:, part] if isinstance(part, slice) else data.index_select(1, part)
-
-
-def _least_rows(d1: int) -> int:
-    """Each block of a wide product reads the first layer and adds to its gradient: about as much as 2 d rows cost."""
-    return 2 * d1
 
 
 class _Group:
@@ -138,7 +116,7 @@ class _Group:
         second.diagonal(dim1=0, dim2=2).copy_(self.a.T)
         dv = torch.zeros_like(v) if first else None
         da = self.v.new_zeros(g, g * m)
-        parts = max(1, round(total * min(g * m / CACHE_FLOATS, 1 / _least_rows(d1))))
+        parts = max(1, round(total * min(g * m / CACHE_FLOATS, 1 / least_rows(d1))))
         for x1, y, wt in self.blocks(rows, -(-total // parts)):
             x, b = x1[0], x1.shape[1]
             z, gate = torch.mm(x, v.T, out=self.room("z", b)), None
@@ -176,13 +154,8 @@ class _Group:
                 dv = part_v if dv is None else dv.add_(part_v)
         return dv, da
 
-    def finite(self) -> bool:
-        # a sum is finite only if all its terms are; one that overflowed needs the full look
-        total = self.v.sum() + self.a.sum()
-        return bool(torch.isfinite(total)) or bool(torch.isfinite(self.v).all() and torch.isfinite(self.a).all())
-
     def step(self, rows: Tensor | None, stage: Stage) -> None:
-        moves_w, moves_b = not _is_zero(stage.rate_w), not _is_zero(stage.rate_b)
+        moves_w, moves_b = not is_zero(stage.rate_w), not is_zero(stage.rate_b)
         dv, da = self.gradient(rows, stage, first=moves_w or moves_b)
         if stage.momentum:
             if self.speed is None:
@@ -193,7 +166,7 @@ class _Group:
         if stage.keep_w != 1:
             self.v[..., :-1].mul_(stage.keep_w)
         if dv is not None:
-            rate_w, rate_b = (_column(r, self.members, self.v, 3) for r in (stage.rate_w, stage.rate_b))
+            rate_w, rate_b = (column(r, self.members, self.v, 3) for r in (stage.rate_w, stage.rate_b))
             if isinstance(rate_w, float) and isinstance(rate_b, float) and rate_w == rate_b:
                 self.v.sub_(dv, alpha=rate_w)
             else:
@@ -201,12 +174,8 @@ class _Group:
                 self.v[..., -1:].sub_(dv[..., -1:] * rate_b)
         if stage.keep_a != 1:
             self.a.mul_(stage.keep_a)
-        if not _is_zero(stage.rate_a):
-            self.a.sub_(da * _column(stage.rate_a, self.members, self.a, 2))
-
-
-def _diverged(step: int, stage: int) -> Diverged:
-    return Diverged(f"weights are not finite after step {step}; lower the step sizes of stage {stage + 1}")
+        if not is_zero(stage.rate_a):
+            self.a.sub_(da * column(stage.rate_a, self.members, self.a, 2))
 
 
 def _train(
@@ -228,11 +197,11 @@ def _train(
         for rows in batches(n, stage.batch, stage.steps, key / i):
             group.step(None if rows is None else rows.to(group.v.device), stage)
             done += 1
-            if each and not group.finite():
-                raise _diverged(done, i)
+            if each and not all_finite(group.v, group.a):
+                raise diverged(done, i)
             look(done)
-        if not group.finite():
-            raise _diverged(done, i)
+        if not all_finite(group.v, group.a):
+            raise diverged(done, i)
     return group.net(), trace
 
 
@@ -244,7 +213,7 @@ def _groups(net: TwoLayer, x1: Tensor, stages: Sequence[Stage]) -> list[slice]:
     batch = min([s.batch or n for s in stages if s.steps], default=1)
     count = -(-e // max(1, CACHE_FLOATS // (m * batch)))
     if sets == 1:  # wide products go through a batch in blocks of rows, and gain from more networks
-        most = max(1, CACHE_FLOATS // (m * min(batch, _least_rows(d1))))
+        most = max(1, CACHE_FLOATS // (m * min(batch, least_rows(d1))))
         count = min(count, max(SPREAD, -(-e // min(most, WIDEST))))
     size = -(-e // count)
     return [slice(i, min(i + size, e)) for i in range(0, e, size)]
@@ -294,22 +263,7 @@ def fit(
     probes = probes or {}
 
     def work(members: slice) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
-        if device.type == "cpu":
-            torch.set_num_threads(1)  # per thread: each pool thread owns its group, products inside stay serial
-        with torch.no_grad():
-            return _train(_Group(net[members], x1, y2, w2, loss, members), stages, key, probes, at)
+        return _train(_Group(net[members], x1, y2, w2, loss, members), stages, key, probes, at)
 
-    if device.type == "cpu":
-        before = torch.get_num_threads()
-        try:
-            with ThreadPoolExecutor(min(len(groups), threads or before)) as pool:
-                parts = list(pool.map(work, groups))
-        finally:
-            torch.set_num_threads(before)  # the workers' 1 would be what every thread made from now on starts with
-    else:
-        parts = [work(g) for g in groups]
-    result = stack([p[0] for p in parts])
-    total = sum(s.steps for s in stages)
-    steps = tuple(sorted(s for s in at if 0 <= s <= total))
-    trace = {name: torch.cat([torch.stack(p[1][name]) for p in parts], 1) for name in probes} if steps else {}
-    return Run(result, steps, trace)
+    parts = each_group(work, groups, device, threads)
+    return joined(parts, probes, at, sum(s.steps for s in stages))

@@ -14,15 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.learn.fit import Probe, Run, fit
+from featlearn.learn.fit import fit
+from featlearn.learn.groups import Probe, Run
 from featlearn.learn.schedules import Stage
 from featlearn.nets import TwoLayer
 from featlearn.nets.pointwise import Loss, activate
-
-
-def keep(rate: float, penalty: float) -> float:
-    """What a step at `rate` leaves of a weight under (penalty / 2) ||theta||^2."""
-    return 1 - rate * penalty
 
 
 def forgetful_step(
@@ -42,7 +38,7 @@ def forgetful_step(
     """
     if not eta > 0:
         raise SettingError("eta_1", eta, "positive", "the first step sets the scale of all weights")
-    stage = Stage(1, eta, 0.0, eta if second else 0.0, keep(eta, 1 / eta), keep(eta, 1 / eta) if second else 1.0)
+    stage = Stage(1, eta, 0.0, eta if second else 0.0, keep_w=0.0, keep_a=0.0 if second else 1.0)
     return fit(net, x, y, [stage], Key("forgetful"), loss=loss, weights=weights, threads=1).net
 
 
@@ -69,7 +65,7 @@ def joint(
     Errors: `SettingError` as `fit`; `Diverged` when weights leave the finite numbers.
     """
     start = forgetful_step(net, *first, eta_1, loss=loss)
-    left = keep(eta, penalty)
+    left = 1 - eta * penalty
     stage = Stage(steps, eta, 0.0, eta, left, left, batch=batch)
     return fit(start, *rest, [stage], key, loss=loss, probes=probes, probe_at=probe_at)
 

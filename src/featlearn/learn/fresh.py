@@ -8,7 +8,6 @@ homogeneous, that of the second layer is read off that of the first (w . grad_w 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import torch
@@ -16,18 +15,21 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.learn.fit import (
+from featlearn.learn.groups import (
     CACHE_FLOATS,
     Probe,
     Run,
-    _column,
-    _diverged,
-    _is_zero,
-    _least_rows,
+    all_finite,
+    column,
+    diverged,
+    each_group,
+    is_zero,
+    joined,
+    least_rows,
     with_ones,
 )
 from featlearn.learn.schedules import Stage
-from featlearn.nets import TwoLayer, stack
+from featlearn.nets import TwoLayer
 from featlearn.nets.pointwise import Activation, Loss, check_choice, gated, loss_slope
 
 Sampler = Callable[[int, Key], tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]]
@@ -45,11 +47,11 @@ class _Moves:
 
     def __init__(self, stage: Stage, group: "_Group"):
         def ready(value: float | Tensor) -> Tensor | float:
-            column = _column(value, group.members, group.a, 2)
-            return column.view(-1, group.a.shape[1], 1) if isinstance(column, Tensor) and len(column) > 1 else column
+            found = column(value, group.members, group.a, 2)
+            return found.view(-1, group.a.shape[1], 1) if isinstance(found, Tensor) and len(found) > 1 else found
 
-        self.w, self.a = not _is_zero(stage.rate_w), not _is_zero(stage.rate_a)
-        self.b = group.ones and not _is_zero(stage.rate_b)
+        self.w, self.a = not is_zero(stage.rate_w), not is_zero(stage.rate_a)
+        self.b = group.ones and not is_zero(stage.rate_b)
         self.rate_w, self.rate_b, self.rate_a = ready(stage.rate_w), ready(stage.rate_b), ready(stage.rate_a)
         self.keep_w, self.keep_a = stage.keep_w, stage.keep_a
 
@@ -93,7 +95,7 @@ class _Group:
         """In how many blocks of rows a batch goes, so that activations stay in cache."""
         if self.v.device.type != "cpu":
             return 1
-        return max(1, round(total * min(self.a.numel() / CACHE_FLOATS, 1 / _least_rows(d))))
+        return max(1, round(total * min(self.a.numel() / CACHE_FLOATS, 1 / least_rows(d))))
 
     def forward(self, x: Tensor, y: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
         """Preactivations and activations (s, b, r m), and the slope of the loss over `total` (s, b, r)."""
@@ -181,10 +183,6 @@ class _Group:
         if self.v.device.type != "cpu" or not torch.equal(before, self.alive):  # on a GPU asking would wait
             self.v.view(s, r, m, -1).masked_fill_(~self.alive[..., None], 0)
 
-    def finite(self) -> bool:
-        total = self.v.sum() + self.a.sum()
-        return bool(torch.isfinite(total)) or bool(torch.isfinite(self.v).all() and torch.isfinite(self.a).all())
-
 
 def _minibatches(group: _Group, sample: Sampler, stage: Stage, key: Key) -> Iterator[tuple[Tensor, Tensor]]:
     """Fresh minibatches x (s, b, d) and y (s, b) of one stage, several at a draw."""
@@ -224,11 +222,16 @@ def _train(
             group.step(x, y, moves)
             done += 1
             # the second layer shows it at once and is small; the first is looked at in the end
-            if each and done % LOOK == 0 and not bool(torch.isfinite(group.a.sum())) and not group.finite():
-                raise _diverged(done, i)
+            if (
+                each
+                and done % LOOK == 0
+                and not bool(torch.isfinite(group.a.sum()))
+                and not all_finite(group.v, group.a)
+            ):
+                raise diverged(done, i)
             look(done)
-        if not group.finite():
-            raise _diverged(done, i)
+        if not all_finite(group.v, group.a):
+            raise diverged(done, i)
     net = group.net()
     if group.alive is not None:
         gone = ~group.alive.view(-1)
@@ -312,31 +315,13 @@ def fit_fresh(
             rate = getattr(stage, field)
             if isinstance(rate, Tensor) and rate.shape not in ((1,), (e,)):
                 raise SettingError(field, tuple(rate.shape), f"a number or one for each of e = {e}", "stack e rates")
-    ones = bool(net.b.any()) or any(not _is_zero(s.rate_b) for s in stages)
+    ones = bool(net.b.any()) or any(not is_zero(s.rate_b) for s in stages)
     groups = _groups(net, names, stages)
     at = frozenset(probe_at)
     probes = probes or {}
-    cpu = net.w.device.type == "cpu"
 
     def work(part: tuple[tuple[int, ...], slice]) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
-        if cpu:
-            torch.set_num_threads(1)  # per thread, as in fit
-        with torch.no_grad():
-            return _train(_Group(net, *part, loss, ones, diverging), sample, stages, key, probes, at)
+        return _train(_Group(net, *part, loss, ones, diverging), sample, stages, key, probes, at)
 
-    if cpu:
-        before = torch.get_num_threads()
-        try:
-            workers = min(len(groups), threads or before)
-            if workers == 1:  # short stages would spend their time on starting a thread
-                parts = [work(part) for part in groups]
-            else:
-                with ThreadPoolExecutor(workers) as pool:
-                    parts = list(pool.map(work, groups))
-        finally:
-            torch.set_num_threads(before)
-    else:
-        parts = [work(part) for part in groups]
-    steps = tuple(sorted(s for s in at if 0 <= s <= sum(stage.steps for stage in stages)))
-    trace = {name: torch.cat([torch.stack(p[1][name]) for p in parts], 1) for name in probes} if steps else {}
-    return Run(stack([p[0] for p in parts]), steps, trace)
+    parts = each_group(work, groups, net.w.device, threads)
+    return joined(parts, probes, at, sum(stage.steps for stage in stages))

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Diverged, Key, SettingError
-from featlearn.learn.fit import with_ones
+from featlearn.learn.groups import with_ones
 from featlearn.learn.schedules import batches
 from featlearn.nets import TwoLayer
 from featlearn.nets.pointwise import Loss, activate, check_choice, gated, loss_slope
