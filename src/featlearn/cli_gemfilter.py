@@ -276,6 +276,8 @@ class GenerateOptions(ModelOptions):
     """Print the tokens that were kept."""
     protect: bool = True
     """Keep the start token and the question whatever their score."""
+    lean: bool = False
+    """Pass one in chunks, in the memory of one layer's keys and values: for very long prompts."""
     chat: bool = True
     """Use the model's chat template."""
 
@@ -299,6 +301,11 @@ def generate_command(args: Sequence[str]) -> int:
             "measure-loss = True is not allowed: it compares --question-blind with the usual way; give both"
         )
     model, tokenizer = load(options)
+    choose: dict[str, Any] = {}
+    if options.lean:
+        from featlearn.methods.gemfilter import lean_select
+
+        choose["choose"] = lean_select
     readings = tool.prompts(tokenizer, text, options.question, options.chat)
     for reading in readings:
         tool.check_prompt(tool.layout_of(model), model, reading.input_ids, None)
@@ -307,7 +314,7 @@ def generate_command(args: Sequence[str]) -> int:
     speed = speed_of(model)
     setting: dict[str, Any] = {"keep": options.keep, "max_new_tokens": options.max_new_tokens}
     blind: dict[str, Any] = {"blind": options.question_blind, "measure_loss": options.measure_loss}
-    expect(out, speed, tool.expected(speed, readings, layer=layer, **setting, **blind))
+    expect(out, speed, tool.expected(speed, readings, layer=layer, **setting, **blind, lean=options.lean))
     with bar("questions") as progress:
         replies = tool.answer(
             model,
@@ -320,6 +327,7 @@ def generate_command(args: Sequence[str]) -> int:
             progress=progress,
             **setting,
             **blind,
+            **choose,
         )
     for message in dict.fromkeys(w for reply in replies for w in reply.warnings):
         warn(message)

@@ -202,6 +202,11 @@ def test_generate_prints_replies_and_what_they_took(featlearn, loaded, text):
     assert out.count("pass one") == out.count("pass two") == 2
     assert "[...]" in out
     assert "Reading" not in err
+    _, lean, _ = featlearn("gemfilter", "generate", "mine", *words, *asked, "--show-kept", "--lean")
+    same = ("stone", "market", "[...]", "tokens (")  # not the lines with seconds
+    assert [x for x in lean.splitlines() if any(w in x for w in same)] == [
+        x for x in out.splitlines() if any(w in x for w in same)
+    ]
 
 
 def test_generate_question_blind_with_its_loss(featlearn, loaded, text):

@@ -1,10 +1,12 @@
 """Replies are those of the method, the question is protected, and a blind selection serves every question."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter import SOFTMAX, Scoring, generate, select
+from featlearn.methods.gemfilter import SOFTMAX, Scoring, generate, lean_select, select
 from featlearn.tasks.needles import INTRODUCTION
 from featlearn.tasks.reading import read
 from featlearn.tools.gemfilter import answer as tool
@@ -49,6 +51,22 @@ def test_scoring_and_template_are_passed_on(model, tokenizer, text):
     loose = one(protect=False)
     assert loose.protected == 0
     assert not loose.kept_text.endswith("<bot>") or loose.kept_text != one().kept_text
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_pass_one_is_the_one_that_is_asked_for(model, tokenizer, text, blind):
+    """Any function called as `select`: here one that says it was used, and `lean_select` finds the same."""
+    used = []
+
+    def lean(*args, **settings):
+        used.append(settings["layer"])
+        return lean_select(*args, **settings, chunk=16)
+
+    setting = {"keep": 64, "layer": 2, "max_new_tokens": 3, "blind": blind}
+    plain = tool.answer(model, tokenizer, text, QUESTIONS[:1], **setting)
+    found = tool.answer(model, tokenizer, text, QUESTIONS[:1], **setting, choose=lean)
+    assert used == [2]
+    assert found[0].kept_text == plain[0].kept_text
 
 
 def test_everything_is_kept_of_a_short_prompt(model, tokenizer, text):
@@ -156,6 +174,9 @@ def test_the_estimate_grows_as_stated():
     assert speed.reply(50, 4) == pytest.approx(speed.prompt(50) + 4 * 0.1 * 2)
     assert speed.peak(10) == 7000 + 10 * 8
     assert speed.peak(10, cached=False) == 7000 + 10 * 3
+    lean = replace(speed, hidden=2)
+    assert lean.lean_peak(10, chunk=4) == 7000 + 10 * (2 + 5 / 10) + 4 * 3
+    assert lean.lean_peak(3, chunk=4) == 7000 + 3 * (2 + 5 / 10 + 3)
 
 
 def test_a_probe_of_a_loaded_model(model):
@@ -168,6 +189,7 @@ def test_a_probe_of_a_loaded_model(model):
     assert speed.linear == 32 * (32 + 16 + 16 + 32) + 3 * 32 * 64 + 2 * 32  # projections, MLP, two norms
     assert speed.quadratic == 2 * 32
     assert speed.cache == 2 * 5 * 16 * 4
+    assert speed.hidden == 4 * 32
     assert speed.base >= 4 * sum(p.numel() for p in model.parameters())
     assert speed.context == 4096
 

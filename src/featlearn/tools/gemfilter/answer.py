@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter import Result, Scoring, generate, layout_of, recommended, select
+from featlearn.methods.gemfilter import Result, Scoring, Selection, generate, layout_of, recommended, select
 from featlearn.methods.gemfilter.generating import greedily, readable
 from featlearn.methods.gemfilter.layouts import check_layer
 from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of, undisturbed
@@ -81,13 +81,15 @@ def answer(
     protect: bool = True,
     blind: bool = False,
     measure_loss: bool = False,
+    choose: Callable[..., Selection] = select,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Reply, ...]:
     """Answer questions about one text with GemFilter, greedily.
 
     Start token and question are protected (a warning says so where they alone exceed `keep`; then nothing is). blind:
     select once, before any question: what votes is the end of the text with a request that announces questions; each
-    question is then added to the same kept tokens. measure_loss: answer every question both ways and compare.
+    question is then added to the same kept tokens. measure_loss: answer every question both ways and compare. choose:
+    pass one, `select` or `lean_select`, as for `generate` of the method.
 
     Raises SettingError, before any work, for empty texts and questions and as `generate` of the method.
 
@@ -104,7 +106,7 @@ def answer(
     for r in readings:
         count_of(keep, r.input_ids.shape[1])
         check_prompt(layout_of(model), model, r.input_ids, None)
-    setting = {"layer": layer, "keep": keep, "scoring": scoring}
+    setting = {"layer": layer, "keep": keep, "scoring": scoring, "choose": choose}
     out = []
     if not blind:
         for question, reading in zip(questions, readings, strict=True):
@@ -227,7 +229,8 @@ def _blind_selection(
     if count_of(setting["keep"], n) >= n:
         indices, cost = torch.arange(n), PassCost(0.0, None, 0)
     else:
-        chosen = select(model, ids, **setting, protect=mask)
+        how = {name: value for name, value in setting.items() if name != "choose"}
+        chosen = setting["choose"](model, ids, **how, protect=mask)
         indices, cost = chosen.indices[0].cpu(), chosen.cost
     indices = indices[indices < n - reading.tail]
     text = readable(tokenizer, ids[0, : n - reading.tail], indices.tolist())
@@ -243,8 +246,9 @@ def expected(
     max_new_tokens: int,
     blind: bool = False,
     measure_loss: bool = False,
+    lean: bool = False,
 ) -> tuple[float, float]:
-    """Seconds, at most, and bytes at the peak that `answer` will need."""
+    """Seconds, at most, and bytes at the peak that `answer` will need; lean: with `lean_select` as pass one."""
     seconds = peak = 0.0
     for i, reading in enumerate(readings):
         n = reading.input_ids.shape[1]
@@ -252,5 +256,6 @@ def expected(
         both = speed.filtered(n, k, max_new_tokens, layer)
         seconds += speed.reply(k, max_new_tokens) if blind and i else both
         seconds += both if measure_loss else 0
-        peak = max(peak, speed.peak(n, cached=False) if k < n else 0, speed.peak(k + max_new_tokens))
+        first = speed.lean_peak(n) if lean else speed.peak(n, cached=False)
+        peak = max(peak, first if k < n else 0, speed.peak(k + max_new_tokens))
     return seconds, peak

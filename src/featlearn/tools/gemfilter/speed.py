@@ -23,7 +23,8 @@ class Speed:
     seconds: its prompt; token_seconds: one generated token after it. linear: multiply-adds per token of a layer (its
     parameters); quadratic: those per pair of tokens. base: bytes that are in use whatever the prompt, the model's
     weights above all; cache: bytes per token of keys and values; working: bytes per token beyond both while the prompt
-    is read. The growth assumes that all multiply-adds cost the same: an estimate, not a promise.
+    is read; hidden: bytes per token of hidden states. The growth assumes that all multiply-adds cost the same: an
+    estimate, not a promise.
     """
 
     probe: int
@@ -35,6 +36,7 @@ class Speed:
     base: int
     cache: int
     working: float
+    hidden: int = 0
     context: int | None = None
 
     def _work(self, tokens: int) -> float:
@@ -59,6 +61,10 @@ class Speed:
     def peak(self, tokens: int, cached: bool = True) -> float:
         """Bytes at the peak of a prompt of this length: what is there anyway, cache and working memory."""
         return self.base + tokens * (self.working + (self.cache if cached else 0))
+
+    def lean_peak(self, tokens: int, chunk: int = 8192) -> float:
+        """Bytes at the peak of `lean_select`: hidden states, one layer's keys and values, working memory of a chunk."""
+        return self.base + tokens * (self.hidden + self.cache / self.layers) + min(tokens, chunk) * self.working
 
 
 def speed_of(model: Any, probe: int = PROBE) -> Speed:
@@ -101,6 +107,7 @@ def speed_of(model: Any, probe: int = PROBE) -> Speed:
         base,
         cached,
         working,
+        config.hidden_size * size,
         context,
     )
 
