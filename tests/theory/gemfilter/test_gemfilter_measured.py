@@ -7,7 +7,8 @@ from featlearn.core import Key
 from featlearn.run.claim import Evidence, judge, verify
 from featlearn.run.experiment import Table
 from featlearn.theory.gemfilter import measured
-from featlearn.theory.gemfilter.measured import LARGEST, LAYERS, MIDDLE, OURS, RANDOM, RAW_ROW, SNAPKV, filter_layer
+from featlearn.theory.gemfilter.measured import LAYERS, filter_layer
+from featlearn.theory.gemfilter.rows import BEST, LAST, LOGITS, MIDDLE, QUERY, RANDOM, SNAPKV
 
 BY_NAME = {claim.id.removeprefix("gemfilter.measured_"): claim for claim in measured.CLAIMS}
 EXPERIMENTS = {
@@ -21,16 +22,16 @@ ENDS = (0, 1, LAYERS - 2, LAYERS - 1)
 def recall_of(row: str, layer: int) -> float:
     """A model as the print describes it."""
     high = 99.0 if layer not in ENDS else 40.0
-    return {OURS: high, RAW_ROW: 60.0, MIDDLE: 15.0, RANDOM: 25.0, SNAPKV: 50.0}.get(row, 25.0)
+    return {BEST: high, LAST: 60.0, MIDDLE: 15.0, RANDOM: 25.0, SNAPKV: 50.0}.get(row, 25.0)
 
 
-def layer_rows(recall=recall_of, focus=lambda row: 18.0 if row == OURS else 14.0, spread=5.0, union=400.0):
+def layer_rows(recall=recall_of, focus=lambda row: 18.0 if row == BEST else 14.0, spread=5.0, union=400.0):
     """14 needles of two depths; recall spreads by needle."""
     rng, rows = Key("rows").numpy(), []
     for needle in range(14):
         shift = rng.normal(0, 1)
         for depth in (0.25, 0.75):
-            for row in (OURS, RAW_ROW, MIDDLE, RANDOM, SNAPKV, *LARGEST):
+            for row in (BEST, LAST, MIDDLE, RANDOM, SNAPKV, QUERY, LOGITS):
                 for layer in range(LAYERS):
                     value = recall(row, layer)
                     value = value if value >= 90 else np.clip(value + spread * shift, 0, 100)
@@ -117,23 +118,23 @@ def only(rule, value):
 def first_half_late():
     """Even needles are located at layer 2, odd ones at layer 9."""
     rows = layer_rows()
-    return [{**r, "recall": 30.0} if r["row"] == OURS and r["needle"] % 2 and r["layer"] < 9 else r for r in rows]
+    return [{**r, "recall": 30.0} if r["row"] == BEST and r["needle"] % 2 and r["layer"] < 9 else r for r in rows]
 
 
 BAD = {
     "fig9_4_full": needle_rows({"Full cache": 16, "GemFilter": 14, "GemFilter raw": 3}),
-    "fig9_1": only(OURS, lambda i: 80.0),
-    "fig9_1 filter": only(OURS, lambda i: 99.0 if i != filter_layer() else 60.0),
-    "fig9_2": only(RAW_ROW, lambda i: 25.0),
-    "fig9_2 noise": layer_rows(lambda row, i: 26.0 if row == RAW_ROW else recall_of(row, i), spread=0.0),
-    "fig9_5": only(OURS, lambda i: 99.0 if i > LAYERS // 2 + 3 else 30.0),
+    "fig9_1": only(BEST, lambda i: 80.0),
+    "fig9_1 filter": only(BEST, lambda i: 99.0 if i != filter_layer() else 60.0),
+    "fig9_2": only(LAST, lambda i: 25.0),
+    "fig9_2 noise": layer_rows(lambda row, i: 26.0 if row == LAST else recall_of(row, i), spread=0.0),
+    "fig9_5": only(BEST, lambda i: 99.0 if i > LAYERS // 2 + 3 else 30.0),
     "fig9_5 halves": first_half_late(),
-    "table9_2": only(OURS, lambda i: 50.0 + i),
-    "table9_2 ends": only(OURS, lambda i: 99.0 if i != 5 else 99.5),
-    "table9_2 narrow": only(OURS, lambda i: 99.0 if i in (12, 13) else 40.0),
-    "figG_1": only(OURS, lambda i: 99.0 if i <= filter_layer() else 40.0),
+    "table9_2": only(BEST, lambda i: 50.0 + i),
+    "table9_2 ends": only(BEST, lambda i: 99.0 if i != 5 else 99.5),
+    "table9_2 narrow": only(BEST, lambda i: 99.0 if i in (12, 13) else 40.0),
+    "figG_1": only(BEST, lambda i: 99.0 if i <= filter_layer() else 40.0),
     "figG_3_middle": only(MIDDLE, lambda i: 70.0),
-    "figG_3_largest": only(LARGEST[1], lambda i: 80.0 if i == 20 else 25.0),
+    "figG_3_largest": only(LOGITS, lambda i: 80.0 if i == 20 else 25.0),
     "figG_5": layer_rows(focus=lambda row: 14.0),
     "figG_5 union": layer_rows(union=256.0),
     "fig9_4": needle_rows({"GemFilter": 8, "SnapKV": 16}),
@@ -152,8 +153,7 @@ def test_other_rows_do_not_hold(name):
     rows = BAD[name]
     if name == "fig9_2 noise":  # one point above, but half of the needles below
         rows = [
-            {**r, "recall": r["recall"] + (20.0 if r["needle"] % 2 else -20.0)} if r["row"] == RAW_ROW else r
-            for r in rows
+            {**r, "recall": r["recall"] + (20.0 if r["needle"] % 2 else -20.0)} if r["row"] == LAST else r for r in rows
         ]
     assert judged(name.split()[0], rows).verdict in ("refuted", "not established")
 

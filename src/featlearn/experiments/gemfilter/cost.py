@@ -22,9 +22,9 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.theory.gemfilter.rows import FULL, OURS, SNAPKV
 
 ENTRIES = ("gemfilter.fig9_3", "gemfilter.fig9_6", "gemfilter.theorem9_3")
-FULL, SNAPKV, OURS = "Full cache", "SnapKV", "GemFilter"
 METRICS = {
     "prompt": "s", "prompt ratio": "", "layer share": "", "token": "ms", "cache": "MiB", "prompt peak": "MiB",
 }  # fmt: skip

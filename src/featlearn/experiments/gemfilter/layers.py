@@ -30,10 +30,10 @@ from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks.needles import Prompt
+from featlearn.theory.gemfilter.rows import BEST, LAST, LOGITS, MIDDLE, QUERY, RANDOM, SNAPKV
 
 ENTRIES = ("gemfilter.fig9_5", "gemfilter.fig9_2", "gemfilter.figG_3", "gemfilter.figG_5", "gemfilter.listing")
 WINDOW = 32
-LAST, OURS = "last row", "16 rows, probabilities, best head"
 RULES: dict[str, Scoring] = {
     LAST: RAW,
     "last row, no pooling": Scoring(pooling="none"),
@@ -41,16 +41,14 @@ RULES: dict[str, Scoring] = {
     "last row, probabilities": Scoring(softmax=True),
     "16 rows, probabilities, pooled over 5": Scoring(rows=16, softmax=True),
     "16 rows, probabilities": Scoring(rows=16, softmax=True, pool=25),
-    OURS: SOFTMAX,
+    BEST: SOFTMAX,
 }
-MIDDLE, QUERY, LOGITS, RANDOM = "middle row", "row of largest query", "row of largest logits", "random tokens"
 ROWS = (MIDDLE, QUERY, LOGITS)
 ROW_RULES: dict[str, Callable[[Tensor, Tensor], int]] = {
     MIDDLE: lambda queries, logits: logits.shape[0] // 2,
     QUERY: lambda queries, logits: int(queries.norm(dim=1).argmax()),
     LOGITS: lambda queries, logits: int(logits.norm(dim=1).argmax()),
 }
-SNAPKV = "SnapKV"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,12 +191,12 @@ def draw(table: Table) -> Mapping[str, Picture]:
         return {}
     pictures = {}
     for entry, metric, label, names, says in (
-        (ENTRIES[0], "distance", "distance to the needle (tokens)", (LAST, "16 rows, probabilities", OURS),
+        (ENTRIES[0], "distance", "distance to the needle (tokens)", (LAST, "16 rows, probabilities", BEST),
          "Distance between the needle and the nearest kept token by layer"),
-        (ENTRIES[1], "recall", "needle tokens kept (%)", (LAST, "last row, probabilities", OURS, RANDOM),
+        (ENTRIES[1], "recall", "needle tokens kept (%)", (LAST, "last row, probabilities", BEST, RANDOM),
          "Share of the needle's tokens that are kept by layer"),
         (ENTRIES[2], "recall", "needle tokens kept (%)", (LAST, *ROWS), "Row ablation: share of the needle kept"),
-        (ENTRIES[3], "focus", "kept in needle or last 32 (%)", (LAST, OURS, SNAPKV),
+        (ENTRIES[3], "focus", "kept in needle or last 32 (%)", (LAST, BEST, SNAPKV),
          "Share of the kept tokens that lie in the needle or among the last 32"),
     ):  # fmt: skip
         fig, data = style.figure(11, 0.6 + 4.6 * -(-len(settings) // 2)), []

@@ -16,16 +16,17 @@ import numpy as np
 from featlearn.core import Key, SettingError
 from featlearn.data.texts import essays, split
 from featlearn.experiments.gemfilter.prompts import SETS, OnTexts, loaded
-from featlearn.experiments.gemfilter.replies import FULL, OURS, RAW_ROW, chosen_layers, replies
+from featlearn.experiments.gemfilter.replies import chosen_layers, replies
 from featlearn.report import style
 from featlearn.report.plots import Picture, bars_against_print
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks.miniset import KINDS, Item, grade, miniset
 from featlearn.tasks.reading import prompt as prompt_of_item
+from featlearn.theory.gemfilter.rows import FULL, H2O, OURS, RAW_ROW, SNAPKV
 
 ENTRIES = ("gemfilter.table9_1", "gemfilter.table9_2", "gemfilter.tableG_1")
-ROWS = (FULL, RAW_ROW, OURS, "SnapKV", "H2O")
+ROWS = (FULL, RAW_ROW, OURS, SNAPKV, H2O)
 
 
 @dataclass(frozen=True, kw_only=True)

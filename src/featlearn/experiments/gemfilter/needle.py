@@ -22,12 +22,13 @@ from featlearn.experiments.gemfilter.prompts import (
     protected_of,
     recall,
 )
-from featlearn.experiments.gemfilter.replies import FULL, ROWS, chosen_layers, replies
+from featlearn.experiments.gemfilter.replies import ROWS, chosen_layers, replies
 from featlearn.report import style
 from featlearn.report.plots import Heat, Picture, heat_maps
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
 from featlearn.tasks.needles import found_in, overlap
+from featlearn.theory.gemfilter.rows import FULL
 
 ENTRIES = ("gemfilter.fig9_4", "gemfilter.figG_1", "gemfilter.figG_2", "gemfilter.fig9_1", "gemfilter.figG_4")
 METRICS = {"accuracy": "%", "needle_score": "", "recall": "%"}

@@ -12,9 +12,9 @@ from featlearn.methods import gemfilter, kv_eviction
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of
 from featlearn.methods.gemfilter.generating import greedily
 from featlearn.methods.long_context import NO_PENALTIES
+from featlearn.theory.gemfilter.rows import FULL, H2O, ONE_RUN, OURS, RAW_ROW, SNAPKV, STREAMING
 
-FULL, RAW_ROW, OURS, ONE_RUN = "Full cache", "GemFilter raw", "GemFilter", "One run"
-CACHES = {"SnapKV": "snapkv", "H2O": "h2o", "Streaming": "streaming"}
+CACHES = {SNAPKV: "snapkv", H2O: "h2o", STREAMING: "streaming"}
 ROWS = (FULL, RAW_ROW, OURS, *CACHES, ONE_RUN)
 
 

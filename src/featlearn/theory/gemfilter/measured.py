@@ -14,14 +14,26 @@ from featlearn.methods.gemfilter.recommended import KNOWN
 from featlearn.run.claim import Case, Claim, Evidence, reads
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import Table
+from featlearn.theory.gemfilter.rows import (
+    BEST,
+    FULL,
+    H2O,
+    LAST,
+    LOGITS,
+    MIDDLE,
+    ONE_RUN,
+    OURS,
+    QUERY,
+    RANDOM,
+    RAW_ROW,
+    SNAPKV,
+    STREAMING,
+)
 
 Rows = Sequence[Mapping[str, Any]]
 LAYERS, HEADS, GROUPS, HEAD_DIM = 30, 9, 3, 64
 """SmolLM2-135M."""
 MIDDLE_HALF = range(LAYERS // 4, 3 * LAYERS // 4 + 1)
-RAW_ROW, OURS = "last row", "16 rows, probabilities, best head"
-MIDDLE, LARGEST = "middle row", ("row of largest query", "row of largest logits")
-RANDOM, SNAPKV = "random tokens", "SnapKV"
 
 
 def filter_layer() -> int:
@@ -95,7 +107,7 @@ def chance(table: Table) -> float:
 
 def judge_recall(table: Table) -> Evidence:
     """Figure 9.1: the needle survives at filter layers of the middle half."""
-    found = recall_by_layer(table, OURS)
+    found = recall_by_layer(table, BEST)
     middle = found[list(MIDDLE_HALF)]
     good = [i for i in MIDDLE_HALF if found[i] >= 90]
     return Evidence(
@@ -106,14 +118,14 @@ def judge_recall(table: Table) -> Evidence:
                  rival_says="k / n, random tokens", unit="%"),
         ),
         comment=f"Layers of the middle half that keep at least 90 % of the needle: {good}. Algorithm 2 as printed "
-        f"keeps at most {recall_by_layer(table, RAW_ROW)[list(MIDDLE_HALF)].max():.0f} % there.",
+        f"keeps at most {recall_by_layer(table, LAST)[list(MIDDLE_HALF)].max():.0f} % there.",
         data={"layer": np.arange(LAYERS), "recall": found},
     )  # fmt: skip
 
 
 def judge_last_row(table: Table) -> Evidence:
     """Figure 9.2: the last row against the middle row and random tokens, over the middle half of the layers."""
-    last = units(of(table, RAW_ROW, MIDDLE_HALF), "recall")
+    last = units(of(table, LAST, MIDDLE_HALF), "recall")
     less = {
         "last row - random tokens": paired(last, units(of(table, RANDOM, MIDDLE_HALF), "recall")),
         "last row - middle row": paired(last, units(of(table, MIDDLE, MIDDLE_HALF), "recall")),
@@ -138,10 +150,10 @@ def first_layer(rows: Rows) -> int:
 
 def judge_first_layer(table: Table) -> Evidence:
     """Figure 9.5: an early layer locates the needle, and the same one for other needles."""
-    rows = of(table, OURS)
+    rows = of(table, BEST)
     halves = [first_layer([r for r in rows if r["needle"] % 2 == i]) for i in (0, 1)]
     early = range(LAYERS // 2 + 4)
-    located = [max(located_share(of(table, row), i) for i in early) for row in (OURS, RANDOM)]
+    located = [max(located_share(of(table, row), i) for i in early) for row in (BEST, RANDOM)]
     hit = np.mean([r["distance"] == 0 for r in of(table, RANDOM)])
     return Evidence(
         (
@@ -157,7 +169,7 @@ def judge_first_layer(table: Table) -> Evidence:
 
 def judge_plateau(table: Table) -> Evidence:
     """Table 9.2: best inside, flat around the best, worse at both ends."""
-    found = recall_by_layer(table, OURS)
+    found = recall_by_layer(table, BEST)
     best = int(found.argmax())
     width = int((found >= found.max() - 5).sum())
     ends = found[[0, -1]]
@@ -176,7 +188,7 @@ def judge_plateau(table: Table) -> Evidence:
 
 def judge_neighbours(table: Table) -> Evidence:
     """Figure G.1: the layer after the filter layer is as good."""
-    found, at = recall_by_layer(table, OURS), filter_layer()
+    found, at = recall_by_layer(table, BEST), filter_layer()
     return Evidence(
         (
             Case("needle kept by the layer after the filter layer", found.max(), found[at + 1], found[0],
@@ -188,7 +200,7 @@ def judge_neighbours(table: Table) -> Evidence:
 
 def judge_middle_row(table: Table) -> Evidence:
     """Figure G.3 (a): the middle row keeps no more of the needle than random tokens."""
-    last = units(of(table, RAW_ROW, MIDDLE_HALF), "recall")
+    last = units(of(table, LAST, MIDDLE_HALF), "recall")
     middle = units(of(table, MIDDLE, MIDDLE_HALF), "recall")
     less = {
         "last row - middle row": paired(last, middle),
@@ -203,9 +215,9 @@ def judge_middle_row(table: Table) -> Evidence:
 
 def judge_largest_row(table: Table) -> Evidence:
     """Figure G.3 (b): rows of largest norm fail at every layer, in both readings."""
-    best = [float(recall_by_layer(table, row).max()) for row in LARGEST]
-    at = [int(recall_by_layer(table, row).argmax()) for row in LARGEST]
-    last = recall_by_layer(table, RAW_ROW)
+    best = [float(recall_by_layer(table, row).max()) for row in (QUERY, LOGITS)]
+    at = [int(recall_by_layer(table, row).argmax()) for row in (QUERY, LOGITS)]
+    last = recall_by_layer(table, LAST)
     limit = chance(table) + 20
     return Evidence(
         (
@@ -219,7 +231,7 @@ def judge_largest_row(table: Table) -> Evidence:
 
 def judge_focus(table: Table) -> Evidence:
     """Figure G.5: GemFilter keeps more inside the needle and the last 32 than SnapKV, whose heads spread."""
-    ours = units(of(table, OURS, [filter_layer()]), "focus")
+    ours = units(of(table, BEST, [filter_layer()]), "focus")
     snap = units(of(table, SNAPKV), "focus")
     spread = np.array([r["union"] / r["keep"] for r in with_keep(of(table, SNAPKV))])
     less = {"GemFilter - SnapKV": paired(ours, snap)}
@@ -249,9 +261,9 @@ def accuracy(table: Table, one: str, two: str) -> np.ndarray:
 
 def judge_needle(table: Table) -> Evidence:
     """Figure 9.4: GemFilter is not below SnapKV at the same budget."""
-    rivals = ("SnapKV", "H2O", "Streaming", "Full cache")
-    less = {f"GemFilter - {r}": accuracy(table, "GemFilter", r) for r in rivals if of(table, r)}
-    kept = float(np.mean([r["recall"] for r in of(table, "GemFilter")]))
+    rivals = (SNAPKV, H2O, STREAMING, FULL)
+    less = {f"GemFilter - {r}": accuracy(table, OURS, r) for r in rivals if of(table, r)}
+    kept = float(np.mean([r["recall"] for r in of(table, OURS)]))
     return Evidence(
         (
             not_below("right answers: GemFilter - SnapKV", less["GemFilter - SnapKV"]),
@@ -264,13 +276,13 @@ def judge_needle(table: Table) -> Evidence:
 
 def judge_cost_of_filtering(table: Table) -> Evidence:
     """At lengths where the full cache answers half: the lower end of the interval of what filtering costs."""
-    one, two = "GemFilter", "Full cache"
+    one, two = OURS, FULL
     full = units(of(table, two), "accuracy", ("setting",))
     answered = [r for r in table.rows if full[(r["setting"],)] >= 50]
     by_prompt = ("setting", "needle", "depth")
     part = Table(tuple(answered))
     prompts = paired(units(of(part, one), "accuracy", by_prompt), units(of(part, two), "accuracy", by_prompt))
-    raw = float(accuracy(part, "GemFilter raw", two).mean())
+    raw = float(accuracy(part, RAW_ROW, two).mean())
     _, low, _ = interval(prompts)
     needles = {"by needle, GemFilter - full": accuracy(part, one, two)}
     return Evidence(
@@ -284,7 +296,7 @@ def judge_cost_of_filtering(table: Table) -> Evidence:
 
 def judge_needle_as_printed(table: Table) -> Evidence:
     """The same for Algorithm 2 as printed."""
-    less = {f"GemFilter raw - {r}": accuracy(table, "GemFilter raw", r) for r in ("SnapKV", "GemFilter")}
+    less = {f"GemFilter raw - {r}": accuracy(table, RAW_ROW, r) for r in (SNAPKV, OURS)}
     return Evidence(
         (not_below("right answers: Algorithm 2 as printed - SnapKV", less["GemFilter raw - SnapKV"]),),
         comment=f"Points: {means(less)}. The last token of a chat prompt belongs to the template; its raw products "
@@ -294,7 +306,7 @@ def judge_needle_as_printed(table: Table) -> Evidence:
 
 def judge_one_run(table: Table) -> Evidence:
     """Figure G.4: two runs are not worse than one."""
-    less = {"two runs - one run": accuracy(table, "GemFilter", "One run")}
+    less = {"two runs - one run": accuracy(table, OURS, ONE_RUN)}
     return Evidence(
         (not_below("right answers: two runs - one run", less["two runs - one run"]),),
         comment=f"Points, paired by length and needle, the same tokens kept: {means(less)}.",
@@ -311,18 +323,18 @@ def scores(table: Table, setting: str, row: str) -> dict[tuple[Any, ...], float]
 
 def judge_kinds(table: Table) -> Evidence:
     """Table 9.1: GemFilter against SnapKV and H2O at equal budgets, kinds of task together."""
-    budgets = sorted({int(r["row"].split("-")[1]) for r in table.rows if r["row"].startswith("SnapKV-")})
+    budgets = sorted({int(r["row"].split("-")[1]) for r in table.rows if r["row"].startswith(f"{SNAPKV}-")})
     cases, less = [], {}
     for k in budgets:
         ours = scores(table, "chat", f"GemFilter-{k}")
-        for rival in ("SnapKV", "H2O"):
+        for rival in (SNAPKV, H2O):
             less[f"GemFilter-{k} - {rival}-{k}"] = paired(ours, scores(table, "chat", f"{rival}-{k}"))
-        less[f"GemFilter-{k} - full"] = paired(ours, scores(table, "chat", "Full cache"))
+        less[f"GemFilter-{k} - full"] = paired(ours, scores(table, "chat", FULL))
         cases.append(not_below(f"mean score: GemFilter-{k} - SnapKV-{k}", less[f"GemFilter-{k} - SnapKV-{k}"]))
     worst = {}
     for kind in dict.fromkeys(r["kind"] for r in table.rows):
         part = Table(tuple(r for r in table.rows if r["kind"] == kind))
-        ours, snap = (scores(part, "chat", f"{row}-{budgets[-1]}") for row in ("GemFilter", "SnapKV"))
+        ours, snap = (scores(part, "chat", f"{row}-{budgets[-1]}") for row in (OURS, SNAPKV))
         worst[kind] = float(paired(ours, snap).mean())
     kind = min(worst, key=lambda name: worst[name])
     return Evidence(
@@ -334,7 +346,7 @@ def judge_kinds(table: Table) -> Evidence:
 
 def judge_template(table: Table) -> Evidence:
     """Table G.1: GemFilter with the chat template is within 3.1 points of SnapKV."""
-    budgets = sorted({int(r["row"].split("-")[1]) for r in table.rows if r["row"].startswith("SnapKV-")})
+    budgets = sorted({int(r["row"].split("-")[1]) for r in table.rows if r["row"].startswith(f"{SNAPKV}-")})
     k = budgets[-1]
     less = {
         name: paired(scores(table, setting, f"GemFilter-{k}"), scores(table, setting, f"SnapKV-{k}"))
@@ -342,7 +354,7 @@ def judge_template(table: Table) -> Evidence:
     }
     gains = {
         row: paired(scores(table, "chat", row), scores(table, "plain", row))
-        for row in ("Full cache", f"SnapKV-{k}", f"GemFilter-{k}")
+        for row in (FULL, f"{SNAPKV}-{k}", f"{OURS}-{k}")
     }
     return Evidence(
         (above(f"GemFilter-{k} - SnapKV-{k} + 3.1, with template", less["with template"] + 3.1),),
@@ -357,22 +369,22 @@ def judge_cost(table: Table) -> Evidence:
     def mean(row: str, metric: str, n: int) -> float:
         return float(np.mean([r[metric] for r in of(table, row) if r["length"] == n]))
 
-    shares = [r["layer share"] for r in of(table, "GemFilter")]
+    shares = [r["layer share"] for r in of(table, OURS)]
     r = round(shares[0] * LAYERS) - 1
     n, least = lengths[-1], lengths[0]
-    ratio = mean("GemFilter", "pass one", n)
-    growth = {row: mean(row, "token", n) / mean(row, "token", least) for row in ("Full cache", "GemFilter", "SnapKV")}
+    ratio = mean(OURS, "pass one", n)
+    growth = {row: mean(row, "token", n) / mean(row, "token", least) for row in (FULL, OURS, SNAPKV)}
     kept = 2 * LAYERS * GROUPS * HEAD_DIM * 4 / 2**20
     return Evidence(
         (
             Case("pass one over the full prompt: r / m", r / LAYERS, ratio, 1.0, tolerance=0.25 * r / LAYERS,
                  rival_says="no saving"),
             Case("cache of GemFilter, SnapKV and full, MiB: 2 m h_kv k d", [256 * kept, 256 * kept, n * kept],
-                 [mean(row, "cache", n) for row in ("GemFilter", "SnapKV", "Full cache")],
+                 [mean(row, "cache", n) for row in (OURS, SNAPKV, FULL)],
                  np.array([256, 256, n]) * kept * HEADS / GROUPS, tolerance=1e-3, rival_says="query heads for h_kv",
                  unit="MiB"),
             Case(f"seconds per token, n = {n} over n = {least}: GemFilter, SnapKV", [1.0, 1.0],
-                 [growth["GemFilter"], growth["SnapKV"]], growth["Full cache"], tolerance=0.2,
+                 [growth[OURS], growth[SNAPKV]], growth[FULL], tolerance=0.2,
                  rival_says="growth of the full cache"),
         ),
         comment=f"r = {r} of {LAYERS}, n = {n}: pass one takes {ratio:.2f} of the prompt, r / m = {r / LAYERS:.2f}; a "
