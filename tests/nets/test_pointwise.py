@@ -1,6 +1,7 @@
 """Activations and losses: values against numerical integration, slopes against autograd, at float64."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -103,6 +104,13 @@ def test_loss_values(loss):
     g, y = torch.tensor([-2.0, 0.0, 0.4, 1.5, 3.0]).double(), torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0]).double()
     expect = [literal(a, b) for a, b in zip(g.tolist(), y.tolist(), strict=True)]
     np.testing.assert_allclose(pw.loss_value(g, y, loss).numpy(), expect, rtol=1e-14, atol=1e-15)
+
+
+def test_slopes_of_saturated_scores_are_no_denormal_numbers():
+    """At margins of 100 and more the slope stays at e^-60, so that a step costs what it costs elsewhere."""
+    y = torch.tensor([1.0, -1.0, 1.0, -1.0])
+    found = pw.loss_slope(torch.tensor([100.0, -1000.0, -1000.0, 59.0]), y, "logistic")
+    torch.testing.assert_close(found, torch.tensor([-math.exp(-60), math.exp(-60), -1.0, 1.0]), rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

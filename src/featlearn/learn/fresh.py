@@ -103,8 +103,6 @@ class _Group:
         z = torch.bmm(x, self.v.transpose(1, 2), out=self.room("z", b))
         act = torch.clamp(z, 0.0, 1.0 if self.kind == "clip" else None, out=self.room("act", b))
         score = torch.bmm(act, self.second.view(s, r, r * m).transpose(1, 2))
-        if self.loss == "logistic":  # beyond, slopes below 1e-26 would end as denormal numbers, which are slow
-            score.clamp_(-60.0, 60.0)
         return z, act, loss_slope(score, y[:, :, None], self.loss) / total
 
     def own(self, across: Tensor) -> Tensor:

@@ -87,5 +87,6 @@ def loss_slope(score: Float[Tensor, "*s"], y: Float[Tensor, "*#s"], kind: str) -
     if kind == "hinge":
         return torch.where(y * score <= 1, -y, torch.zeros((), dtype=y.dtype, device=y.device))
     if kind == "logistic":
-        return -y * torch.sigmoid(-y * score)
+        # slopes below e^-60 would make denormal numbers further on, which are slow
+        return -y * torch.sigmoid((-y * score).clamp_min(-60.0))
     return score - y
