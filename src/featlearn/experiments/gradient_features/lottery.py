@@ -334,15 +334,17 @@ def draw(table: Table) -> Mapping[str, Picture]:
             for network in networks:
                 here = [r for r in traces if r["setting"] == setting and r["row"] == network]
                 found = estimates(here, by=("step",), metrics=(metric,))
-                low, high = [max(e.low, 0.0) for e in found], [e.high for e in found]
-                x, y = [e.group[0] for e in found], [e.value for e in found]
+                floor = 1e-3 if metric == "loss" else 0.0  # the loss has a logarithmic axis
+                low, high = [max(e.low, floor) for e in found], [max(e.high, floor) for e in found]
+                x, y = [e.group[0] for e in found], [max(e.value, floor) for e in found]
                 lines.append(Series(network, x, y, low, high))
                 data += [{"setting": setting, "row": network, "step": a, metric: b} for a, b in zip(x, y, strict=True)]
             curves(axes[i], lines, "step after the first", label, title=setting)
             axes[i].set_xscale("symlog", linthresh=1)
             axes[i].set_xlim(left=0)
-            top = 1.6 if metric == "loss" else 60
-            axes[i].set_ylim(0, top)
+            if metric == "loss":
+                axes[i].set_yscale("log")
+            axes[i].set_ylim(*((1e-3, 30) if metric == "loss" else (0, 60)))
             legend = axes[i].get_legend()
             if legend is not None:
                 legend.remove()
@@ -364,7 +366,7 @@ def cost(cell: Cell) -> Cost:
     """From measured seconds on one core: about 12 ns a sample, neuron and ten inputs, and 4 ms a step."""
     looks, networks = 26, 6 + cell.draws
     work = (cell.steps * cell.batch * 3 + looks * cell.n_test) * (4 * cell.m + networks * 0.6 * cell.m) * cell.d
-    mib = 200 + (cell.steps * cell.batch + cell.n_first) * cell.d * 12 / 2**20
+    mib = 520 + (cell.steps * cell.batch + cell.n_first) * cell.d * 12 / 2**20
     return Cost(1.0 + work / 1.2e10 + cell.steps * 2e-3 + cell.n_first * 4 * cell.m * cell.d / 2e9, mib)
 
 
