@@ -442,7 +442,7 @@ def cost(cell: Cell) -> Cost:
         batch = 32 if cell.kind == XOR else 64
         step = 2.5e-4 + batch * 4 * cell.width * (cell.d + 20) * 6 / 2.5e10
         seconds = len(cell.sizes) * members * (cell.steps * step + n * 4 * cell.width * cell.d * 4 / 1e10)
-        return Cost(0.5 + 0.85 * seconds, 620 + members * n * cell.d * 12 / 2**20)
+        return Cost(0.5 + 0.6 * seconds, 620 + members * n * cell.d * 12 / 2**20)
     if cell.learner in (NTK, RBF):
         gram = n * (n + cell.n_test) * (1.2e-7 if cell.learner == NTK else 3e-8)
         solve = n * n * (n / 3 + cell.n_test) / 1.0e10

@@ -5,7 +5,9 @@ from featlearn.theory.gradient_features import (
     bounds,
     dynamics,
     framework,
+    kernels,
     linear,
+    lottery,
     mixtures,
     multi_index,
     parities,
@@ -23,4 +25,6 @@ CLAIMS: tuple[Claim, ...] = (
     *parities.CLAIMS,
     *uniform_parity.CLAIMS,
     *multi_index.CLAIMS,
+    *lottery.CLAIMS,
+    *kernels.CLAIMS,
 )
