@@ -25,6 +25,7 @@ EXPERIMENTS: tuple[str, ...] = (
     "xor_sgd/phases",
     "xor_sgd/samples",
     "xor_sgd/limits",
+    "gradient_features/special_cases",
     "gradient_features/lottery",
     "gradient_features/kernels",
     "gemfilter/needle",
