@@ -9,11 +9,12 @@ import torch
 from featlearn import experiments
 from featlearn.core import Key, SettingError
 from featlearn.experiments.gradient_features import kernels
-from featlearn.kernels import kernel_ridge, ntk, rbf
+from featlearn.kernels import kernel_ridge, ntk, random_features, rbf
+from featlearn.kernels.ridge import feature_ridge
 from featlearn.learn import Stage, fit
 from featlearn.run.execute import run
 from featlearn.run.store import Store
-from featlearn.theory.gradient_features.rows_kernels import FEW, LEARNERS, NETWORK, NTK, RBF, XOR
+from featlearn.theory.gradient_features.rows_kernels import FEW, LEARNERS, MANY, NETWORK, NTK, RBF, XOR
 
 SMOKE = kernels.EXPERIMENT.presets["smoke"]
 
@@ -79,6 +80,30 @@ def test_features_in_the_box_have_the_norm_of_the_proposition():
     assert error.shape == hinge.shape == B.shape == (2, 1, 2)
     assert bool((B[:, :, 1] > B[:, :, 0]).all())  # less penalty, longer coefficients
     assert bool((hinge >= error / 100).all())  # the hinge loss is at least the share of errors
+
+
+def test_more_features_than_samples_give_the_same_ridge():
+    """Through one Gram matrix, against a fit of the coefficients for each size."""
+    cell = next(c for c in kernels.cells(SMOKE) if c.learner == MANY and c.kind == XOR)
+    assert cell.width > max(cell.sizes)
+    error, hinge, B = kernels.feature_fits(cell, (4,), [(0.0, 0.1), (0.0, 0.001)])
+    train, test = kernels.data(cell, 4)
+    norm = (cell.d * (1 + cell.level**2)) ** 0.5
+    key = Key("gradient_features/kernels/features") / cell.d / cell.width / 4
+    draw = random_features(cell.d, cell.width, key, weight_var=norm**-2)
+
+    def features(x):
+        f = draw(x.double())
+        return torch.cat([f, torch.full_like(f[:, :1], cell.width**-0.5)], 1)
+
+    for s, n in enumerate(cell.sizes):
+        phi = features(train.x[:n])
+        for j, penalty in enumerate((0.1, 0.001)):
+            ridge = feature_ridge(features, train.x[:n], train.y[:n], penalty=penalty * float((phi**2).sum(1).mean()))
+            margin = ridge(test.x)[:, 0] * test.y
+            assert float(error[s, 0, j]) == pytest.approx(100 * float((margin <= 0).double().mean()), abs=0.6)
+            assert float(hinge[s, 0, j]) == pytest.approx(float((1 - margin).clamp_min(0).mean()), rel=1e-6)
+            assert float(B[s, 0, j]) == pytest.approx(float(ridge.coefficients.norm() * phi.abs().max()), rel=1e-6)
 
 
 def test_settings_are_chosen_on_validation_alone(monkeypatch):

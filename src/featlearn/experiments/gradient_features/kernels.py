@@ -5,6 +5,12 @@ XOR mixture where fixed features need d^2 of both, and that fixed features fail 
 it shows no run. Here Algorithm 1, the neural tangent kernel, a Gaussian kernel and random ReLU features (d of them, or
 d^2) learn from nested training sets up to n = d^1.5. Step size and stopping time of the network, penalty and bandwidth
 of the others, are chosen for every size on seeds of 1000 and above, on validation data; other seeds are reported.
+
+Found: d random features fail where the network succeeds (36 against 0.6 % at d = 200, sqrt(d)/sigma = 4), but the NTK
+and the Gaussian kernel succeed with d^1.5 samples too, at two to three times the network's error; the samples that 10 %
+error takes grow as d^1.2 for the network and d^1.6 for both kernels. On structured parities every fixed-feature method
+stays above 20 %, as a linear classifier does; on uniform parities of three coordinates all of them guess, while most
+networks learn.
 """
 
 import itertools
@@ -271,17 +277,25 @@ def feature_fits(cell: Cell, seeds: Sequence[int], points: Sequence[Point]) -> t
                 torch.cat([f, torch.full_like(f[:, :1], one)], 1)
                 for f in (draw(train.x.double()), draw(test.x.double()))
             )
-            for j, (b, penalty) in enumerate(points):
+            wide = cell.width > max(cell.sizes)  # then one Gram matrix serves all sizes and penalties
+            gram, across = (phi @ phi.T, other @ phi.T) if wide else (phi[:0], phi[:0])
+            squares, largest = phi.square().sum(1), phi.abs().amax(1)
+            for (j, (b, penalty)), (s, n) in itertools.product(enumerate(points), enumerate(cell.sizes)):
                 if b != bias:
                     continue
-                for s, n in enumerate(cell.sizes):
-                    scale = float(phi[:n].square().sum(1).mean())
-                    ridge = feature_ridge(lambda z: z, phi[:n], train.y[:n], penalty=penalty * scale)
-                    margin = ridge(other)[:, 0] * test.y
-                    B = float(ridge.coefficients.norm()) * float(phi[:n].abs().max())
-                    found[:, s, i, j] = torch.tensor(
-                        [100 * float((margin <= 0).double().mean()), float((1 - margin).clamp_min(0).mean()), B]
-                    )
+                y, scale = train.y[:n].double(), penalty * float(squares[:n].mean())
+                if wide:
+                    shifted = gram[:n, :n].clone()
+                    shifted.diagonal().add_(scale)
+                    alpha = torch.cholesky_solve(y[:, None], torch.linalg.cholesky(shifted))[:, 0]
+                    score, size = across[:, :n] @ alpha, float((alpha @ gram[:n, :n] @ alpha).sqrt())
+                else:
+                    ridge = feature_ridge(lambda z: z, phi[:n], y, penalty=scale)
+                    score, size = ridge(other)[:, 0], float(ridge.coefficients.norm())
+                margin, B = score * test.y, size * float(largest[:n].max())
+                found[:, s, i, j] = torch.tensor(
+                    [100 * float((margin <= 0).double().mean()), float((1 - margin).clamp_min(0).mean()), B]
+                )
     return found[0], found[1], found[2]
 
 
@@ -451,8 +465,9 @@ def cost(cell: Cell) -> Cost:
             0.2 + bands * gram + (len(cell.choose) * points + len(cell.seeds)) * 0.6 * solve, 620 + 40 * n * n / 2**20
         )
     fits = len(cell.choose) * points + len(cell.seeds)
-    work = 2 * seeds * (n + cell.n_test) * cell.d * cell.width + 2 * fits * n * cell.width * min(n, cell.width)
-    return Cost(0.2 + work / 1e10, 620 + 24 * (n + cell.n_test) * cell.width / 2**20)
+    products = seeds * len(cell.first) if cell.width > n else fits
+    work = 2 * products * (n + cell.n_test) * cell.width * (min(n, cell.width) + cell.d)
+    return Cost(0.2 + work / 2e10, 620 + 24 * (n + cell.n_test) * cell.width / 2**20)
 
 
 EXPERIMENT = Experiment(
