@@ -250,12 +250,9 @@ def kernel_errors(cell: Cell, seeds: Sequence[int], points: Sequence[Point]) -> 
                 shifted = gram.clone()
                 shifted.diagonal().add_(penalty * diagonal)
                 lower = torch.linalg.cholesky(shifted)
-                # with L L^T = K, u = L^-1 y and B = L^-1 K(x, test), the first n rows predict sum_(i < n) B_i u_i
-                u = torch.linalg.solve_triangular(lower, train.y.double()[:, None], upper=False)
-                columns = torch.linalg.solve_triangular(lower, across.T, upper=False)
                 for s, n in enumerate(cell.sizes):
-                    score = columns[:n].T @ u[:n, 0]
-                    found[s, i, j] = 100 * (score * test.y <= 0).double().mean()
+                    alpha = torch.cholesky_solve(train.y[:n, None].double(), lower[:n, :n])
+                    found[s, i, j] = 100 * ((across[:, :n] @ alpha)[:, 0] * test.y <= 0).double().mean()
     return found
 
 
@@ -459,10 +456,10 @@ def cost(cell: Cell) -> Cost:
         return Cost(0.5 + 0.6 * seconds, 620 + members * n * cell.d * 12 / 2**20)
     if cell.learner in (NTK, RBF):
         gram = n * (n + cell.n_test) * (1.2e-7 if cell.learner == NTK else 3e-8)
-        solve = n * n * (n / 3 + cell.n_test) / 1.0e10
+        solve = n**3 / 3 / 1.0e10
         bands = len(cell.choose) * len(cell.first) + len(cell.seeds)
         return Cost(
-            0.2 + bands * gram + (len(cell.choose) * points + len(cell.seeds)) * 0.6 * solve, 620 + 40 * n * n / 2**20
+            0.2 + bands * gram + (len(cell.choose) * points + len(cell.seeds)) * solve, 620 + 40 * n * n / 2**20
         )
     fits = len(cell.choose) * points + len(cell.seeds)
     products = seeds * len(cell.first) if cell.width > n else fits
