@@ -26,6 +26,7 @@ from featlearn.theory.gradient_features.rows import (
     MULTI,
     OPPOSITE,
     PARITY,
+    SHARES,
     SKEWED,
     UNIFORM,
     XOR,
@@ -33,8 +34,6 @@ from featlearn.theory.gradient_features.rows import (
 from featlearn.theory.gradient_features.uniform_parity import xi
 
 P_A = 0.25
-SHARES = (0.4, 0.3, 0.2, 0.1)
-"""Probability of each pair of opposite clusters where they differ."""
 MULTI_EPS = 0.1
 """Target of the multi-index regression, which sets its number of steps m^2 / eps."""
 FEW = 1500
@@ -276,7 +275,7 @@ def train(
             yield Trained(eta, (), torch.empty(0), None)
 
 
-def descent(gram: Tensor, right: Tensor, a: Tensor, steps: float) -> Tensor:
+def descent(gram: Tensor, right: Tensor, a: Tensor, steps: int) -> Tensor:
     """`steps` steps of gradient descent at 1 / L on the squared loss of a second layer, in closed form.
 
     a_t = a* + (1 - K / L)^t (a_0 - a*), K = F^T F / n with largest eigenvalue L; directions that K does not see stay.

@@ -1,11 +1,11 @@
 """The special cases of the gradient-feature framework: each network trained by its printed algorithm.
 
-The work proves that gradient descent comes close to the best network on gradient features and shows no run. Here every
-special case is trained (Algorithm 1; Algorithm 6 for the uniform parity, Algorithm 7 for multi-index regression), beside
-the best network on the true features at its printed budget, the network after its first step alone, and the best second
-layer on the first layer of the start. Also measured: which neurons the first step sends into cones of true features,
-whether a true feature (and not its rival) is in the gradient-feature set, and the family learned over time, on a
-mixture whose pairs of clusters have different probabilities.
+The work proves that gradient descent comes close to the best network on gradient features and shows no run. Here
+every special case is trained (Algorithm 1; Algorithm 6 for the uniform parity, Algorithm 7 for multi-index regression),
+beside the best network on the true features at its printed budget, the network after its first step alone, and the best
+second layer on the first layer of the start. Also measured: which neurons the first step sends into cones of true
+features, whether a true feature (and not its rival) is in the gradient-feature set, and the family learned over time,
+on a mixture whose pairs of clusters have different probabilities.
 
 Found: see the claims of `theory.gradient_features.trained`, which read these rows.
 """
@@ -40,6 +40,7 @@ from featlearn.theory.gradient_features.rows import (
     NEURONS,
     OPPOSITE,
     PARITY,
+    SHARES,
     SKEWED,
     SPECIAL,
     TIME,
@@ -319,9 +320,9 @@ def _draw_family(table: Table) -> Picture:
         left, right = fig.subplots(1, 2)
     [setting] = settings(table, SKEWED)
     rows = reported(table, setting, TIME)
-    pairs = len(special.SHARES)
+    pairs = len(SHARES)
     lines = []
-    for i, share in enumerate(special.SHARES):
+    for i, share in enumerate(SHARES):
         at = [{"step": r["step"], "seed": r["seed"], "v": (r[f"margin {2 * i}"] + r[f"margin {2 * i + 1}"]) / 2}
               for r in rows]  # fmt: skip
         found = estimates(at, by=("step",), metrics=("v",))

@@ -11,6 +11,7 @@ from featlearn.theory.gradient_features import (
     mixtures,
     multi_index,
     parities,
+    trained,
     uniform_parity,
     xor_mixture,
 )
@@ -27,4 +28,5 @@ CLAIMS: tuple[Claim, ...] = (
     *multi_index.CLAIMS,
     *lottery.CLAIMS,
     *kernels.CLAIMS,
+    *trained.CLAIMS,
 )

@@ -15,6 +15,8 @@ NETWORK, FIRST, FIXED, BEST = "network", "first step only", "fixed first layer",
 NEURONS, TIME = "neurons", "time"
 GAMMAS = (0.03, 0.05, 0.1)
 """Cone widths at which neurons are counted; membership is judged at the first: 14 degrees, below the rival's 20."""
+SHARES = (0.4, 0.3, 0.2, 0.1)
+"""Probability of each pair of opposite clusters where they differ."""
 CHOOSING = 1000
 """Seeds from here on choose the step size; smaller ones are reported."""
 
