@@ -319,12 +319,10 @@ def run_cell(cell: Cell) -> CellResult:
         what = f"sigma = {cell.level:.3g}" if cell.kind == XOR else f"k = {cell.level:g}"
         base = {
             "setting": f"{cell.kind}, d = {cell.d}, {what}, n = {n}", "row": cell.learner, "kind": cell.kind,
-            "d": cell.d, "level": cell.level, "share": share, "n": n, "neurons": 4 * cell.width,
+            "d": cell.d, "level": cell.level, "share": share, "n": n,
+            "neurons": cell.width * (4 if cell.learner == NETWORK else 1),
         }  # fmt: skip
-        if cell.kind == XOR:
-            base["snr"] = cell.d**0.5 / cell.level
-        if cell.learner != NETWORK:
-            base["neurons"] = cell.width
+        base |= {"snr": cell.d**0.5 / cell.level} if cell.kind == XOR else {}
         rows += [
             {**base, "validation": float(v), **dict(zip(names, point, strict=True))}
             for v, point in zip(validation[s], grid, strict=True)
@@ -337,8 +335,7 @@ def run_cell(cell: Cell) -> CellResult:
     return CellResult(rows)
 
 
-TARGET = 10.0
-"""Error in percent at which training samples are counted."""
+TARGET = 10.0  # error in percent at which training samples are counted
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
