@@ -43,9 +43,9 @@ def reported(table: Table, setting: str, row: str) -> list[Row]:
 
 
 def settings(table: Table, case: str) -> list[str]:
-    """Settings of a case that have a chosen step size and reported rows, in order of appearance."""
-    names = dict.fromkeys(r["setting"] for r in table.rows if r["case"] == case)
-    return [n for n in names if reported(table, n, NETWORK)]
+    """Settings of a case that have a chosen step size and reported rows, in order of size."""
+    names = {r["setting"]: (r["d"], r["r"], r["k"]) for r in table.rows if r["case"] == case}
+    return [n for n in sorted(names, key=lambda n: names[n]) if reported(table, n, NETWORK)]
 
 
 def column(rows: list[Row], metric: str) -> np.ndarray:
