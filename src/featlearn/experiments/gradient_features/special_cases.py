@@ -304,6 +304,7 @@ def _draw_xor(table: Table, series: list[Series]) -> Picture:
             panel.plot([1, -1], [0, 0], "*", color=style.STAR_PLUS, ms=13, mec="white")
             panel.plot([0, 0], [1, -1], "*", color=style.STAR_MINUS, ms=13, mec="white")
             panel.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal", title=title)
+            panel.set(xticks=(-1, 0, 1), yticks=(-1, 0, 1))
             panel.set_xlabel("cos(w, D_1)")
         axes[1].set_ylabel("cos(w, D_3)")
     caption = (
@@ -329,7 +330,15 @@ def _draw_family(table: Table) -> Picture:
         x = [e.group[0] + 1 for e in found]
         lines.append(Series(f"pair with p = {share:g}", x, [e.value for e in found], [e.low for e in found],
                             [e.high for e in found]))  # fmt: skip
-    curves(left, lines, "step + 1", "mean margin of the pair", log="x", title=f"mixture of {pairs} unequal pairs")
+    curves(
+        left,
+        lines,
+        "step + 1",
+        "mean margin of the pair",
+        log="x",
+        ylim=(-1, 8),
+        title=f"mixture of {pairs} unequal pairs",
+    )
     names = {"learned": "clusters of margin 1/2", "found 0.9": "with a neuron of cosine 0.9",
              "found 0.95": "with a neuron of cosine 0.95"}  # fmt: skip
     counts = []
@@ -337,7 +346,7 @@ def _draw_family(table: Table) -> Picture:
         found = estimates(rows, by=("step",), metrics=(metric,))
         counts.append(Series(name, [e.group[0] + 1 for e in found], [e.value for e in found], [e.low for e in found],
                              [e.high for e in found]))  # fmt: skip
-    curves(right, counts, "step + 1", "of 8 clusters", log="x", ylim=(-0.3, 9.5), title="family over time")
+    curves(right, counts, "step + 1", "of 8 clusters", log="x", ylim=(-0.3, 13), title="family over time")
     caption = (
         "Clusters come in opposite pairs of probability 0.4, 0.3, 0.2 and 0.1. Left: mean margin of each pair. Right: "
         "how many clusters the network has learned, and how many have a neuron that points to them."
