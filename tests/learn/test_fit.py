@@ -398,7 +398,14 @@ def test_values_that_are_not_finite_are_refused_by_name(bad):
     for name, tensor, at in (("x", x, (3, 1)), ("y", y, 3), ("weights", weights, 3)):
         spoiled = tensor.clone()
         spoiled[at] = bad
-        refuse(rf"^{name} holds values that are not finite; remove or impute", error=ValueError, **{name: spoiled})
+        refuse(rf"^{name} = 1 values that are not finite is not allowed: finite; remove or impute", **{name: spoiled})
+
+
+def test_labels_other_than_signs_are_refused_where_the_loss_is_a_margin():
+    x, y, _ = data(None, 20)
+    refuse(r"^y = 2 is not allowed: -1 or \+1 for the hinge loss; code the classes", y=torch.where(y > 0, 2.0, y))
+    refuse(r"^y = 0 is not allowed: -1 or \+1 for the hinge loss", y=(y > 0).to(y.dtype))
+    fit(make(3), x, 2 * y, [Stage(1, rate_w=0.1)], KEY, loss="squared")
 
 
 def test_data_weights_and_rates_for_another_number_of_networks_are_refused(as_user):

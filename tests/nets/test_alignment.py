@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from featlearn.core import SettingError
 from featlearn.measure.alignment import closest_cosine, cosines
 
 W = torch.tensor([[[3.0, 4.0], [-2.0, 0.0]], [[0.0, 5.0], [0.0, 0.0]]]).double()
@@ -32,6 +33,12 @@ def test_part_outside_the_coordinates_counts_in_the_norm():
 
 def test_zero_weight_with_an_outside_part_has_cosine_zero():
     assert cosines(torch.zeros(1, 1, 2), torch.ones(2), torch.ones(1, 1)).item() == 0
+
+
+@pytest.mark.parametrize("bad", [0.0, float("nan"), float("inf")])
+def test_a_feature_without_a_direction_is_refused(bad):
+    with pytest.raises(SettingError, match=r"^feature = of length \w+ is not allowed: a direction; give one"):
+        cosines(W, torch.tensor([bad, 0.0]).double())
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-20, 1.0, 1e25])

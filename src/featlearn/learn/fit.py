@@ -34,8 +34,8 @@ WIDEST = 32  # networks in a wide product: block-diagonal products cost each of 
 SPREAD = 4  # groups that wide products leave, for the cores of a common machine
 
 
-def _check_sizes(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, stages: Sequence[Stage]) -> None:
-    """Refuse what broadcasting would accept in silence: data, weights or rates for another number of networks."""
+def _check(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, stages: Sequence[Stage], loss: str) -> None:
+    """Refuse what would train in silence: data or rates for other networks, values that are not finite, labels."""
     e, _, d = net.w.shape
     n = x.shape[1]
 
@@ -52,7 +52,11 @@ def _check_sizes(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, st
         if tensor.shape[1] != n:
             raise SettingError(name, given(tensor), f"n = {n} samples as in x", f"give one {name} per sample")
         if not torch.isfinite(tensor).all():
-            raise ValueError(f"{name} holds values that are not finite; remove or impute them before training")
+            bad = int((~torch.isfinite(tensor)).sum())
+            raise SettingError(name, f"{bad} values that are not finite", "finite", "remove or impute them")
+    if loss != "squared" and not bool((y.abs() == 1).all()):
+        value = float(y[y.abs() != 1][0])
+        raise SettingError("y", f"{value:g}", f"-1 or +1 for the {loss} loss", "code the classes as -1 and +1")
     for stage in stages:
         if stage.steps:
             check_batch(n, stage.batch)
@@ -240,9 +244,9 @@ def fit(
     runs with the same key. probes: functions (networks of a group, their indices in the ensemble) -> values (g, ...),
     evaluated after the steps in `probe_at` (0 is the start; steps that training never reaches are left out).
     threads: groups trained at once on a CPU, by default as many as torch uses; the result does not depend on it.
-    Errors, before any work: `SettingError` for a batch above n and for data, weights or rates that do not fit the
-    networks; `ValueError` for values that are not finite. `Diverged` when weights leave the finite numbers, with the
-    step (on a GPU with the last step of the stage).
+    Errors, before any work: `SettingError` for a batch above n, for data, weights or rates that do not fit the
+    networks, for values that are not finite, and for labels other than -1 and +1 unless loss = "squared". `Diverged`
+    when weights leave the finite numbers, with the step (on a GPU with the last step of the stage).
 
     Example:
         >>> from featlearn.nets import gaussian_init
@@ -256,7 +260,7 @@ def fit(
     x3 = (x if x.ndim == 3 else x[None]).to(net.w)
     y2 = (y if y.ndim == 2 else y[None]).to(net.w)
     w2 = None if weights is None else (weights if weights.ndim == 2 else weights[None]).to(net.w)
-    _check_sizes(net, x3, y2, w2, stages)
+    _check(net, x3, y2, w2, stages, loss)
     x1 = with_ones(x3)
     groups = _groups(net, x1, stages)
     at = frozenset(probe_at)

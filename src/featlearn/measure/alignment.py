@@ -1,7 +1,10 @@
 """How well weights point along known features."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from featlearn.core import SettingError
 
 
 def cosines(
@@ -11,8 +14,11 @@ def cosines(
 
     Formula: <w_i, u> / (||u|| sqrt(||w_i||^2 + outside_i^2)). outside: norm of the part of the weight that lies outside
     the coordinates of w (training in a subspace), which data never see but a cosine does.
-    Shapes: w (e, m, d), feature (d), outside (e, m) -> (e, m).
+    Shapes: w (e, m, d), feature (d), outside (e, m) -> (e, m). Errors: `SettingError` for a feature without a direction.
     """
+    size = feature.norm()
+    if not bool((size > 0) & torch.isfinite(size)):
+        raise SettingError("feature", f"of length {float(size):g}", "a direction", "give one that is not zero")
     peak = w.abs().amax(-1)
     if outside is not None:
         peak = peak.maximum(outside.abs())
@@ -21,7 +27,7 @@ def cosines(
     norm2 = w.square().sum(-1)
     if outside is not None:
         norm2 = norm2 + (outside / peak).square()
-    return (w @ (feature / feature.norm())) / norm2.sqrt().masked_fill(norm2 == 0, 1)
+    return (w @ (feature / size)) / norm2.sqrt().masked_fill(norm2 == 0, 1)
 
 
 def closest_cosine(
