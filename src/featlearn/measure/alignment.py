@@ -14,7 +14,7 @@ def cosines(
 
     Formula: <w_i, u> / (||u|| sqrt(||w_i||^2 + outside_i^2)). outside: norm of the part of the weight that lies outside
     the coordinates of w (training in a subspace), which data never see but a cosine does.
-    Shapes: w (e, m, d), feature (d), outside (e, m) -> (e, m). Errors: `SettingError` for a feature without a direction.
+    Shapes: w (e, m, d), feature (d), outside (e, m) -> (e, m). Errors: `SettingError` for a feature of length 0.
     """
     size = feature.norm()
     if not bool((size > 0) & torch.isfinite(size)):
