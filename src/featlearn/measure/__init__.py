@@ -38,6 +38,8 @@ from featlearn.measure.signal import heavy_mass as heavy_mass
 from featlearn.measure.signal import loss_sizes as loss_sizes
 from featlearn.measure.signal import signal_heavy as signal_heavy
 from featlearn.measure.signal import signal_parts as signal_parts
+from featlearn.measure.tangent import kernel_drift as kernel_drift
+from featlearn.measure.tangent import tangent_kernel as tangent_kernel
 
 __all__ = [
     "BestNetwork",
@@ -66,6 +68,7 @@ __all__ = [
     "heavy_mass",
     "in_cone",
     "in_max_cone",
+    "kernel_drift",
     "loss_by_size",
     "loss_sizes",
     "matching_neurons",
@@ -78,4 +81,5 @@ __all__ = [
     "simplified_gradients",
     "spherical_kmeans",
     "subnetwork_scores",
+    "tangent_kernel",
 ]
