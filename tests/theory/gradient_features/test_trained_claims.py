@@ -79,6 +79,15 @@ def test_a_step_size_that_leaves_the_finite_on_one_choosing_seed_is_not_chosen()
     assert chosen(Table(tuple(rows)), f"{LINEAR}, d = 100") == 0.001
 
 
+@pytest.mark.parametrize("name", [n for n in BY_NAME if n != "simplicity_bias"])
+def test_a_reported_seed_that_leaves_the_finite_refutes(name):
+    rows = planted()
+    for r in rows:
+        if r["row"] == NETWORK and r["seed"] == 2:
+            r["loss"] = r["error"] = None
+    assert judged(name, rows) == "refuted"
+
+
 def test_without_rows_a_claim_names_the_command():
     for claim in BY_NAME.values():
         verdict = verify(claim, Key("verify"), lambda experiment: None)

@@ -11,6 +11,7 @@ from featlearn.run.experiment import Table
 from featlearn.theory.gradient_features.bounds import excess, width, xor_numbers
 from featlearn.theory.gradient_features.rows import (
     BEST,
+    CHOOSING,
     FIRST,
     FIXED,
     GAMMAS,
@@ -39,9 +40,14 @@ LEARNED = 0.5
 BLOCK = Assumption("k >= tau log d, tau >= 8", False, "9 < 37")
 
 
+def spread(values: Array) -> tuple[float, float, float]:
+    """Mean and interval over seeds; where a seed left the finite numbers all of the line, which agrees with nothing."""
+    return interval(values) if np.isfinite(values).all() else (np.inf, -np.inf, np.inf)
+
+
 def ends(table: Table, names: list[str], row: str, metric: str) -> tuple[Array, Array, Array]:
     """Mean, low and high over the reported seeds, setting by setting."""
-    mean, low, high = np.array([interval(column(reported(table, s, row), metric)) for s in names]).T
+    mean, low, high = np.array([spread(column(reported(table, s, row), metric)) for s in names]).T
     return mean, low, high
 
 
@@ -64,7 +70,7 @@ def column_gap(table: Table, names: list[str]) -> Array:
     for s in names:
         best = {r["seed"]: r["loss"] for r in reported(table, s, BEST)}
         rows = reported(table, s, NETWORK)
-        high.append(interval(column(rows, "loss") - np.array([best[r["seed"]] for r in rows]))[2])
+        high.append(spread(column(rows, "loss") - np.array([best[r["seed"]] for r in rows]))[2])
     return np.maximum(high, 0.0)
 
 
@@ -149,9 +155,9 @@ def judge_uniform(table: Table) -> Evidence:
     names = settings(table, UNIFORM)
     printed = []
     for s in names:
-        rows = [r for r in table.rows if r["setting"] == s and r["row"] == NETWORK and r["seed"] < 1000]
+        rows = [r for r in table.rows if r["setting"] == s and r["row"] == NETWORK and r["seed"] < CHOOSING]
         least = min(r["eta"] for r in rows)
-        printed.append(np.mean([r["loss"] for r in rows if r["eta"] == least]))
+        printed.append(column([r for r in rows if r["eta"] == least], "loss").mean())
     cases = trained_cases(table, names, 5.0, 0.2)
     steps = max(reported(table, s, NETWORK)[0]["steps"] for s in names)
     return Evidence(
@@ -204,7 +210,7 @@ def judge_family(table: Table) -> Evidence:
     times = np.array(learned_at(table, setting))
     order = [float(np.asarray(spearmanr(SHARES, t))[0]) for t in np.minimum(times, 1e9)]
     ratio = np.log(times[:, -1] / times[:, 0])
-    mean, low, _ = interval(ratio) if np.isfinite(ratio).all() else (np.inf, np.inf, np.inf)
+    mean, low, _ = spread(ratio)
     return Evidence(
         (
             Case("rank correlation of a pair's probability and the step at which it is learned, mean", -1.0,
