@@ -72,6 +72,8 @@ class Config:
     """C of m = C log d on the XOR mixture."""
     samples_xor: float = 8.0
     """C of n = C d^1.5, half of it for the first step."""
+    xor_steps: int = 100
+    """Later steps on it, whatever d."""
     clusters: tuple[int, ...] = (4, 6, 8)
     """Numbers of clusters of the mixture."""
     k: tuple[int, ...] = (5, 7, 9)
@@ -80,6 +82,8 @@ class Config:
     """Steps for every k."""
     uniform_d: tuple[int, ...] = (51, 101)
     """Dimensions of the uniform parity, odd."""
+    uniform_steps: int = 300
+    """Its steps on the second layer."""
     d: int = 100
     """Dimension of linear data, mixtures of clusters and the structured parity."""
     multi_d: int = 50
@@ -104,7 +108,8 @@ class Config:
     def __post_init__(self):
         if not self.cases or any(c not in CASES for c in self.cases):
             raise SettingError("cases", self.cases, "some of " + ", ".join(CASES), "leave it out for all")
-        check_counts(self, "first", "steps", "d", "multi_d", "multi_n", "multi_m", "n_test", "draws")
+        check_counts(self, "first", "steps", "xor_steps", "uniform_steps", "d", "multi_d", "multi_n", "multi_m")
+        check_counts(self, "n_test", "draws")
         if any(k % 2 == 0 or not 3 <= k <= self.d // 3 for k in self.k):
             raise SettingError("k", self.k, f"odd, 3 to d/3 = {self.d // 3}", "5 7 9 is the default")
         if any(d % 2 == 0 or d < 9 for d in self.uniform_d):
@@ -143,8 +148,8 @@ def _plans(c: Config) -> list[Cell]:
     for d in c.xor_d:
         half = round(c.samples_xor * d**1.5 / 2)
         plan(
-            XOR, f"d = {d}", d, r=4, m=round(c.width_xor * float(np.log(d))), eta_1=0.05, first=half, steps=100,
-            batch=max(1, half // 100), etas=(0.003, 0.01, 0.03, 0.1),
+            XOR, f"d = {d}", d, r=4, m=round(c.width_xor * float(np.log(d))), eta_1=0.05, first=half,
+            steps=c.xor_steps, batch=max(1, half // c.xor_steps), etas=(0.003, 0.01, 0.03, 0.1),
         )  # fmt: skip
     for k, steps in zip(c.k, c.parity_steps, strict=True):
         # one step size where a run takes a minute: the middle one, best or nearly so for smaller k
@@ -152,8 +157,8 @@ def _plans(c: Config) -> list[Cell]:
         plan(PARITY, f"k = {k}", c.d, r=1, k=k, m=125, ratio=1.5, first=2 * c.first, steps=steps, batch=50, etas=etas)
     for d in c.uniform_d:
         plan(
-            UNIFORM, f"d = {d}", d, r=1, k=2, m=24, first=c.first * (2 if d > 51 else 1), steps=300,
-            etas=(1 / (24 * d * d), 0.1, 0.3, 1.0),
+            UNIFORM, f"d = {d}", d, r=1, k=2, m=24, first=c.first * (2 if d > 51 else 1),
+            steps=c.uniform_steps, etas=(1 / (24 * d * d), 0.1, 0.3, 1.0),
         )  # fmt: skip
     plan(
         MULTI, f"n = {c.multi_n}", c.multi_d, r=2, m=c.multi_m, first=c.multi_n, etas=(5.0, 10.0, 20.0),
@@ -372,8 +377,9 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            xor_d=(12, 16), clusters=(4, 8), k=(3,), parity_steps=(60,), uniform_d=(9,), d=20, first=400, steps=30,
-            multi_d=8, multi_n=600, multi_m=8, n_test=300, draws=60, seeds=(0, 1), choose=(1000,),
+            xor_d=(12,), xor_steps=20, clusters=(8,), k=(3,), parity_steps=(20,), uniform_d=(9,), uniform_steps=20,
+            d=20, first=400, steps=20, multi_d=8, multi_n=600, multi_m=8, n_test=300, draws=60, seeds=(0, 1),
+            choose=(1000,),
         ),
         "small": Config(
             xor_d=(50, 100), clusters=(4, 8), k=(5,), parity_steps=(2000,), uniform_d=(51,), multi_n=20_000, multi_m=60,
