@@ -366,7 +366,8 @@ def cost(cell: Cell) -> Cost:
     if cell.case == MULTI:
         return Cost(0.5 + len(cell.etas) * 2 * cell.first * width * (width + 2 * cell.d) * 2 / 1.2e10, 700)
     batch = cell.first if cell.case == UNIFORM else cell.batch
-    flops = 6.0 * batch * cell.d * width * cell.steps + 40.0 * cell.n_test * cell.d * width
+    each = 1.0 if cell.case == UNIFORM else 4.0  # the first layer of the uniform parity stands still
+    flops = each * batch * cell.d * width * cell.steps + 40.0 * cell.n_test * cell.d * width
     return Cost(0.7 + len(cell.etas) * (2.5e-4 * cell.steps + flops / 1.2e10), 600 + cell.first * cell.d * 12 / 2**20)
 
 
