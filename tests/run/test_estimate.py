@@ -1,10 +1,12 @@
 """Intervals over seeds: the quantile against scipy, the interval against its coverage."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.stats
 
-from featlearn.run.estimate import estimates, interval, student_quantile
+from featlearn.run.estimate import estimates, geometric_interval, interval, student_quantile
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95, 0.999])
@@ -53,3 +55,10 @@ def test_groups_in_order_of_first_appearance_with_n():
 def test_rows_of_one_seed_are_not_independent():
     with pytest.raises(ValueError, match="seed = 0 is there twice for x"):
         estimates(ROWS, by=("row",), metrics=("x",))
+
+
+def test_geometric_interval_is_that_of_the_logarithms():
+    mean, low, high = geometric_interval([1.0, 10.0, 100.0])
+    assert mean == pytest.approx(10.0)
+    assert (math.log10(low), math.log10(high)) == pytest.approx((1 - 4.302653 / 3**0.5, 1 + 4.302653 / 3**0.5))
+    assert geometric_interval([5.0]) == pytest.approx((5.0, 5.0, 5.0))

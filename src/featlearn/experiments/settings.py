@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from featlearn.core import SettingError
+from featlearn.run.estimate import CHOOSING
 
 DEFAULT = "see the default"
 
@@ -16,11 +17,11 @@ def check_seeds(seeds: Sequence[int]) -> None:
         raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
 
 
-def check_choice_of_seeds(seeds: Sequence[int], choose: Sequence[int], first: int) -> None:
-    """Refuse reported seeds of `first` and above and choosing seeds below: a choice is not made on what is reported."""
+def check_choice_of_seeds(seeds: Sequence[int], choose: Sequence[int]) -> None:
+    """Refuse reported seeds of CHOOSING and above and choosing seeds below."""
     for field, values, inside, where in (
-        ("seeds", seeds, lambda s: 0 <= s < first, f"below {first}"),
-        ("choose", choose, lambda s: s >= first, f"{first} or above"),
+        ("seeds", seeds, lambda s: 0 <= s < CHOOSING, f"below {CHOOSING}"),
+        ("choose", choose, lambda s: s >= CHOOSING, f"{CHOOSING} or above"),
     ):
         if not values or len(set(values)) < len(values) or not all(map(inside, values)):
             raise SettingError(field, tuple(values), f"different seeds, {where}", "choosing and reporting stay apart")

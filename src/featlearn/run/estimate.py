@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+CHOOSING = 1000
+"""Seeds from here on choose settings; smaller ones are reported. So no choice is made on what is reported."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -58,6 +61,12 @@ def interval(values: Sequence[float] | np.ndarray, share: float = 0.95) -> tuple
         return mean, mean, mean
     half = student_quantile(x.size - 1, share) * float(x.std(ddof=1)) / math.sqrt(x.size)
     return mean, mean - half, mean + half
+
+
+def geometric_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
+    """Geometric mean, low and high of independent positive values: the interval is that of the mean logarithm."""
+    mean, low, high = interval(np.log(values))
+    return math.exp(mean), math.exp(low), math.exp(high)
 
 
 def estimates(

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Task
+from featlearn.experiments.gradient_features.problems import block_parity, xor_mixture
 from featlearn.experiments.settings import (
     check_choice_of_seeds,
     check_counts,
@@ -38,11 +39,10 @@ from featlearn.learn.framework import forgetful_step
 from featlearn.nets import TwoLayer, stack, symmetric_init
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.run.estimate import estimates
+from featlearn.run.estimate import estimates, geometric_interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.tasks import BlockParity, GaussianMixture, UniformParity
+from featlearn.tasks import BlockParity, UniformParity
 from featlearn.theory.gradient_features.rows_kernels import (
-    CHOOSING,
     FEW,
     KERNELS,
     LEARNERS,
@@ -53,7 +53,6 @@ from featlearn.theory.gradient_features.rows_kernels import (
     RBF,
     UNIFORM,
     XOR,
-    geometric,
     needs_by_dimension,
     reported,
     whole,
@@ -113,7 +112,7 @@ class Config:
         check_ladders(self, "snr", "shares", "eta", "penalties", "bandwidths")
         check_counts(self, "parity_n", "steps", "parity_steps", "n_test", "most_features")
         check_positive(self, "C")
-        check_choice_of_seeds(self.seeds, self.choose, CHOOSING)
+        check_choice_of_seeds(self.seeds, self.choose)
         for value in (*self.d, *self.kernel_d):
             if value < 4:
                 raise SettingError("d", value, "at least 4", "50 100 200 is a start")
@@ -171,14 +170,17 @@ def cells(config: Config) -> list[Cell]:
     return made
 
 
-def task_of(cell: Cell) -> tuple[Task, float, float, float]:
-    """The task, the typical norm of x, that of its noise, and the squared size of a feature in it."""
-    if cell.kind == XOR:
-        task = GaussianMixture.xor(cell.d, sigma=cell.level)
-        return task, (cell.d * (1 + cell.level**2)) ** 0.5, cell.level * cell.d**0.5, float(cell.d)
+def task_of(cell: Cell) -> tuple[Task, float, float]:
+    """The task, the typical norm of the noise in x, and the squared size of a feature in x."""
     k = int(cell.level)
-    task = BlockParity(cell.d, 1, k, 0.25, 0.5) if cell.kind == PARITY else UniformParity(cell.d, k)
-    return task, cell.d**0.5, cell.d**0.5, cell.level
+    if cell.kind == XOR:
+        return xor_mixture(cell.d, cell.level)
+    return block_parity(cell.d, k) if cell.kind == PARITY else (UniformParity(cell.d, k), cell.d**0.5, float(k))
+
+
+def norm_of(cell: Cell) -> float:
+    """The typical norm of x."""
+    return (cell.d * (1 + cell.level**2)) ** 0.5 if cell.kind == XOR else cell.d**0.5
 
 
 def data(cell: Cell, seed: int) -> tuple[Batch, Batch]:
@@ -194,7 +196,7 @@ def start_of(cell: Cell, seed: int, x: Tensor, y: Tensor) -> TwoLayer:
 
     eta_1 makes <w, feature> about 8 (3 on parities) for |a| = sigma_a and a full gradient, p_j ||mu_j|| or p_A sqrt k.
     """
-    _, _, noise, scale = task_of(cell)
+    _, noise, scale = task_of(cell)
     key = Key("gradient_features/kernels/start") / cell.kind / cell.d / seed
     sigma_a = 3.0
     eta_1 = (8.0 if cell.kind == XOR else 3.0) * 4 / (scale * sigma_a)
@@ -234,7 +236,7 @@ def kernel_errors(cell: Cell, seeds: Sequence[int], points: Sequence[Point]) -> 
 
     Sets are nested, so one Cholesky factor serves all sizes: that of the first n rows is its leading block.
     """
-    norm = task_of(cell)[1]
+    norm = norm_of(cell)
     found = torch.zeros(len(cell.sizes), len(seeds), len(points), dtype=torch.float64)
     for i, seed in enumerate(seeds):
         train, test = data(cell, seed)
@@ -262,7 +264,7 @@ def feature_fits(cell: Cell, seeds: Sequence[int], points: Sequence[Point]) -> t
     B is the norm of the coefficients where features are scaled into [-1, 1] on the training set, as Proposition 3.23
     has them. One feature is constant.
     """
-    norm = task_of(cell)[1]
+    norm = norm_of(cell)
     found = torch.zeros(3, len(cell.sizes), len(seeds), len(points), dtype=torch.float64)
     for i, seed in enumerate(seeds):
         train, test = data(cell, seed)
@@ -351,7 +353,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         for learner in LEARNERS:
             d, n = needs_by_dimension(table, learner, snr, TARGET)
             for dim in sorted(set(d)):
-                mean, low, high = geometric([v for w, v in zip(d, n, strict=True) if w == dim])
+                mean, low, high = geometric_interval([v for w, v in zip(d, n, strict=True) if w == dim])
                 setting = f"{XOR}, d = {dim:g}, sqrt(d)/sigma = {snr:g}"
                 out.append(SummaryRow(setting, learner, f"samples to {TARGET:g} %", mean, low, high, d.count(dim)))
             if len(set(d)) > 2:

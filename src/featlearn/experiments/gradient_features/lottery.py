@@ -24,7 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featlearn.core import Key, SettingError, Task
+from featlearn.core import Key, SettingError
+from featlearn.experiments.gradient_features.problems import block_parity, xor_mixture
 from featlearn.experiments.settings import check_counts, check_filled, check_positive, check_seeds
 from featlearn.learn import Run, Stage, fit
 from featlearn.learn.framework import forgetful_step
@@ -34,7 +35,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import estimates
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.tasks import BlockParity, GaussianMixture
+from featlearn.tasks import BlockParity
 from featlearn.theory.gradient_features.rows_lottery import (
     CUT,
     FULL,
@@ -203,17 +204,11 @@ def arrival(steps: Sequence[int], errors: Sequence[float], level: float = 1.0) -
     return float(steps[first]) if first < len(below) else None
 
 
-def _task(cell: Cell) -> tuple[Task, float, float]:
-    """The task, the typical norm of x, and the squared size of a feature in it."""
-    if cell.task == XOR:
-        return GaussianMixture.xor(cell.d, sigma=cell.level), cell.level * cell.d**0.5, float(cell.d)
-    return BlockParity(cell.d, 1, int(cell.level), 0.25, 0.5), cell.d**0.5, cell.level
-
-
 def run_cell(cell: Cell) -> CellResult:
     """Step one, the support, and the later steps of all networks; rows over time and one of totals per network."""
     key = Key("gradient_features/lottery") / cell.task / f"{cell.level:g}" / cell.seed
-    task, norm, scale = _task(cell)
+    mixture = cell.task == XOR
+    task, norm, scale = xor_mixture(cell.d, cell.level) if mixture else block_parity(cell.d, int(cell.level))
     truth = task.draw(key / "truth")
     first = task.sample(truth, cell.n_first, key / "first")
     rest = task.sample(truth, cell.steps * cell.batch, key / "rest")

@@ -29,7 +29,6 @@ from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, Su
 from featlearn.theory.gradient_features.rows import (
     BEST,
     CASES,
-    CHOOSING,
     FIRST,
     FIXED,
     GAMMAS,
@@ -125,7 +124,7 @@ class Config:
         for field in ("width_xor", "samples_xor"):
             if not getattr(self, field) >= 1:
                 raise SettingError(field, getattr(self, field), "at least 1", "see the default")
-        check_choice_of_seeds(self.seeds, self.choose, CHOOSING)
+        check_choice_of_seeds(self.seeds, self.choose)
 
 
 def _plans(c: Config) -> list[Cell]:

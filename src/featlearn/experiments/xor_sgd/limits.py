@@ -31,14 +31,14 @@ from featlearn.experiments.xor_sgd.budgets import (
     percent_right,
     plain_ticks,
 )
-from featlearn.experiments.xor_sgd.samples import geometric
 from featlearn.learn import Stage, fit
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init
 from featlearn.nets.pointwise import Loss
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
+from featlearn.run.estimate import geometric_interval
 from featlearn.run.experiment import CellResult, Cost, Experiment, SummaryRow, Table
-from featlearn.theory.xor_sgd.rows import CHOOSING, choose
+from featlearn.theory.xor_sgd.rows import choose
 from featlearn.theory.xor_sgd.scaling import crossing, power_fit
 
 ENTRY = "xor_sgd.discussion_limits"
@@ -90,7 +90,7 @@ class Config:
         check_positive(self, "share", "theta", "most", "time", "eta")
         check_ladders(self, "noise")
         check_counts(self, "p", "n_test")
-        check_choice_of_seeds(self.seeds, self.choose, CHOOSING)
+        check_choice_of_seeds(self.seeds, self.choose)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
             out.append(SummaryRow("", row, "exponent", fit_.slope, fit_.low, fit_.high, fit_.points, entry=ENTRY))
         for d, budgets, missed in points:
             if budgets:
-                mean, low, high = geometric(budgets)
+                mean, low, high = geometric_interval(budgets)
                 out.append(
                     SummaryRow(f"d = {d}", row, "samples / d", mean / d, low / d, high / d, len(budgets), entry=ENTRY)
                 )
@@ -210,7 +210,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     """Samples over d against d."""
     fig, series, data = style.figure(6.5, 4.2), [], []
     for row in (*FRESH, FIXED):
-        points = [(d, geometric(b)) for d, b, _ in reported(table, row) if b]
+        points = [(d, geometric_interval(b)) for d, b, _ in reported(table, row) if b]
         if points:
             x = [d for d, _ in points]
             mean, low, high = ([v[i] / d for d, v in points] for i in range(3))

@@ -12,7 +12,6 @@ batch 1 (experiment `limits`), larger ones more (a third more at d). The exponen
 of d as well, and hardly depends on it.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,9 +35,9 @@ from featlearn.experiments.xor_sgd.budgets import (
 )
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.run.estimate import interval
+from featlearn.run.estimate import geometric_interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.theory.xor_sgd.rows import CHOOSING, Chosen, choose, pairs
+from featlearn.theory.xor_sgd.rows import Chosen, choose, pairs
 from featlearn.theory.xor_sgd.scaling import law_errors, power_fit
 
 ENTRIES = ("xor_sgd.theorem3_1", "xor_sgd.prior_rates")
@@ -89,7 +88,7 @@ class Config:
         check_positive(self, "theta", "most")
         if not self.patience >= 1:
             raise SettingError("patience", self.patience, "at least 1", "2 keeps whoever might win on average")
-        check_choice_of_seeds(self.seeds, self.choose, CHOOSING)
+        check_choice_of_seeds(self.seeds, self.choose)
 
 
 def _largest(d: int) -> float:
@@ -129,12 +128,6 @@ def run_cell(cell: NetworkCell | KernelCell) -> CellResult:
     return CellResult(kernel_budgets(cell, boolean(cell.d, "cpu"), Key("xor_sgd/samples") / cell.method / cell.d))
 
 
-def geometric(samples: Sequence[float]) -> tuple[float, float, float]:
-    """Geometric mean of budgets with its 95 % interval, which is that of the mean of logarithms."""
-    mean, low, high = interval([math.log(n) for n in samples])
-    return math.exp(mean), math.exp(low), math.exp(high)
-
-
 def _fits(name: str, points: Sequence[Chosen], entry: str) -> list[SummaryRow]:
     """Exponent with its interval, and the misfit of each law."""
     d, n = pairs(points)
@@ -155,7 +148,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         for p in points:
             setting = f"d = {p.d}"
             if p.samples:
-                mean, low, high = geometric(p.samples)
+                mean, low, high = geometric_interval(p.samples)
                 out.append(SummaryRow(setting, row, "samples", mean, low, high, len(p.samples), entry=entry))
                 out.append(SummaryRow(setting, row, "samples / d", mean / p.d, low / p.d, high / p.d, len(p.samples)))
             names = ("batch / d", "eta d / batch") if row == "Network" else ("bandwidth^2 / d", "penalty")
@@ -189,7 +182,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
         points = [p for p in choose(table, row) if p.samples]
         if not points:
             continue
-        spread = [geometric(p.samples) for p in points]
+        spread = [geometric_interval(p.samples) for p in points]
         d, n = pairs(points)
         name = row
         if len(set(d)) > 1 and len(d) > 2:

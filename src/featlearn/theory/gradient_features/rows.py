@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.run.estimate import CHOOSING
 from featlearn.run.experiment import Table
 
 SPECIAL = "gradient_features/special_cases"
@@ -17,8 +18,6 @@ GAMMAS = (0.03, 0.05, 0.1)
 """Cone widths at which neurons are counted; membership is judged at the first: 14 degrees, below the rival's 20."""
 SHARES = (0.4, 0.3, 0.2, 0.1)
 """Probability of each pair of opposite clusters where they differ."""
-CHOOSING = 1000
-"""Seeds from here on choose the step size; smaller ones are reported."""
 
 Row = Mapping[str, Any]
 

@@ -4,15 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from featlearn.run.estimate import interval
+from featlearn.run.estimate import CHOOSING
 from featlearn.run.experiment import Table
 
 KERNELS = "gradient_features/kernels"
 NETWORK, NTK, RBF, FEW, MANY = "Network", "NTK", "RBF", "RF, N = d", "RF, N = d^2"
 LEARNERS = (NETWORK, NTK, RBF, FEW, MANY)
 XOR, PARITY, UNIFORM = "XOR mixture", "structured parity", "uniform parity"
-CHOOSING = 1000
-"""Seeds from here on choose the settings of a learner; smaller ones are reported."""
 
 
 def reported(table: Table, **equal: Any) -> list[Mapping[str, Any]]:
@@ -60,9 +58,3 @@ def needs_by_dimension(
             d.append(float(dim))
             n.append(at)
     return d, n
-
-
-def geometric(samples: Sequence[float]) -> tuple[float, float, float]:
-    """Geometric mean with its 95 % interval, which is that of the mean of logarithms."""
-    mean, low, high = interval([math.log(n) for n in samples])
-    return math.exp(mean), math.exp(low), math.exp(high)

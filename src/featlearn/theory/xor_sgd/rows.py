@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from featlearn.run.estimate import CHOOSING
 from featlearn.run.experiment import Table
 
 PHASES, SAMPLES = "xor_sgd/phases", "xor_sgd/samples"
 BOTH, FROZEN = "both layers", "first layer alone"
-CHOOSING = 1000
-"""Seeds from here on choose the grid point; smaller ones are reported."""
 
 
 @dataclass(frozen=True)
