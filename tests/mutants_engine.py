@@ -159,4 +159,17 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         ".abs().max(-1).values",
         "tests/nets/test_alignment.py::test_closest_cosine_is_the_signed_maximum_over_neurons",
     ),
+    # labels 0 and 1 would train a margin loss in silence
+    (
+        _FIT,
+        'if loss != "squared" and not',
+        "if False and not",
+        "tests/learn/test_fit.py::test_labels_other_than_signs_are_refused_where_the_loss_is_a_margin",
+    ),
+    (
+        "src/featlearn/measure/tangent.py",
+        "a[i].square()",
+        "a[i].abs()",
+        "tests/measure/test_tangent.py::test_kernel_equals_products_of_autograd_gradients[True]",
+    ),
 ]

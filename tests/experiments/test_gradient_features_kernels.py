@@ -8,7 +8,7 @@ import torch
 
 from featlearn import experiments
 from featlearn.core import Key, SettingError
-from featlearn.experiments.gradient_features import kernels
+from featlearn.experiments.gradient_features import kernels, learners
 from featlearn.kernels import kernel_ridge, ntk, random_features, rbf
 from featlearn.kernels.ridge import feature_ridge
 from featlearn.learn import Stage, fit
@@ -39,7 +39,7 @@ def test_smoke(tmp_path):
 
 def test_every_learner_sees_the_same_samples():
     for a, b in ((NETWORK, NTK), (NTK, FEW)):
-        for one, other in zip(kernels.data(cell_of(a), 3), kernels.data(cell_of(b), 3), strict=True):
+        for one, other in zip(learners.data(cell_of(a), 3), learners.data(cell_of(b), 3), strict=True):
             assert torch.equal(one.x, other.x)
 
 
@@ -47,8 +47,8 @@ def test_every_learner_sees_the_same_samples():
 def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(learner):
     cell = cell_of(learner)
     points = [(4.0, 0.001), (1.0, 0.1)] if learner == RBF else [(0.0, 0.001), (0.0, 0.1)]
-    found = kernels.kernel_errors(cell, (5,), points)
-    train, test = kernels.data(cell, 5)
+    found = learners.kernel_errors(cell, (5,), points)
+    train, test = learners.data(cell, 5)
     norm = (16 * (1 + cell.level**2)) ** 0.5
     for s, n in enumerate(cell.sizes):
         for j, (bandwidth, penalty) in enumerate(points):
@@ -62,10 +62,10 @@ def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(learner):
 def test_networks_of_an_ensemble_are_those_trained_alone():
     cell = cell_of(NETWORK)
     points = [(0.03, 0.5), (0.1, 1.0)]
-    found = kernels.network_errors(cell, (1, 2), points)
-    train, test = kernels.data(cell, 2)
+    found = learners.network_errors(cell, (1, 2), points)
+    train, test = learners.data(cell, 2)
     for s, n in enumerate(cell.sizes):
-        start = kernels.start_of(cell, 2, train.x[:n], train.y[:n])
+        start = learners.start_of(cell, 2, train.x[:n], train.y[:n])
         for j, (eta, share) in enumerate(points):
             stage = Stage(round(share * cell.steps), eta, 0.0, eta, batch=min(n, 32))
             key = Key("gradient_features/kernels/batches") / n
@@ -76,7 +76,7 @@ def test_networks_of_an_ensemble_are_those_trained_alone():
 
 def test_features_in_the_box_have_the_norm_of_the_proposition():
     cell = cell_of(FEW)
-    error, hinge, B = kernels.feature_fits(cell, (0,), [(0.0, 0.1), (0.0, 0.001)])
+    error, hinge, B = learners.feature_fits(cell, (0,), [(0.0, 0.1), (0.0, 0.001)])
     assert error.shape == hinge.shape == B.shape == (2, 1, 2)
     assert bool((B[:, :, 1] > B[:, :, 0]).all())  # less penalty, longer coefficients
     assert bool((hinge >= error / 100).all())  # the hinge loss is at least the share of errors
@@ -86,8 +86,8 @@ def test_more_features_than_samples_give_the_same_ridge():
     """Through one Gram matrix, against a fit of the coefficients for each size."""
     cell = next(c for c in kernels.cells(SMOKE) if c.learner == MANY and c.kind == XOR)
     assert cell.width > max(cell.sizes)
-    error, hinge, B = kernels.feature_fits(cell, (4,), [(0.0, 0.1), (0.0, 0.001)])
-    train, test = kernels.data(cell, 4)
+    error, hinge, B = learners.feature_fits(cell, (4,), [(0.0, 0.1), (0.0, 0.001)])
+    train, test = learners.data(cell, 4)
     norm = (cell.d * (1 + cell.level**2)) ** 0.5
     key = Key("gradient_features/kernels/features") / cell.d / cell.width / 4
     draw = random_features(cell.d, cell.width, key, weight_var=norm**-2)
