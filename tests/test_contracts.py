@@ -29,6 +29,7 @@ from featlearn.tasks import (
     HiddenCodes,
     Interval,
     LinearData,
+    ModularAddition,
     MultiIndex,
     ParityMix,
     UniformParity,
@@ -52,9 +53,10 @@ MORE = [
     LinearData(d=10, sigma=0.0),
     MultiIndex(d=10, terms=((3, 0), (1, 1)), coefficients=(1.0, 2.0)),
     BooleanXor(d=10, pair=(2, 5), basis="random"),
+    ModularAddition(p=6, k=3),
     XorClusters(d=10, sigma=0.2, eta=0.25, noise="adversarial", law="laplace"),
 ]
-ONE_MEMBER = [BooleanXor()]
+ONE_MEMBER = [BooleanXor(), ModularAddition(), ModularAddition(p=6, k=3)]
 """Families whose members do not depend on the key."""
 REAL = {MultiIndex}
 """Tasks of regression, whose labels are real numbers."""

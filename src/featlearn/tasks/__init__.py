@@ -4,6 +4,7 @@ from featlearn.tasks.boolean_xor import BooleanXor as BooleanXor
 from featlearn.tasks.clusters import GaussianClusters as GaussianClusters
 from featlearn.tasks.gaussian_mixture import GaussianMixture as GaussianMixture
 from featlearn.tasks.linear import LinearData as LinearData
+from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
 from featlearn.tasks.multi_index import MultiIndex as MultiIndex
 from featlearn.tasks.parities import BlockParity as BlockParity
 from featlearn.tasks.parities import UniformParity as UniformParity
@@ -20,6 +21,7 @@ __all__ = [
     "HiddenCodes",
     "Interval",
     "LinearData",
+    "ModularAddition",
     "MultiIndex",
     "ParityMix",
     "UniformParity",
