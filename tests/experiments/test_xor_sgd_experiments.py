@@ -156,3 +156,12 @@ def test_refused_before_any_work(make, field):
         make()
     assert error.value.field == field
     assert "\n" not in str(error.value)
+
+
+def test_a_batch_that_several_shares_round_to_is_trained_once():
+    cells = [
+        c for c in samples.cells(samples.Config(d=(32, 1024), kernel_d=(6,))) if isinstance(c, budgets.NetworkCell)
+    ]
+    batches = [(c.d, c.batch, c.seeds) for c in cells]
+    assert len(set(batches)) == len(batches)
+    assert min(c.batch for c in cells if c.d == 32) == min(c.batch for c in cells if c.d == 1024) == 1

@@ -52,8 +52,8 @@ class Config:
     """Dimensions for the network; up to 8192 on a GPU."""
     kernel_d: tuple[int, ...] = (16, 32, 64, 128)
     """Dimensions for the kernels, whose Gram matrix has about 0.5 d^2 rows."""
-    shares: tuple[float, ...] = (0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0)
-    """Batch sizes as shares of d; Theorem 3.1 has batches of at least d."""
+    shares: tuple[float, ...] = (1 / 1024, 1 / 128, 0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0)
+    """Batch sizes as shares of d, at least one sample; Theorem 3.1 has batches of at least d."""
     noise: tuple[float, ...] = (0.54, 0.8, 1.2, 1.8, 2.7, 4.0, 6.0)
     """Step sizes, as eta d / batch."""
     p: int = 100
@@ -101,8 +101,12 @@ def cells(config: Config) -> list[NetworkCell | KernelCell]:
     c, made = config, []
     groups = (c.choose, c.seeds)
     for d in c.d:
-        for share in c.shares:
+        taken: set[int] = set()
+        for share in reversed(c.shares):
             batch = max(1, round(share * d))
+            if batch in taken:  # several shares of a small d are one sample
+                continue
+            taken.add(batch)
             made += [
                 NetworkCell(
                     d, batch, share, c.noise, seeds, c.p, c.theta, c.target, c.n_test, c.most, c.patience, c.device
