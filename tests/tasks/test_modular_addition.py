@@ -1,5 +1,6 @@
 """Addition modulo p: indices and points, labels, splits, what theory covers, refused settings."""
 
+import inspect
 import itertools
 import math
 
@@ -9,7 +10,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.tasks import ModularAddition
-from featlearn.tasks.modular_addition import labels, points, split, theory_covers
+from featlearn.tasks.modular_addition import check_points, labels, points, split, theory_covers
 
 KEY = Key("tests/modular-addition")
 
@@ -70,8 +71,16 @@ def test_a_split_is_random():
     assert (seen / 2000 - 4 / 9).abs().max() < 5 * (4 / 9 * 5 / 9 / 2000) ** 0.5
 
 
-@pytest.mark.parametrize("share, says", [(0.0, "no point to train on"), (1.0, r"torch.arange\(p\*\*k\)"),
-                                         (0.001, "train on"), (1.2, "between 0 and 1"), (math.nan, "between")])  # fmt: skip
+@pytest.mark.parametrize(
+    "share, says",
+    [
+        (0.0, "to train on"),
+        (1.0, r"torch.arange\(p\*\*k\)"),
+        (0.001, "train on"),
+        (1.2, "between"),
+        (math.nan, "between"),
+    ],
+)
 def test_a_split_with_an_empty_side_is_refused(share, says):
     with pytest.raises(SettingError, match=says):
         split(5, 2, share, KEY)
@@ -83,13 +92,19 @@ def test_more_points_than_memory_are_refused_with_their_bytes():
 
 
 @pytest.mark.parametrize("p, k, field", [(1, 2, "p"), (-3, 2, "p"), (5, 0, "k"), (2, 64, "p^k"), (97, 10, "p^k"),
-                                         (5.0, 2, "p"), (True, 2, "p"), (5, 2.5, "k")])  # fmt: skip
+                                         (True, 2, "p"), (5, True, "k")])  # fmt: skip
 def test_wrong_settings_are_refused(p, k, field):
     with pytest.raises(SettingError) as refused:
         theory_covers(p, k)
     assert refused.value.field == field
     with pytest.raises(SettingError):
         ModularAddition(p, k)
+
+
+@pytest.mark.parametrize("p, k, field", [(5.0, 2, "p"), (5, 2.5, "k")])
+def test_fractions_are_refused(p, k, field):
+    with pytest.raises(SettingError, match=f"{field} = .* a whole number"):
+        inspect.unwrap(check_points)(p, k)  # without the type check of the tests, as users call it
 
 
 def test_the_largest_task_that_int64_counts_is_allowed():

@@ -83,7 +83,7 @@ def labels(x: Int[Tensor, "n k"], p: int) -> Int[Tensor, " n"]:
     return x.sum(1) % p
 
 
-def _memory(device: torch.device) -> float:
+def _memory(device: torch.device) -> int | float:
     """Bytes a device has in all; infinity where the system does not say."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
@@ -94,7 +94,7 @@ def _memory(device: torch.device) -> float:
 
 
 def split(
-    p: int, k: int, share: float, key: Key, device: str | torch.device = "cpu"
+    p: int, k: int, share: float | int, key: Key, device: str | torch.device = "cpu"
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " m"]]:
     """Flat indices (n) of the training points and (m) of the test points: a random permutation of all p^k, cut.
 
