@@ -11,6 +11,24 @@ from featlearn.measure.clusters import best_cosine as best_cosine
 from featlearn.measure.clusters import cosine_silhouette as cosine_silhouette
 from featlearn.measure.clusters import mds as mds
 from featlearn.measure.clusters import spherical_kmeans as spherical_kmeans
+from featlearn.measure.fourier import Cosine as Cosine
+from featlearn.measure.fourier import Coverage as Coverage
+from featlearn.measure.fourier import GrokkingDelay as GrokkingDelay
+from featlearn.measure.fourier import coverage as coverage
+from featlearn.measure.fourier import fit_cosine as fit_cosine
+from featlearn.measure.fourier import frequency_share as frequency_share
+from featlearn.measure.fourier import gini as gini
+from featlearn.measure.fourier import grokking_delay as grokking_delay
+from featlearn.measure.fourier import half_power as half_power
+from featlearn.measure.fourier import interpolate as interpolate
+from featlearn.measure.fourier import live as live
+from featlearn.measure.fourier import participation as participation
+from featlearn.measure.fourier import phase_residual as phase_residual
+from featlearn.measure.fourier import power_2d as power_2d
+from featlearn.measure.fourier import random_share as random_share
+from featlearn.measure.fourier import top_frequency as top_frequency
+from featlearn.measure.fourier import top_frequency_2d as top_frequency_2d
+from featlearn.measure.fourier import top_share_2d as top_share_2d
 from featlearn.measure.gradient_features import FeatureSet as FeatureSet
 from featlearn.measure.gradient_features import Membership as Membership
 from featlearn.measure.gradient_features import draw_in_box as draw_in_box
@@ -43,7 +61,10 @@ from featlearn.measure.tangent import tangent_kernel as tangent_kernel
 
 __all__ = [
     "BestNetwork",
+    "Cosine",
+    "Coverage",
     "FeatureSet",
+    "GrokkingDelay",
     "Membership",
     "Parts",
     "SignalHeavy",
@@ -59,16 +80,24 @@ __all__ = [
     "cluster_margins",
     "cosine_silhouette",
     "cosines",
+    "coverage",
     "decision_grid",
     "draw_in_box",
     "feature_movement",
+    "fit_cosine",
+    "frequency_share",
     "gate_shares",
     "gaussian_gradients",
+    "gini",
     "gradient_feature_set",
+    "grokking_delay",
+    "half_power",
     "heavy_mass",
     "in_cone",
     "in_max_cone",
+    "interpolate",
     "kernel_drift",
+    "live",
     "loss_by_size",
     "loss_sizes",
     "matching_neurons",
@@ -76,10 +105,17 @@ __all__ = [
     "membership",
     "nice_neurons",
     "off_class_overlap",
+    "participation",
+    "phase_residual",
+    "power_2d",
+    "random_share",
     "signal_heavy",
     "signal_parts",
     "simplified_gradients",
     "spherical_kmeans",
     "subnetwork_scores",
     "tangent_kernel",
+    "top_frequency",
+    "top_frequency_2d",
+    "top_share_2d",
 ]
