@@ -296,7 +296,7 @@ def top_frequency_2d(a: Float[Tensor, "... q p"], *, centre: bool = True) -> Int
 def live(norms: Float[Tensor, "... m"], share: float | int = 0.05) -> Bool[Tensor, "... m"]:
     """Whether a neuron's norm is at least `share` of the largest in its network; none is where all are 0.
 
-    Shapes: norms (..., m) -> (..., m). Errors: `SettingError` for a share outside (0, 1], norms that are negative or
+    Shapes: norms (m), (e, m) or more axes -> the same. Errors: `SettingError` for a share outside (0, 1], norms that are negative or
     not finite.
 
     Example:
@@ -321,7 +321,7 @@ def _check_power(power: Tensor) -> None:
 def participation(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
     """Effective number of frequencies (sum P)^2 / sum P^2: 1 for a cosine, f for equal powers; NaN for zeros.
 
-    Shapes: power (..., f) -> (...). Errors: `SettingError` for powers that are negative or not finite.
+    Shapes: power (f), (m, f) or more axes -> one fewer. Errors: `SettingError` for powers that are negative or not finite.
 
     Example:
         >>> participation(torch.tensor([[0.0, 1.0, 0.0], [2.0, 2.0, 2.0]]))
