@@ -75,7 +75,7 @@ def frequency_share(w: Float[Tensor, "..."], *, constant: bool = True, axis: int
 def top_frequency(w: Float[Tensor, "..."], *, constant: bool = True, axis: int = -1) -> Int[Tensor, "..."]:
     """The frequency that holds most of a vector's power, 0..p//2; -1 for a vector of zeros.
 
-    constant: whether frequency 0 competes. Shapes: w (..., p) -> (...). Errors as in `half_power`.
+    constant: whether frequency 0 competes. Shapes: w (..., p) -> (...), so (m, p) -> (m). Errors as in `half_power`.
 
     Example:
         >>> top_frequency(torch.tensor([[1.0, -1.0, 1.0, -1.0], [0.0, 0.0, 0.0, 0.0]]))
@@ -98,7 +98,7 @@ def coverage(top: Int[Tensor, "... m"], p: int, alive: Bool[Tensor, "... m"] | N
     """How many of the frequencies 1..p//2 dominate at least one neuron, with the count of neurons for each.
 
     top: `top_frequency` of the neurons; those at 0 and -1 count for none. alive: neurons to count, all if None.
-    Shapes: top (..., m), alive (..., m) -> counts (..., f) with f = p//2, share (...).
+    Shapes: top (..., m), alive (..., m) -> counts (..., f) with f = p//2, share (...), so (m) -> (f).
     Source: fourier.theorem4_9 (every frequency is used), fourier.figure4_2.
     Errors: `SettingError` for p < 2 and frequencies above p//2.
 
@@ -296,8 +296,8 @@ def top_frequency_2d(a: Float[Tensor, "... q p"], *, centre: bool = True) -> Int
 def live(norms: Float[Tensor, "... m"], share: float | int = 0.05) -> Bool[Tensor, "... m"]:
     """Whether a neuron's norm is at least `share` of the largest in its network; none is where all are 0.
 
-    Shapes: norms (m), (e, m) or more axes -> the same. Errors: `SettingError` for a share outside (0, 1], norms that are negative or
-    not finite.
+    Shapes: norms (..., m) -> the same, so (e, m) for e networks.
+    Errors: `SettingError` for a share outside (0, 1], norms that are negative or not finite.
 
     Example:
         >>> live(torch.tensor([1.0, 0.05, 0.01]))
@@ -321,7 +321,8 @@ def _check_power(power: Tensor) -> None:
 def participation(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
     """Effective number of frequencies (sum P)^2 / sum P^2: 1 for a cosine, f for equal powers; NaN for zeros.
 
-    Shapes: power (f), (m, f) or more axes -> one fewer. Errors: `SettingError` for powers that are negative or not finite.
+    Shapes: power (..., f) -> (...), so (m, f) -> (m).
+    Errors: `SettingError` for powers that are negative or not finite.
 
     Example:
         >>> participation(torch.tensor([[0.0, 1.0, 0.0], [2.0, 2.0, 2.0]]))
@@ -335,7 +336,7 @@ def participation(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
 def gini(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
     """Gini coefficient of a spectrum: 0 for equal powers, 1 - 1/f for one frequency; NaN for zeros.
 
-    sum_{i, j} |P_i - P_j| / (2 f sum P). Shapes: power (..., f) -> (...). Errors as in `participation`.
+    sum_{i, j} |P_i - P_j| / (2 f sum P). Shapes: power (..., f) -> (...), so (m, f) -> (m). Errors as in `participation`.
 
     Example:
         >>> gini(torch.tensor([[0.0, 1.0, 0.0, 0.0], [2.0, 2.0, 2.0, 2.0]]))
