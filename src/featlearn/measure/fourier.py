@@ -336,7 +336,8 @@ def participation(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
 def gini(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
     """Gini coefficient of a spectrum: 0 for equal powers, 1 - 1/f for one frequency; NaN for zeros.
 
-    sum_{i, j} |P_i - P_j| / (2 f sum P). Shapes: power (..., f) -> (...), so (m, f) -> (m). Errors as in `participation`.
+    sum_{i, j} |P_i - P_j| / (2 f sum P). Shapes: power (..., f) -> (...), so (m, f) -> (m).
+    Errors as in `participation`.
 
     Example:
         >>> gini(torch.tensor([[0.0, 1.0, 0.0, 0.0], [2.0, 2.0, 2.0, 2.0]]))
