@@ -1,0 +1,5 @@
+"""Executable claims of the work on Fourier circuits, one module per part of its argument."""
+
+from featlearn.run.claim import Claim
+
+CLAIMS: tuple[Claim, ...] = ()
