@@ -23,12 +23,12 @@ LLM = {"transformers", "tokenizers", "safetensors", "accelerate", "gguf"}
 RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "core": (set(), {"numpy", "torch", "jaxtyping"}, set()),
     "tasks": ({"core"}, TENSOR, set()),
-    "nets": ({"core"}, TENSOR, set()),
+    "nets": ({"core"}, TENSOR, {"torchvision"}),
     "learn": ({"core", "nets"}, TENSOR, set()),  # it trains networks with the gradients that nets writes
     "kernels": ({"core"}, TENSOR, set()),
     "measure": ({"core"}, TENSOR, {"sklearn"}),
     "methods": ({"core"}, TENSOR, {"transformers"}),
-    "data": ({"core"}, TENSOR | {"filelock"}, {"sklearn", "torchvision"} | LLM),
+    "data": ({"core"}, TENSOR | {"filelock"}, {"sklearn", "torchvision", "PIL"} | LLM),
     "inventory": (set(), set(), set()),
     "run": (set(), {"numpy"}, {"threadpoolctl"}),  # which only sets the threads of numpy's own libraries
     "report": ({"run", "inventory"}, {"numpy"}, PLOT | {"scipy", "rich", "pandas", "pyarrow"}),

@@ -1,5 +1,11 @@
 """Architectures with their hand-written gradients, and how they start."""
 
+from featlearn.nets.backbones import BACKBONES as BACKBONES
+from featlearn.nets.backbones import ResNet as ResNet
+from featlearn.nets.backbones import SmallCnn as SmallCnn
+from featlearn.nets.backbones import backbone as backbone
+from featlearn.nets.backbones import linear_head as linear_head
+from featlearn.nets.backbones import load_weights as load_weights
 from featlearn.nets.initial import fixed_signs_init as fixed_signs_init
 from featlearn.nets.initial import gaussian_init as gaussian_init
 from featlearn.nets.initial import mean_field_rates as mean_field_rates
@@ -15,12 +21,18 @@ from featlearn.nets.two_layer import gradients as gradients
 from featlearn.nets.two_layer import stack as stack
 
 __all__ = [
+    "BACKBONES",
     "Gradients",
+    "ResNet",
+    "SmallCnn",
     "TwoLayer",
+    "backbone",
     "fixed_signs_init",
     "forward",
     "gaussian_init",
     "gradients",
+    "linear_head",
+    "load_weights",
     "mean_field_rates",
     "mirrored",
     "neuron_weights",
