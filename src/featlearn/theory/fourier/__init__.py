@@ -1,5 +1,6 @@
 """Executable claims of the work on Fourier circuits, one module per part of its argument."""
 
 from featlearn.run.claim import Claim
+from featlearn.theory.fourier import definitions
 
-CLAIMS: tuple[Claim, ...] = ()
+CLAIMS: tuple[Claim, ...] = (*definitions.CLAIMS,)
