@@ -16,7 +16,7 @@ BOTH, FROZEN = "both layers", "first layer alone"
 class Chosen:
     """The grid point of a learner in one dimension. samples: reported seeds at that point; missed: how many never
     arrived. inner: 1 where the step size has neighbours on both sides in the grid, else 0; first_share: 1 where the
-    batch is the smallest of the grid."""
+    batch is the smallest of the grid (of one sample, at the defaults)."""
 
     d: int
     share: float
