@@ -7,6 +7,21 @@ from featlearn.learn.linear import Linear as Linear
 from featlearn.learn.linear import Linearised as Linearised
 from featlearn.learn.linear import fit_linear as fit_linear
 from featlearn.learn.linear import fit_linearised as fit_linearised
+from featlearn.learn.power import PowerRun as PowerRun
+from featlearn.learn.power import PowerSchedule as PowerSchedule
+from featlearn.learn.power import fit_power as fit_power
 from featlearn.learn.schedules import Stage as Stage
 
-__all__ = ["Linear", "Linearised", "Run", "Stage", "fit", "fit_fresh", "fit_linear", "fit_linearised"]
+__all__ = [
+    "Linear",
+    "Linearised",
+    "PowerRun",
+    "PowerSchedule",
+    "Run",
+    "Stage",
+    "fit",
+    "fit_fresh",
+    "fit_linear",
+    "fit_linearised",
+    "fit_power",
+]

@@ -39,6 +39,10 @@ from featlearn.measure.gradient_features import in_max_cone as in_max_cone
 from featlearn.measure.gradient_features import membership as membership
 from featlearn.measure.gradient_features import nice_neurons as nice_neurons
 from featlearn.measure.gradient_features import simplified_gradients as simplified_gradients
+from featlearn.measure.margins import DataMargin as DataMargin
+from featlearn.measure.margins import class_weighted_margins as class_weighted_margins
+from featlearn.measure.margins import data_margin as data_margin
+from featlearn.measure.margins import margins as margins
 from featlearn.measure.neurons import aligned as aligned
 from featlearn.measure.neurons import captures as captures
 from featlearn.measure.neurons import closest_cluster as closest_cluster
@@ -63,6 +67,7 @@ __all__ = [
     "BestNetwork",
     "Cosine",
     "Coverage",
+    "DataMargin",
     "FeatureSet",
     "GrokkingDelay",
     "Membership",
@@ -74,6 +79,7 @@ __all__ = [
     "best_network",
     "captures",
     "check_orthogonal_pair",
+    "class_weighted_margins",
     "closest_cluster",
     "closest_cosine",
     "cluster_cosines",
@@ -81,6 +87,7 @@ __all__ = [
     "cosine_silhouette",
     "cosines",
     "coverage",
+    "data_margin",
     "decision_grid",
     "draw_in_box",
     "feature_movement",
@@ -100,6 +107,7 @@ __all__ = [
     "live",
     "loss_by_size",
     "loss_sizes",
+    "margins",
     "matching_neurons",
     "mds",
     "membership",

@@ -1,6 +1,5 @@
 """Architectures with their hand-written gradients, and how they start."""
 
-from featlearn.nets.backbones import BACKBONES as BACKBONES
 from featlearn.nets.backbones import ResNet as ResNet
 from featlearn.nets.backbones import SmallCnn as SmallCnn
 from featlearn.nets.backbones import backbone as backbone
@@ -14,6 +13,8 @@ from featlearn.nets.initial import neuron_weights as neuron_weights
 from featlearn.nets.initial import sign_init as sign_init
 from featlearn.nets.initial import sphere_init as sphere_init
 from featlearn.nets.initial import symmetric_init as symmetric_init
+from featlearn.nets.power import PowerNetwork as PowerNetwork
+from featlearn.nets.power import power_init as power_init
 from featlearn.nets.two_layer import Gradients as Gradients
 from featlearn.nets.two_layer import TwoLayer as TwoLayer
 from featlearn.nets.two_layer import forward as forward
@@ -21,8 +22,8 @@ from featlearn.nets.two_layer import gradients as gradients
 from featlearn.nets.two_layer import stack as stack
 
 __all__ = [
-    "BACKBONES",
     "Gradients",
+    "PowerNetwork",
     "ResNet",
     "SmallCnn",
     "TwoLayer",
@@ -36,6 +37,7 @@ __all__ = [
     "mean_field_rates",
     "mirrored",
     "neuron_weights",
+    "power_init",
     "sign_init",
     "sphere_init",
     "stack",
