@@ -7,6 +7,7 @@ import torch
 
 from featlearn.core import Key
 from featlearn.inventory import entry
+from featlearn.measure import class_weighted_margins, margins
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
 from featlearn.tasks.modular_addition import labels, points
 from featlearn.theory.fourier.closed_form import (
@@ -25,7 +26,6 @@ from featlearn.theory.fourier.exact import (
     loss,
     random_cosines,
     random_network,
-    sample_margins,
     scaled,
     survey,
     unit,
@@ -195,12 +195,12 @@ def check_margin(key: Key, tables) -> Evidence:
     k, p, c = 3, 5, 1.3
     net = random_network(9, k, p, key / "net")
     x, labels = everything(p, k)
-    each = sample_margins(logits(*net, x), labels)
+    each = margins(logits(*net, x), labels)
     h, bigger = survey(net).least, survey(scaled(net, c)).least
     return Evidence(
         (
             Case("f[y] - max of the wrong logits", literal,
-                 sample_margins(torch.from_numpy(f), torch.from_numpy(y)).numpy(), careless,
+                 margins(torch.from_numpy(f), torch.from_numpy(y)).numpy(), careless,
                  tolerance=1e-14, rival_says="the maximum over all classes"),
             Case("h = smallest margin of all p^k points", float(each.min()), h, float(each.mean()), tolerance=1e-14,
                  rival_says="the mean"),
@@ -217,7 +217,7 @@ def check_normalised(key: Key, tables) -> Evidence:
     low, vertex, others = [], [], []
     for i in range(6):
         net = random_network(8, k, p, key / i) if i < 5 else without(constructed(k, p), 0)
-        each = sample_margins(logits(*net, x), y).numpy()
+        each = margins(logits(*net, x), y).numpy()
         low.append(each.min())
         vertex.append(
             each[np.argmin(each)] @ np.ones(1) if each.ndim == 0 else float(np.eye(len(each))[each.argmin()] @ each)
@@ -246,13 +246,13 @@ def check_saddle(key: Key, tables) -> Evidence:
     for k, p in ((2, 7), (3, 5)):
         best, top = constructed(k, p), gamma_star(k, p)
         x, y = everything(p, k)
-        each = sample_margins(logits(*best, x), y).numpy()
+        each = margins(logits(*best, x), y).numpy()
         nets = [random_network(12, k, p, key / k / i) for i in range(8)]
         nets += [random_cosines(12, k, p, key / k / "c" / i, off) for i, off in enumerate((0.0, 0.0, 0.5, 1.5))]
         nets += [unit((best[0] + 0.2 * n[0], best[1] + 0.2 * n[1]))
                  for n in (random_network(len(best[0]), k, p, key / k / "n" / i) for i in range(4))]  # fmt: skip
-        value = np.array([float(sample_margins(logits(*net, x), y).mean()) for net in [*nets, best]])
-        worse = sample_margins(logits(*without(best, 0), x), y).numpy()
+        value = np.array([float(margins(logits(*net, x), y).mean()) for net in [*nets, best]])
+        worse = margins(logits(*without(best, 0), x), y).numpy()
         cases += [
             Case(f"margins under theta* are equal, so uniform q is worst: k = {k}, p = {p}", np.full_like(each, top),
                  each, worse, tolerance=1e-14, rival_says="one neuron fewer"),
@@ -279,7 +279,7 @@ def check_class_weighted(key: Key, tables) -> Evidence:
     uniform = wrong.double() / (p - 1)
     draws = torch.from_numpy(key.numpy().dirichlet(np.full(p, 0.5), len(x))) * wrong
     other = draws / draws.sum(1, keepdim=True)
-    g = sample_margins(logits(*net, x), y).numpy()
+    g = margins(logits(*net, x), y).numpy()
     parts = [float(weighted(net[0][i : i + 1], net[1][i : i + 1], uniform).mean()) for i in range(m)]
     whole = float(weighted(*net, uniform).mean())
     right = [float(logits(net[0][i : i + 1], net[1][i : i + 1], x).gather(1, y[:, None]).mean()) for i in range(m)]
@@ -292,6 +292,8 @@ def check_class_weighted(key: Key, tables) -> Evidence:
     return Evidence(
         (
             *cases,
+            Case("g' with uniform weights, as the measure gives it", weighted(*net, uniform).numpy(),
+                 class_weighted_margins(logits(*net, x), y).numpy(), g, tolerance=1e-14, rival_says="g"),
             Case("E g' = sum over neurons", sum(parts), whole, sum(right), tolerance=1e-14,
                  rival_says="right class alone"),
             Case("E g' of each neuron by spectra (Lemma C.14)", parts, neuron_margins(*net).numpy(), right,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.measure import phase_residual, top_frequency
+from featlearn.measure import margins, phase_residual, top_frequency
 from featlearn.tasks.modular_addition import labels, points
 from featlearn.theory.fourier.closed_form import Network, cosine_network, logits, network_norm, neuron_norms
 
@@ -29,12 +29,6 @@ class Survey:
     points: int
 
 
-def sample_margins(f: Tensor, y: Tensor) -> Tensor:
-    """f[y] - max over the wrong classes (fourier.definition4_2). f (n, p), y (n) -> (n)."""
-    right = f.gather(1, y[:, None])
-    return (right - f.scatter(1, y[:, None], -math.inf).amax(1, keepdim=True))[:, 0]
-
-
 def _blocks(net: Network, x: Tensor | None) -> Iterator[Tensor]:
     m, k, p = net[0].shape
     size = max(1, BLOCK // m)
@@ -49,9 +43,8 @@ def survey(net: Network, x: Tensor | None = None) -> Survey:
     least, most, spread, count = math.inf, -math.inf, 0.0, 0
     for block in _blocks(net, x):
         f, y = logits(*net, block), labels(block, net[1].shape[1])
-        margin = sample_margins(f, y)
-        top, bottom = (f.scatter(1, y[:, None], s * math.inf).amax(1) if s < 0 else
-                       f.scatter(1, y[:, None], math.inf).amin(1) for s in (-1, 1))  # fmt: skip
+        margin = margins(f, y)
+        top, bottom = f.scatter(1, y[:, None], -math.inf).amax(1), f.scatter(1, y[:, None], math.inf).amin(1)
         least, most = min(least, float(margin.min())), max(most, float(margin.max()))
         spread, count = max(spread, float((top - bottom).max())), count + len(block)
     return Survey(least, most, spread, count)
