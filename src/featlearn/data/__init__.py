@@ -8,7 +8,20 @@ from featlearn.data.download import fetch as fetch
 from featlearn.data.download import find as find
 from featlearn.data.images import Images as Images
 from featlearn.data.images import digits as digits
+from featlearn.data.images import fashion_mnist as fashion_mnist
 from featlearn.data.images import mnist as mnist
 from featlearn.data.images import read_idx as read_idx
 
-__all__ = ["DataError", "Dataset", "Images", "cache_root", "digits", "fetch", "find", "mnist", "read_idx", "registry"]
+__all__ = [
+    "DataError",
+    "Dataset",
+    "Images",
+    "cache_root",
+    "digits",
+    "fashion_mnist",
+    "fetch",
+    "find",
+    "mnist",
+    "read_idx",
+    "registry",
+]

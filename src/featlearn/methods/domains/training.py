@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -25,6 +25,7 @@ CHECK_EVERY = 20
 """Steps between two looks at whether the loss is finite; each one waits for a GPU."""
 
 
+@runtime_checkable
 class Domain(Protocol):
     """Where the rows of one domain come from: tensors, or image files (see `featlearn.data.domains`)."""
 
@@ -133,6 +134,7 @@ class Trained:
         _load(featurizer, classifier, chosen)
 
 
+@runtime_checkable
 class Team(Protocol):
     """Processes that train together. `gradients` replaces each gradient by the mean over the processes."""
 
