@@ -4,7 +4,7 @@ import importlib
 
 from featlearn.run.claim import Claim
 
-WORKS: tuple[str, ...] = ("emergence", "gemfilter", "gradient_features", "xor_sgd", "amplification")
+WORKS: tuple[str, ...] = ("emergence", "gemfilter", "gradient_features", "xor_sgd", "amplification", "fourier")
 
 
 def load(work: str) -> tuple[Claim, ...]:

@@ -38,7 +38,7 @@ from featlearn.theory.fourier.exact import (
 
 PAIRS = tuple(itertools.product((2, 3, 4, 5), (5, 7, 11, 13)))
 """(k, p) at which both constructions are checked."""
-MANY = 3e7
+MANY = 1e7
 """Hidden values beyond which points are taken up to the order of the inputs."""
 
 
