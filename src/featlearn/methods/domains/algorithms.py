@@ -129,14 +129,14 @@ def sample(trial: Trial, chosen: Algorithm, key: Key) -> Trial:
     if chosen.nuclear:
         changed["nuclear_weight"] = ten_to("nuclear_weight", -2.5, -1.5)
     if chosen.base == "mixup":
-        changed["mixup_alpha"] = ten_to("mixup_alpha", -1, 1)
+        changed["mixup_alpha"] = ten_to("mixup_alpha", -1.0, 1.0)
     if chosen.base == "coral":
-        changed["coral_weight"] = ten_to("coral_weight", -1, 1)
+        changed["coral_weight"] = ten_to("coral_weight", -1.0, 1.0)
     if chosen.base in ("irm", "vrex"):
-        changed[f"{chosen.base}_weight"] = ten_to(f"{chosen.base}_weight", -1, 5)
-        changed["anneal"] = min(int(ten_to("anneal", 0, 4)) / 5001, 0.999)
+        changed[f"{chosen.base}_weight"] = ten_to(f"{chosen.base}_weight", -1.0, 5.0)
+        changed["anneal"] = min(int(ten_to("anneal", 0.0, 4.0)) / 5001, 0.999)
     if chosen.base == "group-dro":
-        changed["dro_eta"] = ten_to("dro_eta", -3, -1)
+        changed["dro_eta"] = ten_to("dro_eta", -3.0, -1.0)
     if chosen.base == "miro":
         changed["miro_weight"] = float((key / "miro_weight").numpy().choice([0.01, 0.1, 1.0]))
     batch = int(2 ** (key / "batch").numpy().uniform(5, 6))

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -380,8 +381,9 @@ def _load(featurizer: nn.Module, classifier: nn.Module, weights: Weights) -> Non
 
 
 def _check_finite(loss: Tensor, step: int) -> None:
-    if not bool(torch.isfinite(loss.detach()).all()):
-        raise Diverged(f"the loss is {float(loss)} at step {step}: lower the rate or the weight of a penalty")
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise Diverged(f"the loss is {value} at step {step}: lower the rate or the weight of a penalty")
 
 
 @contextlib.contextmanager

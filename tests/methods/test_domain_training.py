@@ -1,0 +1,446 @@
+"""SWAD, splits, minibatches, selection and the algorithms by name."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from featlearn.core import Diverged, Key, SettingError
+from featlearn.methods.domains import (
+    BASES,
+    VALIDATION,
+    Algorithm,
+    Mean,
+    Part,
+    Schedule,
+    Settings,
+    State,
+    Swad,
+    SwadRule,
+    Trial,
+    Window,
+    algorithm,
+    build,
+    erm,
+    evaluate,
+    features_of,
+    sample,
+    split,
+    train,
+    window,
+    with_nuclear_norm,
+)
+from featlearn.methods.domains.averaging import refresh_statistics
+from featlearn.methods.domains.training import Alone, minibatches_of_step, rows_of_step
+
+KEY = Key("tests/domain_training")
+
+
+@dataclasses.dataclass(frozen=True)
+class Points:
+    """Two classes in the plane, told apart by the first coordinate."""
+
+    name: str
+    x: torch.Tensor
+    y: torch.Tensor
+
+    def inputs(self, rows, key):
+        return self.x[rows]
+
+
+def points(name, n=60, shift=0.0):
+    draw = (KEY / "points" / name).torch()
+    y = torch.arange(n) % 2
+    x = 0.3 * torch.randn(n, 2, generator=draw) + torch.stack([2.0 * y - 1, torch.full((n,), shift)], 1)
+    return Points(name, x, y)
+
+
+DOMAINS = [points("a"), points("b", shift=0.5), points("c", shift=-0.5)]
+
+
+def network():
+    draw = (KEY / "net").torch()
+    featurizer, classifier = nn.Sequential(nn.Linear(2, 8), nn.ReLU()), nn.Linear(8, 2)
+    with torch.no_grad():
+        for p in (*featurizer.parameters(), *classifier.parameters()):
+            p.copy_(0.5 * torch.randn(p.shape, generator=draw))
+    return featurizer, classifier
+
+
+def parts(held="c", share=0.2):
+    both = [split(d, KEY, share) for d in DOMAINS if d.name != held]
+    test = next(d for d in DOMAINS if d.name == held)
+    watch = {VALIDATION: [v for _, v in both], "test": [Part(test, torch.arange(len(test.y)))]}
+    return [t for t, _ in both], watch
+
+
+FAST = Schedule(steps=60, batch=8, rate=0.03, evaluate_every=20)
+
+
+# --- SWAD ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_window_by_hand():
+    losses = [5.0, 3.0, 1.0, 1.2, 1.4, 1.1, 9.0, 9.0, 9.0, 1.0]
+    found = window(losses, SwadRule(converge=3, tolerance=2, ratio=0.5))
+    assert (found.first, found.last, found.converged) == (2, 5, True)
+    assert found.threshold == pytest.approx(1.5 * 1.2)
+    # one evaluation above the threshold is enough, or three are needed, or four never come
+    assert window(losses, SwadRule(3, 1, 0.5)).last == 5
+    assert window([*losses[:6], 9.0, 1.0], SwadRule(3, 2, 0.5)).last == 7
+    assert window(losses, SwadRule(3, 4, 0.5)).last == 9
+    assert window([3.0, 2.0, 1.0], SwadRule(3, 6)) == Window(2, 2, math.inf, False)
+
+
+def streamed(losses, rule):
+    swad = Swad(rule)
+    for k, loss in enumerate(losses):
+        for step in range(2):
+            swad.step({"w": torch.tensor([float(2 * k + step)])})
+        swad.evaluated(loss)
+    return swad.finish(), float(swad.weights()["w"])
+
+
+@pytest.mark.parametrize("rule", [SwadRule(), SwadRule(1, 1, 0.0), SwadRule(2, 5, 0.1), SwadRule(5, 2, 0.2)], ids=str)
+def test_the_stream_follows_the_window(rule):
+    """On 300 sequences that fall, stay and rise: the same segments, and the mean of all their steps."""
+    kinds = set()
+    for i in range(300):
+        draw = (KEY / "losses" / i).numpy()
+        falling = draw.integers(0, 8)
+        losses = [*(5.0 - k + draw.random() for k in range(falling)), *(draw.random(12) * draw.choice([1, 3]))]
+        expected = window(losses, rule)
+        found, mean = streamed(losses, rule)
+        assert found == expected
+        steps = range(2 * expected.first, 2 * expected.last + 2)
+        assert mean == pytest.approx(sum(steps) / len(steps), rel=1e-5)
+        kinds.add((expected.converged, expected.last == len(losses) - 1))
+    assert len(kinds) >= 2
+
+
+def test_few_segments_are_kept():
+    swad = Swad(SwadRule(3, 4))
+    for k in range(50):
+        swad.step({"w": torch.tensor([float(k)])})
+        swad.evaluated(50.0 - k)
+        assert len(swad._queue) <= 4
+
+
+def test_the_mean_counts_and_keeps_precision():
+    mean = Mean()
+    for value in (1.0, 2.0, 6.0):
+        mean.add({"w": torch.tensor([value], dtype=torch.bfloat16), "seen": torch.tensor(int(value))})
+    assert mean.weights["w"].dtype == torch.float32
+    assert float(mean.weights["w"]) == 3
+    assert int(mean.weights["seen"]) == 6
+    mean.add({"w": torch.tensor([7.0]), "seen": torch.tensor(9)}, count=3)
+    assert float(mean.weights["w"]) == 5
+
+
+@pytest.mark.parametrize("words", [{"converge": 0}, {"tolerance": 0}, {"ratio": -0.1}])
+def test_rules_that_make_no_sense(words):
+    with pytest.raises(SettingError, match="swad"):
+        SwadRule(**words)
+    with pytest.raises(SettingError, match="no segment"):
+        Swad(SwadRule()).weights()
+
+
+def test_statistics_of_batch_norm_are_made_anew_unless_frozen():
+    norm = nn.BatchNorm1d(2)
+    data = torch.randn(400, 2, generator=KEY.torch()) * 3 + 5
+    refresh_statistics(norm, data.split(100))
+    torch.testing.assert_close(norm.running_mean, data.mean(0), rtol=1e-4, atol=1e-4)
+
+    class Frozen(nn.Sequential):
+        def train(self, mode=True):
+            return super().train(False)
+
+    before = norm.running_mean.clone()
+    refresh_statistics(Frozen(norm), (data + 1).split(100))
+    assert torch.equal(norm.running_mean, before)
+
+
+# --- splits and minibatches --------------------------------------------------------------------------------------
+
+
+def test_a_split_keeps_a_fifth_back():
+    inside, outside = split(DOMAINS[0], KEY)
+    assert (len(inside.rows), len(outside.rows)) == (48, 12)
+    assert sorted([*inside.rows.tolist(), *outside.rows.tolist()]) == list(range(60))
+    assert torch.equal(split(DOMAINS[0], KEY)[1].rows, outside.rows)
+    assert not torch.equal(split(DOMAINS[0], KEY / 1)[1].rows, outside.rows)
+    small = Points("small", torch.zeros(2, 2), torch.tensor([0, 1]))
+    assert [len(p.rows) for p in split(small, KEY)] == [1, 1]
+    with pytest.raises(SettingError, match=r"'one' = 1 rows .* at least 2"):
+        split(Points("one", torch.zeros(1, 2), torch.tensor([0])), KEY)
+    with pytest.raises(SettingError, match="share"):
+        split(small, KEY, 1.0)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_row_is_used_once_before_any_is_used_again(count):
+    n, batch = 7, 3
+    seen = [rows_of_step(n, batch, step, KEY, index, count) for step in range(14) for index in range(count)]
+    flat = torch.cat(seen).tolist()
+    for epoch in range(len(flat) // n):
+        assert sorted(flat[n * epoch : n * (epoch + 1)]) == list(range(n))
+    assert flat[:n] != flat[n : 2 * n]
+    assert rows_of_step(3, 8, 0, KEY).tolist().count(0) in (2, 3)  # a domain smaller than the batch
+
+
+def test_minibatches_are_one_a_domain():
+    training, _ = parts()
+    found = minibatches_of_step(training, 8, 3, KEY)
+    assert [len(b.y) for b in found] == [8, 8]
+    rows = {tuple(row) for row in DOMAINS[0].x[training[0].rows].tolist()}
+    assert all(tuple(row) in rows for row in found[0].x.tolist())  # of the part, not of what is kept back
+
+
+# --- training --------------------------------------------------------------------------------------------------------
+
+
+def test_training_learns_selects_and_leaves_the_modules_alone():
+    training, watch = parts()
+    net, head = network()
+    before, random = [p.clone() for p in net.parameters()], torch.get_rng_state()
+    seen = []
+    found = train(net, head, erm, training, FAST, key=KEY, watch=watch, progress=lambda d, n: seen.append((d, n)))
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+    assert torch.equal(random, torch.get_rng_state())
+    assert [e.step for e in found.evaluations] == [20, 40, 60]
+    assert found.best.accuracy["test"] > 0.9
+    assert found.best.accuracy[VALIDATION] == max(e.accuracy[VALIDATION] for e in found.evaluations)
+    assert seen[-1] == (60, 60)
+    assert found.evaluations[2].training["loss"] < found.evaluations[0].training["loss"]
+    found.weights_into(net, head)
+    again = evaluate(net, head, watch)
+    assert again.accuracy == found.best.accuracy
+    assert not found.averaged
+
+
+def test_the_earliest_of_equal_evaluations_is_kept():
+    """Rate too small to change a prediction: all evaluations are equal."""
+    training, watch = parts()
+    slow = dataclasses.replace(FAST, rate=1e-12)
+    found = train(*network(), erm, training, slow, key=KEY, watch=watch)
+    assert found.best.step == 20
+
+
+def test_equal_keys_give_equal_weights_and_prefetching_changes_nothing():
+    training, watch = parts()
+    runs = [train(*network(), erm, training, dataclasses.replace(FAST, ahead=a), key=KEY, watch=watch) for a in (0, 3)]
+    other = train(*network(), erm, training, FAST, key=KEY / 1, watch=watch)
+    name = "featurizer.0.weight"
+    assert torch.equal(runs[0].weights[name], runs[1].weights[name])
+    assert not torch.equal(runs[0].weights[name], other.weights[name])
+
+
+def test_swad_averages_the_steps_of_its_window():
+    training, watch = parts()
+    schedule = dataclasses.replace(FAST, steps=12, evaluate_every=1)
+    rule = SwadRule(converge=1, tolerance=50)
+    found = train(*network(), erm, training, schedule, key=KEY, watch=watch, average=rule)
+    assert found.window == dataclasses.replace(found.window, first=0, last=11, converged=True)
+    each = [train(*network(), erm, training, dataclasses.replace(schedule, steps=n), key=KEY) for n in range(1, 13)]
+    name = "classifier.weight"
+    torch.testing.assert_close(found.averaged[name], torch.stack([t.weights[name] for t in each]).mean(0))
+    net, head = network()
+    found.weights_into(net, head, averaged=True)
+    assert evaluate(net, head, watch).accuracy == found.averaged_evaluation.accuracy
+
+
+def test_training_ends_with_the_valley():
+    """The risk is raised, so that the loss leaves the threshold at once: the first segment alone is averaged."""
+    training, watch = parts()
+
+    def worse(featurizer, classifier, minibatches, state):
+        found = erm(featurizer, classifier, minibatches, state)
+        return dataclasses.replace(found, loss=-found.loss)
+
+    schedule = dataclasses.replace(FAST, steps=500, evaluate_every=5)
+    found = train(*network(), worse, training, schedule, key=KEY, watch=watch, average=SwadRule(1, 1, 0.0))
+    assert [e.step for e in found.evaluations] == [5, 10]
+    assert (found.window.first, found.window.last) == (0, 0)
+
+
+def test_the_penalty_lowers_the_nuclear_norm_of_what_is_learned():
+    training, watch = parts()
+    plain, penalised = (
+        train(*network(), with_nuclear_norm(erm, w, start=0), training, FAST, key=KEY, watch=watch) for w in (0.0, 2.0)
+    )
+    norms = []
+    for found in (plain, penalised):
+        net, head = network()
+        found.weights_into(net, head)
+        norms.append(torch.linalg.svdvals(features_of(net, watch["test"])).sum())
+    assert norms[1] < 0.7 * norms[0]
+
+
+def test_features_come_in_the_order_of_the_parts():
+    net, _ = network()
+    _, watch = parts()
+    torch.testing.assert_close(features_of(net, watch["test"]), net(DOMAINS[2].x).detach())
+    assert net.training
+
+
+def test_a_loss_that_is_not_finite_ends_the_run():
+    training, _ = parts()
+    bad = Points("a", DOMAINS[0].x * math.nan, DOMAINS[0].y)
+    with pytest.raises(Diverged, match="at step 0"):
+        train(*network(), erm, [Part(bad, torch.arange(20)), training[1]], FAST, key=KEY)
+    nu = with_nuclear_norm(erm, 0.1, start=0)
+    with pytest.raises(FloatingPointError, match="features"):
+        train(*network(), nu, [Part(bad, torch.arange(20))], FAST, key=KEY)
+
+
+def test_what_cannot_be_trained_is_refused_before():
+    training, _ = parts()
+    with pytest.raises(SettingError, match="parts"):
+        train(*network(), erm, [], FAST, key=KEY)
+    with pytest.raises(SettingError, match="average"):
+        train(*network(), erm, training, FAST, key=KEY, average=SwadRule())
+    for words in ({"steps": 0}, {"batch": 1}, {"rate": 0.0}, {"weight_decay": -1.0}, {"evaluate_every": 0}):
+        with pytest.raises(SettingError, match=next(iter(words))):
+            Schedule(**words)
+
+
+def test_gradients_are_shared_before_the_step():
+    """A team of two that averages with zeros halves each gradient; Adam's first step does not see the scale."""
+    training, _ = parts()
+    asked = []
+
+    @dataclasses.dataclass(frozen=True)
+    class Two(Alone):
+        count: int = 2
+        index: int = 1
+
+        def gradients(self, parameters):
+            asked.append(len(parameters))
+            for p in parameters:
+                p.grad.mul_(0)
+
+    found = train(*network(), erm, training, dataclasses.replace(FAST, steps=3), key=KEY, team=Two())
+    assert asked == [4] * 3
+    net, _ = network()
+    assert torch.equal(found.weights["featurizer.0.weight"], net[0].weight)
+
+
+# --- algorithms ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("erm", ("erm", False, False)),
+        ("erm-nu", ("erm", True, False)),
+        ("swad", ("erm", False, True)),
+        ("swad-nu", ("erm", True, True)),
+        ("swad-coral", ("coral", False, True)),
+        ("group-dro-nu", ("group-dro", True, False)),
+        ("swad-mixup-nu", ("mixup", True, True)),
+    ],
+)
+def test_names_of_algorithms(name, expected):
+    assert algorithm(name) == Algorithm(*expected)
+    assert algorithm(name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "nu", "ERM", "erm-nuu", "swad-erm-", "erm-swad", "dann"])
+def test_other_names_are_refused(name):
+    with pytest.raises(SettingError, match="algorithm"):
+        algorithm(name)
+
+
+class Staged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 8)
+
+    def stages(self, x):
+        z = self.inner(x)
+        return z, z.relu()
+
+    def forward(self, x):
+        return self.stages(x)[-1]
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", [(True, False), (False, True)], ids=["nu", "swad"])
+def test_every_algorithm_trains(base, kind):
+    training, watch = parts()
+    chosen = Algorithm(base, *kind)
+    settings = Settings(nuclear_weight=0.001, irm_weight=1.0)
+    net, head = Staged(), nn.Linear(8, 2)
+    made = build(chosen, settings, 60, 2, net, DOMAINS[0].x[:2])
+    found = train(
+        net, head, made.objective, training, FAST, key=KEY, watch=watch, average=made.average, extra=made.extra
+    )
+    assert found.best.accuracy["test"] > 0.8
+    assert (found.averaged is not None) == kind[1]
+
+
+def test_miro_learns_its_variances_ten_times_faster_from_a_frozen_copy():
+    net = Staged()
+    made = build(Algorithm("miro"), Settings(), 60, 2, net, DOMAINS[0].x[:2])
+    (scales, factor) = made.extra[0]
+    assert factor == 10
+    before = scales.b[0].detach().clone()
+    training, _ = parts()
+    train(net, nn.Linear(8, 2), made.objective, training, dataclasses.replace(FAST, steps=1), key=KEY, extra=made.extra)
+    torch.testing.assert_close(
+        (scales.b[0] - before).abs(), torch.full((8,), 10 * FAST.rate), rtol=1e-3, atol=0
+    )  # Adam: 10 rate
+    with pytest.raises(SettingError, match="stages"):
+        build(Algorithm("miro"), Settings(), 60, 2, nn.Linear(2, 2), DOMAINS[0].x[:2])
+
+
+def test_shares_of_the_steps_are_those_of_the_released_code():
+    seen = []
+
+    def probe(featurizer, classifier, minibatches, state):
+        seen.append(state)
+        return erm(featurizer, classifier, minibatches, state)
+
+    made = build(Algorithm("vrex"), Settings(), 5001, 2, nn.Identity(), torch.zeros(1))
+    assert made.objective.keywords == {"weight": 10.0, "anneal": 500}
+    nuclear = build(Algorithm("erm", nuclear=True), Settings(), 5001, 2, nn.Identity(), torch.zeros(1)).objective
+    x = DOMAINS[0].x[:4]
+    batch = [minibatches_of_step(parts()[0], 4, 0, KEY)[0]]
+    loss = [float(nuclear(nn.Identity(), nn.Identity(), batch, State(KEY, s)).loss) for s in (100, 101)]
+    assert loss[0] != loss[1]
+    assert x.shape == (4, 2)
+
+
+def test_algorithms_between_domains_refuse_one():
+    for base in ("coral", "vrex"):
+        with pytest.raises(SettingError, match=f"at least 2 for {base}"):
+            build(Algorithm(base), Settings(), 60, 1, nn.Identity(), torch.zeros(1))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"nuclear_weight": -0.01}, {"irm_weight": -1.0}, {"mixup_alpha": 0.0}, {"anneal": 1.0}, {"swad_converge": 0}],
+)
+def test_settings_that_make_no_sense(words):
+    with pytest.raises(SettingError):
+        Settings(**words)
+
+
+def test_the_random_search_is_the_printed_one():
+    start = Trial(Settings(), 32, 5e-5)
+    drawn = [sample(start, algorithm("erm-nu"), KEY / i) for i in range(400)]
+    logs = torch.tensor([math.log10(t.settings.nuclear_weight) for t in drawn])
+    batches = torch.tensor([float(t.batch) for t in drawn])
+    assert logs.min() >= -2.5
+    assert logs.max() <= -1.5
+    assert abs(float(logs.mean()) + 2) < 4 * 0.289 / 20  # four standard errors of a uniform law
+    assert batches.min() >= 32
+    assert batches.max() < 64
+    assert abs(float(batches.log2().mean()) - 5.49) < 4 * 0.289 / 20
+    assert {t.rate for t in drawn} == {5e-5}
+    plain = sample(start, algorithm("erm"), KEY / 0)
+    assert plain.settings == Settings()
+    assert plain.batch == drawn[0].batch  # paired with erm-nu
+    assert sample(start, algorithm("swad-irm"), KEY / 0).settings.irm_weight != 100
