@@ -241,14 +241,14 @@ def test_participation_and_gini_by_their_sums():
 
 def test_grokking_delay_with_and_without_an_end():
     steps = torch.tensor([0, 10, 20, 30, 40])
-    train = torch.tensor([[0, 1, 1, 1, 1], [0, 0.99, 0.5, 1, 1], [0, 0, 0, 0, 0.5], [0, 0, 1, 1, 1.0]])
-    test = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0.98], [0, 0, 0, 1, 1.0], [0, 1, 1, 1, 1.0]])
+    train = torch.tensor([[0, 1, 1, 1, 1], [0, 0.99, 0.5, 1, 1], [0, 0, 0, 0, 0.5], [0, 0, 1, 1, 1.0], [0.0] * 5])
+    test = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0.98], [0, 0, 0, 1, 1.0], [0, 1, 1, 1, 1.0], [0.0] * 5])
     found = grokking_delay(train, test, steps)
     assert found.train[[0, 1, 3]].tolist() == [10, 10, 20]
     assert found.train[2].isnan()
-    assert found.censored.tolist() == [False, True, False, False]
+    assert found.censored.tolist() == [False, True, False, False, False]  # in the last nothing began to wait
     assert found.delay[[0, 1, 3]].tolist() == [20, 30, -10]
-    assert found.delay[2].isnan()
+    assert found.delay[[2, 4]].isnan().all()
     assert found.test[1].isnan()
     assert grokking_delay(train, test, steps, 0.98).delay[1] == 30
     assert not grokking_delay(train, test, steps, 0.98).censored[1]
