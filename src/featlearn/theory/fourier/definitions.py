@@ -11,6 +11,7 @@ from featlearn.measure import class_weighted_margins, margins
 from featlearn.run.claim import Assumption, Case, Claim, Evidence
 from featlearn.tasks.modular_addition import labels, points
 from featlearn.theory.fourier.closed_form import (
+    Network,
     class_weighted_margin,
     constructed,
     cosine_network,
@@ -23,6 +24,7 @@ from featlearn.theory.fourier.closed_form import (
     neuron_norms,
 )
 from featlearn.theory.fourier.exact import (
+    chosen,
     loss,
     random_cosines,
     random_network,
@@ -102,12 +104,12 @@ def check_network(key: Key, tables) -> Evidence:
     hot = torch.nn.functional.one_hot(x, p).double()
     literal = torch.zeros(len(x), p, dtype=torch.float64)
     for i in range(m):
-        inside = sum(hot[:, j] @ net[0][i, j] for j in range(k))
+        inside = torch.stack([hot[:, j] @ net[0][i, j] for j in range(k)]).sum(0)
         literal += (inside**k)[:, None] * net[1][i]
     f = logits(*net, x)
     norms = [math.sqrt(sum(float(v) ** 2 for v in (*net[0][i].flatten(), *net[1][i]))) for i in range(m)]
     some = scaled(net, torch.tensor([c, 1, 1, 1, 1], dtype=torch.float64))
-    first = tuple(t[:1] for t in net)
+    first = chosen(net, slice(1))
     return Evidence(
         (
             Case("f by look-ups = f by one-hot products", literal.numpy(), f.numpy(),
@@ -126,7 +128,7 @@ def check_network(key: Key, tables) -> Evidence:
     )  # fmt: skip
 
 
-def best_scaled(net, lam: float) -> float:
+def best_scaled(net: Network, lam: float) -> float:
     """The least loss along the ray of a network of norm 1, on a grid refined once."""
     k, p = net[0].shape[1:]
     x, y = everything(p, k)

@@ -72,10 +72,14 @@ def unit(net: Network) -> Network:
     return scaled(net, 1 / network_norm(*net))
 
 
+def chosen(net: Network, which: Tensor | slice) -> Network:
+    """Some of the neurons, as they are."""
+    return net[0][which], net[1][which]
+
+
 def without(net: Network, neuron: int) -> Network:
     """The network less one neuron, again of norm 1."""
-    keep = torch.arange(len(net[0])) != neuron
-    return unit((net[0][keep], net[1][keep]))
+    return unit(chosen(net, torch.arange(len(net[0])) != neuron))
 
 
 def random_network(m: int, k: int, p: int, key: Key) -> Network:

@@ -18,7 +18,7 @@ from featlearn.theory.fourier.closed_form import (
     neuron_norms,
 )
 from featlearn.theory.fourier.definitions import everything
-from featlearn.theory.fourier.exact import random_cosines, random_network, scaled, survey, unit
+from featlearn.theory.fourier.exact import chosen, random_cosines, random_network, scaled, survey, unit
 
 Array = np.ndarray
 
@@ -158,7 +158,7 @@ def check_optimum(key: Key, tables) -> Evidence:
     for k, p in shapes:
         theta = torch.from_numpy(g.uniform(0, 2 * np.pi, ((p - 1) // 2, k)))
         zeta = torch.arange(1, (p - 1) // 2 + 1)
-        values += [float(neuron_margins(*unit(tuple(t[i : i + 1] for t in cosine_network(theta, zeta, p)))).sum())
+        values += [float(neuron_margins(*unit(chosen(cosine_network(theta, zeta, p), slice(i, i + 1)))).sum())
                    / gamma_star(k, p) for i in range(len(zeta))]  # fmt: skip
         for angle in angles:
             net = unit(cosine_network(theta[:1], zeta[:1], p, float(angle)))
@@ -240,7 +240,8 @@ def check_single_spectrum(key: Key, tables) -> Evidence:
     k, p = 3, 5
     u, w = random_network(1, k, p, key)
     x, _ = everything(p, k)
-    f = ((sum(u[0, j][x[:, j]] for j in range(k)) ** k)[:, None] * w).reshape(*(p,) * (k + 1)).numpy()
+    inside = torch.stack([u[0, j][x[:, j]] for j in range(k)]).sum(0)
+    f = (inside[:, None] ** k * w).reshape(*(p,) * (k + 1)).numpy()
     whole = np.fft.fftn(f)
     product = math.factorial(k) * np.ones((p,) * (k + 1), dtype=complex)
     for axis, vector in enumerate([*u[0], w[0]]):
