@@ -38,7 +38,7 @@ def rotated_mnist(
     if len(angles) < 2 or len(set(angles)) < len(angles):
         raise SettingError("angles", tuple(angles), "two or more different ones", "0, 15, ..., 75 are usual")
 
-    def make(x: Tensor, y: Tensor, angle: float, own: Key) -> tuple[Tensor, Tensor]:
+    def make(x: Tensor, y: Tensor, angle: int | float, own: Key) -> tuple[Tensor, Tensor]:
         return _turned(x, angle), y
 
     name, labels = ("rotated-fashion-mnist", FASHION) if fashion else ("rotated-mnist", tuple("0123456789"))
@@ -74,7 +74,7 @@ def colored_mnist(
     if len(flips) < 2 or len({n for n, _ in made}) < len(flips):
         raise SettingError("flips", tuple(flips), "two or more that differ by a percent", "0.1, 0.2, 0.9 are usual")
 
-    def make(x: Tensor, y: Tensor, flip: float, own: Key) -> tuple[Tensor, Tensor]:
+    def make(x: Tensor, y: Tensor, flip: int | float, own: Key) -> tuple[Tensor, Tensor]:
         draw = own.numpy()
         label = (y < 5).long() ^ torch.from_numpy((draw.random(len(y)) < noise).astype(np.int64))
         colour = label ^ torch.from_numpy((draw.random(len(y)) < flip).astype(np.int64))
@@ -95,8 +95,8 @@ def _check(size: int, per_domain: int | None) -> None:
 
 def _dealt(
     name: str,
-    kinds: Sequence[tuple[str, float]],
-    make: Callable[[Tensor, Tensor, float, Key], tuple[Tensor, Tensor]],
+    kinds: Sequence[tuple[str, int | float]],
+    make: Callable[[Tensor, Tensor, int | float, Key], tuple[Tensor, Tensor]],
     labels: tuple[str, ...],
     root: str | Path | None,
     per_domain: int | None,
@@ -118,7 +118,7 @@ def _dealt(
     return DomainSet(name, tuple(domains), labels, shape, (), fingerprint)
 
 
-def _turned(x: Tensor, angle: float) -> Tensor:
+def _turned(x: Tensor, angle: int | float) -> Tensor:
     if not angle:
         return x
     from PIL import Image
