@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,23 @@ def linear_head(features: int, classes: int, key: Key) -> nn.Linear:
         return nn.Linear(features, classes)
 
 
+def read_tensors(path: str | Path, field: str) -> Any:
+    """What `torch.save` wrote into a file, if it is tensors and plain containers; nothing else is unpickled.
+
+    Errors: SettingError naming `field`: no such file, or not such a file.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise SettingError(field, path, "a file that torch.save wrote", "there is none: check the path")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickle protocols of files that are then refused
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError) as why:
+        reason = " ".join(str(why).split())[:80]
+        raise SettingError(field, path, "a file of tensors that torch.load reads", f"save it anew ({reason})") from None
+
+
 def load_weights(featurizer: nn.Module, path: str | Path) -> None:
     """Load pretrained weights from a file that `torch.save` wrote: a state dict, also below "state_dict".
 
@@ -135,15 +153,7 @@ def load_weights(featurizer: nn.Module, path: str | Path) -> None:
 
     Errors: SettingError, before anything is loaded: no such file, not such a file, names or shapes that do not fit.
     """
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise SettingError("weights", path, "a file with a state dict", "check the path")
-    try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as why:
-        reason = str(why).strip().split("\n")[0][:120]
-        remedy = f"save net.state_dict() with torch.save ({reason})"
-        raise SettingError("weights", path, "a file of tensors that torch.load reads", remedy) from None
+    data = read_tensors(path, "weights")
     data = data.get("state_dict", data) if isinstance(data, dict) else {}
     target: Any = featurizer.net if isinstance(featurizer, ResNet) else featurizer
     wanted = target.state_dict()
