@@ -24,7 +24,6 @@ from featlearn.theory.fourier.closed_form import (
     network_norm,
     neuron_margins,
     neuron_norms,
-    whole_power,
 )
 
 KEY = Key("tests/fourier-closed-form")
@@ -169,12 +168,6 @@ def test_minimum_jumps_to_zero_for_large_lambda():
     for lam in (0, -1.0, math.nan, math.inf):
         with pytest.raises(SettingError, match="lam"):
             minimum(2, 23, lam)
-
-
-@pytest.mark.parametrize("k", range(1, 9))
-def test_whole_power(k):
-    x = torch.tensor([-1.3, 0.0, 0.7, 2.0], dtype=torch.float64)
-    torch.testing.assert_close(whole_power(x, k), x**k, rtol=1e-14, atol=0)
 
 
 def test_cosines_keep_their_digits_at_large_frequencies():

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.nets.power import PowerNetwork
 from featlearn.tasks.modular_addition import check_points
 
 Network = tuple[Tensor, Tensor]
@@ -161,7 +162,7 @@ def neuron_norms(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"]) -> Float[Te
         >>> neuron_norms(torch.ones(1, 2, 3), torch.ones(1, 3))
         tensor([3.])
     """
-    return (u.square().sum((1, 2)) + w.square().sum(1)).sqrt()
+    return PowerNetwork(u, w).neuron_norms()
 
 
 def network_norm(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"]) -> float:
@@ -171,21 +172,7 @@ def network_norm(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"]) -> float:
         >>> network_norm(torch.ones(1, 2, 3), torch.ones(1, 3))
         3.0
     """
-    return float(torch.linalg.vector_norm(neuron_norms(u, w), u.shape[1] + 1))
-
-
-def whole_power(x: Float[Tensor, "..."], k: int) -> Float[Tensor, "..."]:
-    """x^k by multiplications, tens of times faster than the general power. Shapes: x (...) -> (...), so (n) -> (n).
-
-    Example:
-        >>> whole_power(torch.tensor([2.0, -3.0]), 5)
-        tensor([  32., -243.])
-    """
-    out = x if k % 2 else torch.ones_like(x)
-    while k > 1:
-        k, x = k // 2, x * x
-        out = out * x if k % 2 else out
-    return out
+    return PowerNetwork(u, w).norm()
 
 
 def logits(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"], x: Int[Tensor, "n k"]) -> Float[Tensor, "n p"]:
@@ -195,12 +182,7 @@ def logits(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"], x: Int[Tensor, "n
         >>> logits(torch.ones(1, 2, 3), torch.ones(1, 3), torch.zeros(1, 2, dtype=torch.int64))
         tensor([[4., 4., 4.]])
     """
-    k = u.shape[1]
-    table = u.permute(1, 2, 0).contiguous()
-    first = table[0, x[:, 0]]
-    for j in range(1, k):
-        first += table[j, x[:, j]]
-    return whole_power(first, k) @ w
+    return PowerNetwork(u, w)(x)
 
 
 def neuron_margins(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"]) -> Float[Tensor, " m"]:
