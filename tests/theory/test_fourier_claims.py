@@ -7,7 +7,8 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.run.claim import verify
-from featlearn.theory.fourier import CLAIMS, definitions, networks, neurons
+from featlearn.run.experiment import Table
+from featlearn.theory.fourier import CLAIMS, definitions, networks, neurons, rows, transformers
 
 BY_NAME = {c.id.removeprefix("fourier."): c for c in CLAIMS}
 EXACT = [c.id.removeprefix("fourier.") for c in (*definitions.CLAIMS, *neurons.CLAIMS, *networks.CLAIMS)]
@@ -57,3 +58,93 @@ def test_margins_by_orders_only_where_the_network_sees_none(monkeypatch):
     assert found.points == 15
     with pytest.raises(ValueError, match="enumerated"):
         networks.whole(networks.cyclic(3, 5))
+
+
+# claims on rows: planted tables of either kind ------------------------------------------------------------------------
+
+
+def on(rows):
+    return lambda experiment: Table(tuple({"cell": "x", **r} for r in rows))
+
+
+def verdict(name, rows):
+    return verify(BY_NAME[name], Key("verify"), on(rows))
+
+
+def attention_rows(sparse=95.0, start=0.1, swapped=0.4, accuracy=100.0):
+    shared = [
+        {"k": k, "p": p, "readout": "last", "heads": 160, "seed": s} for k, p in ((3, 61), (4, 31)) for s in (0, 1)
+    ]
+    trained = {
+        "row": rows.TRAINED,
+        "top1": 0.5,
+        "top4": 0.9,
+        "sparse": sparse,
+        "train_acc": 100.0,
+        "test_acc": accuracy,
+    }
+    others = [{"row": name, "top1": 0.1, "top4": share, "sparse": 0.0} for name, share in
+              ((rows.START, start), (rows.SWAPPED, swapped))]  # fmt: skip
+    return [{**one, **row} for one in shared for row in (trained, *others)]
+
+
+@pytest.mark.parametrize(
+    "name, change, expected",
+    [
+        ("attention", {}, "holds"),
+        ("attention", {"sparse": 70.0}, "refuted"),
+        ("attention", {"start": 0.3}, "refuted"),
+        ("attention_learned", {}, "holds"),
+        ("attention_learned", {"swapped": 0.88}, "refuted"),
+        ("transformer_accuracy", {}, "holds"),
+        ("transformer_accuracy", {"accuracy": 80.0}, "refuted"),
+    ],
+)
+def test_attention_claims_on_planted_rows(name, change, expected):
+    assert verdict(name, attention_rows(**change)).verdict == expected
+
+
+def grokking_rows(ratio, variant=rows.PRINTED, spread=0.05, steps=100_000):
+    """ratio(k): step of test over step of train accuracy; None: never."""
+    found = []
+    for k, p in ((2, 97), (3, 31), (4, 11), (5, 5)):
+        for seed in range(3):
+            train = 100 * k
+            value = ratio(k)
+            test = None if value is None else train * value * (1 + spread * (seed - 1))
+            found.append({"row": variant, "variant": variant, "k": k, "p": p, "seed": seed, "steps": steps,
+                          "train95": train, "test95": test, "train99": train, "test99": test})  # fmt: skip
+    return found
+
+
+def test_grokking_claims_on_planted_rows():
+    assert verdict("grokking", grokking_rows(lambda k: 20 / k)).verdict == "holds"
+    assert verdict("grokking", grokking_rows(lambda k: 3.0)).verdict == "refuted"  # no trend
+    assert verdict("grokking", grokking_rows(lambda k: 2.0 * k)).verdict == "refuted"  # grows
+    assert verdict("grokking", grokking_rows(lambda k: 1.5 - k / 10)).verdict == "refuted"  # no delay to begin with
+    assert verdict("grokking_equal_data", grokking_rows(lambda k: 20 / k)).verdict == "not run"
+    assert verdict("grokking_equal_data", grokking_rows(lambda k: 20 / k, rows.EQUAL)).verdict == "holds"
+
+
+def test_a_test_accuracy_that_never_came_counts_with_the_time_waited():
+    planted = grokking_rows(lambda k: None if k == 2 else 20 / k)
+    found, censored = transformers.ratios(planted, 95)
+    assert censored == 3
+    assert list(found[2].values()) == [500.0] * 3
+    judged = verdict("grokking", planted)
+    assert judged.verdict == "holds"
+    assert "3 runs never reached" in judged.evidence.comment
+    for r in planted:
+        r["train95"] = None
+    assert transformers.ratios(planted, 95) == ({}, 0)
+    assert verdict("grokking", planted).verdict == "refuted"
+
+
+def test_a_trend_needs_an_interval_without_zero():
+    noisy = {
+        k: {s: v for s, v in enumerate(values)} for k, values in {2: (9, 2, 5), 3: (4, 6, 2), 4: (2, 7, 4)}.items()
+    }
+    assert transformers.sign_of_trend(noisy)[0] == 0
+    assert transformers.sign_of_trend({2: {0: 8.0, 1: 8.5}, 3: {0: 4.0, 1: 4.2}})[0] == -1
+    assert transformers.sign_of_trend({2: {0: 1.0, 1: 1.1}, 3: {0: 4.0, 1: 4.2}})[0] == 1
+    assert transformers.sign_of_trend({2: {0: 1.0}, 3: {0: 4.0}})[0] == 0  # one seed has no interval
