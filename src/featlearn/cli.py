@@ -33,6 +33,7 @@ commands:
   diff     two runs side by side
   data     list or fetch real data
   gemfilter  long prompts: find a model's filter layer, answer from the kept tokens, measure the cost
+  domains  images from several domains: hold one out, compare algorithms, fit a model, predict
   bench    run a benchmark of this checkout
 
 featlearn COMMAND --help shows the flags of a command, featlearn run X --help those of an experiment.
@@ -211,6 +212,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "diff": _command("cli_report", "diff_command"),
     "data": _command("cli_report", "data_command"),
     "gemfilter": _command("cli_gemfilter", "gemfilter_command"),
+    "domains": _command("cli_domains", "domains_command"),
     "bench": _command("cli_report", "bench_command"),
 }
 

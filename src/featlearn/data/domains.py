@@ -99,13 +99,15 @@ class Checks:
     """What to do about odd data.
 
     skip_unreadable: leave files out that are no images, instead of refusing the set; merge_case: labels that differ by
-    case alone are one class; threads: to decode with; least: how many domains there must be.
+    case alone are one class; threads: to decode with; least: how many domains there must be; decode: whether every file
+    is decoded, None for sets of up to DECODED.
     """
 
     skip_unreadable: bool = False
     merge_case: bool = False
     threads: int = 1
     least: int = 2
+    decode: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,8 @@ def _assembled(
     files = [_File(f.domain, spelling[f.label], f.path) for f in files]
     files.sort(key=lambda f: (f.domain, f.label, str(f.path)))
     _enough(files, checks.least)
-    bad = pictures.unreadable([f.path for f in files], checks.threads, decode=len(files) <= DECODED)
+    decode = len(files) <= DECODED if checks.decode is None else checks.decode
+    bad = pictures.unreadable([f.path for f in files], checks.threads, decode)
     if bad:
         names = ", ".join(str(files[i].path) for i, _ in bad[:SHOWN]) + (", ..." if len(bad) > SHOWN else "")
         what = f"{len(bad)} of {len(files)} images cannot be read: {names}"

@@ -1,0 +1,138 @@
+"""What `featlearn domains` trains on: the data by name, folder or table, and the network by name."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from featlearn.core import Key, SettingError
+from featlearn.data.catalogue import DataError
+from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
+from featlearn.data.mnist_domains import NAMES, colored_mnist, rotated_mnist
+from featlearn.data.pictures import Reading
+from featlearn.nets import backbone, linear_head, load_weights
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the images come from and how they are read.
+
+    data: one of NAMES, a folder, or a .csv file; size, augment: of image files; per_domain: images of each domain of
+    NAMES, None for all; fingerprint: of the files when they were first looked at.
+    """
+
+    data: str
+    size: int = 64
+    augment: bool = False
+    per_domain: int | None = None
+    skip_unreadable: bool = False
+    merge_case: bool = False
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Network:
+    """backbone: cnn, resnet18 or resnet50; width: of cnn; weights: a file of pretrained ones or "", and its hash;
+    frozen: batch norm keeps its statistics."""
+
+    backbone: str = "cnn"
+    width: int = 64
+    weights: str = ""
+    weights_hash: str = ""
+    frozen: bool = True
+
+
+def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None = None) -> DomainSet:
+    """The domains of a source; small images that are not augmented are held in memory.
+
+    Errors: DataError or SettingError, one line, before anything is trained.
+    """
+    if source.data in NAMES:
+        make = rotated_mnist if source.data.startswith("rotated") else colored_mnist
+        fashion = "fashion" in source.data
+        _fetch("fashion-mnist" if fashion else "mnist")
+        return make(per_domain=source.per_domain, size=source.size, fashion=fashion)
+    if source.per_domain is not None:
+        raise SettingError("per_domain", source.per_domain, f"given with {', '.join(NAMES)} only", "leave it out")
+    path = Path(source.data).expanduser()
+    if not path.exists():
+        known = ", ".join(NAMES)
+        raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
+    reading = Reading(source.size, augment=source.augment)
+    checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
+    return in_memory((table if path.is_file() else folder)(path, reading, checks))
+
+
+def _fetch(name: str) -> None:
+    from featlearn.data import fetch, find
+
+    try:
+        find(name)
+    except DataError:
+        fetch(name)
+
+
+@lru_cache(maxsize=1)
+def loaded(source: Source, threads: int) -> DomainSet:
+    """As `load`, of files that were checked before; the last one is kept for the next run of this process.
+
+    Errors: DataError where the files are not those of the fingerprint any more.
+    """
+    found = load(source, threads, least=1, decode=None if source.skip_unreadable else False)
+    if found.fingerprint != source.fingerprint:
+        raise DataError(f"{source.data} has changed since this run was planned; start the command again")
+    return found
+
+
+def with_fingerprint(source: Source, found: DomainSet) -> Source:
+    """The source of what was loaded; a path becomes absolute, so that it is the same run from any folder."""
+    data = source.data if source.data in NAMES else str(Path(source.data).expanduser().resolve())
+    return replace(source, data=data, fingerprint=found.fingerprint)
+
+
+def with_hash(network: Network) -> Network:
+    """The network with the hash of its weights file. Errors: SettingError where there is no such file."""
+    if not network.weights:
+        return network
+    path = Path(network.weights).expanduser()
+    if not path.is_file():
+        raise SettingError("weights", network.weights, "a file with a state dict", "there is none: check the path")
+    with open(path, "rb") as f:
+        digest = hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+    return replace(network, weights=str(path.resolve()), weights_hash=digest)
+
+
+def build(network: Network, channels: int, classes: int, key: Key) -> tuple[Any, nn.Linear]:
+    """Featurizer and head of a network, with its pretrained weights where it has some.
+
+    Errors: SettingError for a backbone that cannot be had, and for weights that do not fit.
+    """
+    featurizer = backbone(network.backbone, key / "featurizer", channels, network.width, network.frozen)
+    if network.weights:
+        load_weights(featurizer, network.weights)
+    return featurizer, linear_head(featurizer.features, classes, key / "head")
+
+
+def device_of(name: str) -> torch.device:
+    """The device that is meant: auto is the GPU where there is one, and of several the one of this worker's number.
+
+    Errors: SettingError for a device that torch does not see.
+    """
+    if name == "auto":
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        import multiprocessing
+
+        worker = multiprocessing.current_process()._identity
+        return torch.device("cuda", (worker[0] - 1) % torch.cuda.device_count() if worker else 0)
+    try:
+        found = torch.device(name)
+    except RuntimeError:
+        raise SettingError("device", repr(name), "auto, cpu, cuda or cuda:N", "leave it out for auto") from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise SettingError("device", repr(name), "a device that torch sees", "it sees no GPU here: use cpu")
+    return found
