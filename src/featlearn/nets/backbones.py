@@ -142,7 +142,8 @@ def read_tensors(path: str | Path, field: str) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError) as why:
         reason = " ".join(str(why).split())[:80]
-        raise SettingError(field, path, "a file of tensors that torch.load reads", f"save it anew ({reason})") from None
+        remedy = f"save it anew ({type(why).__name__}: {reason})"
+        raise SettingError(field, path, "a file of tensors that torch.load reads", remedy) from None
 
 
 def load_weights(featurizer: nn.Module, path: str | Path) -> None:

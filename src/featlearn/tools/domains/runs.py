@@ -37,6 +37,8 @@ FLOPS = {"cnn": 7.0e8, "resnet18": 1.1e10, "resnet50": 2.5e10}
 """Of one image and step, forward and back: cnn at 64 features wide and 32 x 32 pixels, ResNets at 224 x 224."""
 RATES = {"cpu": 2.5e10, "cuda": 2e13}
 """Rough operations a second, for the expected time alone."""
+STEP_SECONDS = 0.01
+"""What a step takes beside them."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ def cost(cell: Cell) -> Cost:
         flops *= (cell.network.width / 64) ** 2 * (cell.source.size / 32) ** 2
     else:
         flops *= (cell.source.size / 224) ** 2
-    return Cost(images * flops / RATES["cuda" if cuda else "cpu"], 1500.0)
+    return Cost(cell.schedule.steps * STEP_SECONDS + images * flops / RATES["cuda" if cuda else "cpu"], 1500.0)
 
 
 def _no_summary(table: Table) -> Sequence[SummaryRow]:
