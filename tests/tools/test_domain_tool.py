@@ -23,18 +23,29 @@ KEY = Key("tests/tools/domains")
 FAST = Schedule(steps=4, batch=4, rate=0.01, evaluate_every=2)
 
 
-@pytest.fixture
-def tree(tmp_path):
+def pictures_in(root):
     """Three domains of red and blue pictures, ten of each."""
     draw = KEY.numpy()
     for d, domain in enumerate(("day", "dusk", "night")):
         for label, colour in (("blue", (20, 20, 200)), ("red", (200, 20, 20))):
-            folder = tmp_path / "colours" / domain / label
+            folder = root / "colours" / domain / label
             folder.mkdir(parents=True)
             for i in range(10):
                 noisy = tuple(int(c / (1 + d) + draw.integers(0, 40)) for c in colour)
                 Image.new("RGB", (8, 8), noisy).save(folder / f"{i}.png")
-    return tmp_path / "colours"
+    return root / "colours"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return pictures_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def fit_once(tmp_path_factory):
+    """A tree, and the model and record of one fit on it."""
+    tree = pictures_in(tmp_path_factory.mktemp("fit"))
+    return tree, *fitted(tree)
 
 
 def made(tree, **changed):
@@ -260,8 +271,8 @@ def fitted(tree, name="erm-nu", **words):
     return models.fit(config.source, found, config.network, name, schedule, Settings(), **words)
 
 
-def test_a_model_is_kept_with_all_that_prediction_needs(tree, tmp_path):
-    model, trained = fitted(tree)
+def test_a_model_is_kept_with_all_that_prediction_needs(fit_once, tmp_path):
+    tree, model, trained = fit_once
     assert trained.best.accuracy[VALIDATION] > 0.8
     models.save(model, tmp_path / "m.pt")
     assert isinstance(torch.load(tmp_path / "m.pt", weights_only=True), dict)
@@ -293,8 +304,8 @@ def test_a_domain_may_be_left_out_and_swad_is_kept(tree):
         fitted(tree, "miro")
 
 
-def test_files_that_are_no_images_have_their_reason(tree, tmp_path):
-    model, _ = fitted(tree)
+def test_files_that_are_no_images_have_their_reason(fit_once, tmp_path):
+    tree, model, _ = fit_once
     (tmp_path / "bad.png").write_bytes(b"x")
     paths = [
         tree / "day" / "red" / "0.png",
@@ -314,9 +325,9 @@ def test_files_that_are_no_images_have_their_reason(tree, tmp_path):
         models.predict(dataclasses.replace(model, channels=2), paths)
 
 
-def test_models_of_grey_digits_read_pictures_in_grey(tree):
+def test_models_of_grey_digits_read_pictures_in_grey(fit_once):
     featurizer = sources.backbone("cnn", KEY, 1, 8)
-    model, _ = fitted(tree)
+    tree, model, _ = fit_once
     grey = dataclasses.replace(model, featurizer=featurizer.eval(), channels=1)
     (found,) = models.predict(grey, [tree / "day" / "red" / "0.png"])
     x = (
@@ -339,8 +350,8 @@ def test_where_a_model_may_be_written(tmp_path):
             models.check_target(path, True)
 
 
-def test_files_that_are_no_models(tree, tmp_path):
-    model, _ = fitted(tree)
+def test_files_that_are_no_models(fit_once, tmp_path):
+    _, model, _ = fit_once
     models.save(model, tmp_path / "m.pt")
     data = torch.load(tmp_path / "m.pt", weights_only=True)
     torch.save({**data, "format": 99}, tmp_path / "newer.pt")
