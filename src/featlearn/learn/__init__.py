@@ -7,6 +7,10 @@ from featlearn.learn.linear import Linear as Linear
 from featlearn.learn.linear import Linearised as Linearised
 from featlearn.learn.linear import fit_linear as fit_linear
 from featlearn.learn.linear import fit_linearised as fit_linearised
+from featlearn.learn.modular import ModularRun as ModularRun
+from featlearn.learn.modular import ModularSchedule as ModularSchedule
+from featlearn.learn.modular import fit_modular as fit_modular
+from featlearn.learn.modular import modular_accuracy as modular_accuracy
 from featlearn.learn.power import PowerRun as PowerRun
 from featlearn.learn.power import PowerSchedule as PowerSchedule
 from featlearn.learn.power import fit_power as fit_power
@@ -15,6 +19,8 @@ from featlearn.learn.schedules import Stage as Stage
 __all__ = [
     "Linear",
     "Linearised",
+    "ModularRun",
+    "ModularSchedule",
     "PowerRun",
     "PowerSchedule",
     "Run",
@@ -23,5 +29,7 @@ __all__ = [
     "fit_fresh",
     "fit_linear",
     "fit_linearised",
+    "fit_modular",
     "fit_power",
+    "modular_accuracy",
 ]

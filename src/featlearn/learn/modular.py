@@ -26,17 +26,19 @@ Decode = Callable[[Tensor], tuple[Tensor, Tensor]]
 PRECISIONS = ("float32", "tf32", "bf16")
 BLOCK = 64  # steps whose batches are drawn, moved and decoded together
 CHUNK = 2048  # points evaluated at once
+EAGER = 3  # steps before one is captured
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModularSchedule:
-    """How to train: AdamW at a rate that climbs linearly over `warmup` steps and then stays.
+    """How to train: AdamW at a rate that climbs linearly over `warmup` steps, stays, and falls to 0 over `cool` steps.
 
-    steps: the budget. batch: points a step, None for all of them. decay: decoupled weight decay, of every parameter.
-    replace: draw batches with replacement instead of in epochs of a fresh permutation, whose short last batch is left
-    out. A look measures accuracy and loss on the first `probe` points of both sides; looks come at growing steps, each
-    `growth` times the one before but at least `gap` later. A run ends early once every member had a look at or above
-    the last of the `thresholds` on both sides, at `settle` times the step where the last one did (inf: never).
+    steps: the budget; its last `cool` steps are those of the falling rate, none in the print. batch: points a step,
+    None for all of them. decay: decoupled weight decay, of every parameter. replace: draw batches with replacement
+    instead of in epochs of a fresh permutation, whose short last batch is left out. A look measures accuracy and loss
+    on the first `probe` points of both sides; looks come at growing steps, each `growth` times the one before but at
+    least `gap` later. A run ends early once every member had a look at or above the last of the `thresholds` on both
+    sides, at `settle` times the step where the last one did (inf: never).
     precision: float32, tf32 (products on a GPU) or bf16 (products on any device).
 
     Errors: `SettingError` for each of these out of its range.
@@ -48,6 +50,7 @@ class ModularSchedule:
     decay: float | int = 1e-3
     betas: tuple[float, float] = (0.9, 0.98)
     warmup: int = 10
+    cool: int = 0
     replace: bool = False
     growth: float | int = 1.05
     gap: int = 5
@@ -61,7 +64,7 @@ class ModularSchedule:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(name, value, "at least 1", "see the default")
-        for name, low, strict in (("rate", 0, True), ("decay", 0, False), ("warmup", 0, False)):
+        for name, low, strict in (("rate", 0, True), ("decay", 0, False), ("warmup", 0, False), ("cool", 0, False)):
             value = getattr(self, name)
             if not (value > low if strict else value >= low) or not math.isfinite(value):
                 raise SettingError(name, value, f"a number {'above' if strict else 'from'} {low}", "see the default")
@@ -72,6 +75,17 @@ class ModularSchedule:
             raise SettingError("thresholds", self.thresholds, "ascending, in (0, 1]", "0.95 0.99 is the default")
         if self.precision not in PRECISIONS:
             raise SettingError("precision", self.precision, f"one of {PRECISIONS}", "float32 is the default")
+
+    def rate_at(self, step: int) -> float:
+        """The rate of step 0, 1, ...
+
+        Example:
+            >>> schedule = ModularSchedule(steps=6, rate=1.0, warmup=2, cool=2)
+            >>> [schedule.rate_at(s) for s in range(6)]
+            [0.5, 1.0, 1.0, 1.0, 1.0, 0.5]
+        """
+        up, down = (step + 1) / max(1, self.warmup), (self.steps - step) / max(1, self.cool)
+        return self.rate * min(1.0, up, down)
 
     def looks(self) -> list[int]:
         """The steps after which to look: 0, then growing gaps, then the last step.
@@ -274,12 +288,14 @@ def fit_modular(
     device = train.device
     net = copy.deepcopy(net if resume is None else resume.net)
     captured = device.type == "cuda"
+    rate = torch.tensor(float(schedule.rate), device=device)  # a tensor, so that a captured step reads it anew
     optimizer = torch.optim.AdamW(
-        net.parameters(), lr=schedule.rate, betas=schedule.betas, weight_decay=schedule.decay, fused=True,
+        net.parameters(), lr=rate, betas=schedule.betas, weight_decay=schedule.decay, fused=True,
         capturable=captured,
     )  # fmt: skip
     if resume is not None:
         optimizer.load_state_dict(copy.deepcopy(dict(resume.optimizer)))
+        optimizer.param_groups[0]["lr"] = rate
 
     def work(x: Tensor, y: Tensor) -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -294,7 +310,7 @@ def fit_modular(
     trace: dict[str, list[Tensor]] = {name: [] if resume is None else list(resume.trace[name]) for name in names}
     zero: list[int | None] = [None] * net.members if resume is None else list(resume.zero_loss)
     step = steps[-1] if steps else 0
-    stepper = _Stepper(work, max(3, schedule.warmup - step), _cuda_capture if captured else None)
+    stepper = _Stepper(work, EAGER, _cuda_capture if captured else None)
     batches = _Batches(train, schedule, keys)
 
     def look() -> None:
@@ -330,8 +346,7 @@ def fit_modular(
             stop = min(goal, (step // BLOCK + 1) * BLOCK)
             x, y = decode(batches.block(step, stop))
             for i in range(stop - step):
-                for group in optimizer.param_groups:
-                    group["lr"] = schedule.rate * min(1.0, (step + i + 1) / max(1, schedule.warmup))
+                rate.fill_(schedule.rate_at(step + i))
                 stepper(x[i], y[i])
             step = stop
         look()

@@ -13,6 +13,9 @@ from featlearn.nets.initial import neuron_weights as neuron_weights
 from featlearn.nets.initial import sign_init as sign_init
 from featlearn.nets.initial import sphere_init as sphere_init
 from featlearn.nets.initial import symmetric_init as symmetric_init
+from featlearn.nets.modular_transformer import ModularShape as ModularShape
+from featlearn.nets.modular_transformer import ModularTransformer as ModularTransformer
+from featlearn.nets.modular_transformer import attention_matrices as attention_matrices
 from featlearn.nets.power import PowerNetwork as PowerNetwork
 from featlearn.nets.power import power_init as power_init
 from featlearn.nets.two_layer import Gradients as Gradients
@@ -23,10 +26,13 @@ from featlearn.nets.two_layer import stack as stack
 
 __all__ = [
     "Gradients",
+    "ModularShape",
+    "ModularTransformer",
     "PowerNetwork",
     "ResNet",
     "SmallCnn",
     "TwoLayer",
+    "attention_matrices",
     "backbone",
     "fixed_signs_init",
     "forward",

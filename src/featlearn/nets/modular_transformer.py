@@ -101,6 +101,10 @@ class ModularTransformer(nn.Module):
         torch.Size([2, 3, 5])
     """
 
+    start: Tensor
+    offset: Tensor
+    allowed: Tensor
+
     def __init__(self, shape: ModularShape, keys: Sequence[Key], *, device: str | torch.device = "cpu"):
         super().__init__()
         if not keys:
@@ -154,7 +158,7 @@ class ModularTransformer(nn.Module):
         return F.embedding(rows + self.offset * table.shape[1], table.flatten(0, 1))
 
     def _first(self, table: Tensor, rows: Tensor, last: bool) -> Tensor:
-        """The stream after attention of the first layer: (e, n, t, width), t = 1 where the last position alone counts."""
+        """The stream after attention of the first layer: (e, n, t, width); of the last position only, t = 1."""
         s, normed = self.shape, self._normed(table)
         asking = normed
         if last:  # those rows that can stand at the last position
