@@ -7,7 +7,6 @@ slopes back to the rows; samples go in blocks whose activations stay in cache. N
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Int
@@ -38,7 +37,7 @@ class PowerSchedule:
     steps: int
     batch: int | None = 2048
     rate: float | int = 2e-2
-    decay: Literal["cosine", "constant"] = "cosine"
+    decay: str = "cosine"
     warmup: int = 10
     penalty: float | int = 1e-2
     ramp: float | int = 0.0
