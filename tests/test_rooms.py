@@ -36,7 +36,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
 _BELOW = {"core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data", "inventory", "run"}
 RULES["theory"] = (_BELOW, TENSOR, PLOT | {"sklearn", "transformers"})
 RULES["experiments"] = (_BELOW | {"theory", "report"}, TENSOR, PLOT | {"sklearn"})
-RULES["tools"] = (_BELOW | {"report"}, TENSOR, PLOT | {"sklearn", "transformers"})
+RULES["tools"] = (_BELOW | {"report"}, TENSOR, PLOT | {"sklearn", "transformers", "accelerate"})
 # `--help` must not wait for torch, so the command line imports rooms inside functions (tested below by running it).
 RULES["cli"] = (set(RULES) | {"catalog"}, {"tyro", "rich", "numpy"}, {"torch"})
 # The command line's table of contents: made once from the code by `python -m featlearn.catalog`, then only read.

@@ -177,6 +177,10 @@ def test_float32_inside_autocast(method):
     assert abs(value.double() / truth(features.detach())[0] - 1) < 1e-5  # bfloat16 would be off by 1e-3 and more
     value.backward()
     assert layer.weight.grad.isfinite().all()
+    wide = normal(8, 12).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        _, gradient = with_gradient(wide, method)
+    torch.testing.assert_close(gradient.double(), truth(wide)[1], atol=1e-5, rtol=0)
 
 
 def test_half_precision_gets_its_gradient_back_in_half():
