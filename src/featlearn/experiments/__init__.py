@@ -28,6 +28,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "gradient_features/special_cases",
     "gradient_features/lottery",
     "gradient_features/kernels",
+    "fourier/attention",
+    "fourier/grokking",
     "gemfilter/needle",
     "gemfilter/layers",
     "gemfilter/cost",
