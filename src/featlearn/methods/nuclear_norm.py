@@ -148,8 +148,7 @@ def _gram(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
     # What rounding left of a zero: that of the features, or that of squaring them in the Gram matrix.
     noise = max(max(x.shape[-2:]) * torch.finfo(x.dtype).eps, (max(x.shape[-2:]) * torch.finfo(gram.dtype).eps) ** 0.5)
     inverse = torch.where(s > s[..., -1:] * noise, 1 / s, 0.0)
-    polar = (u * inverse[..., None, :]) @ (u.mT @ w)
-    return s.sum(-1), _back(polar, x)
+    return s.sum(-1), _polar((u * inverse[..., None, :]) @ u.mT, x)
 
 
 def _newton_schulz(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
@@ -166,7 +165,10 @@ def _newton_schulz(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
         t = 1.5 * eye - 0.5 * (z @ y)
         y, z = y @ t, t @ z
     value = (y.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] * c.sqrt())[..., 0, 0]
-    return value, _back(z @ w / c.sqrt(), x) if gradient else None
+    if not gradient:
+        return value, None
+    polar = z @ w / c.sqrt()  # in float64: rounding of float32 in the directions of zeros would be blown up by Z
+    return value, (polar if x.shape[-2] <= x.shape[-1] else polar.mT).to(x.dtype)
 
 
 _DECOMPOSE: dict[str, Callable[[Tensor, bool], tuple[Tensor, Tensor | None]]] = {
@@ -194,8 +196,11 @@ def _flat(x: Tensor) -> Tensor:
     return x if x.shape[-2] <= x.shape[-1] else x.mT
 
 
-def _back(polar: Tensor, x: Tensor) -> Tensor:
-    return (polar if x.shape[-2] <= x.shape[-1] else polar.mT).to(x.dtype)
+def _polar(inverse_root: Tensor, x: Tensor) -> Tensor:
+    """U V' = (F F')^(-1/2) F, or F (F'F)^(-1/2), in the precision of the features: its error is their rounding times
+    the ratio of the largest to the smallest singular value that counts, as that of an SVD in this precision."""
+    inverse_root = inverse_root.to(x.dtype)
+    return inverse_root @ x if x.shape[-2] <= x.shape[-1] else x @ inverse_root
 
 
 def _gram_of(w: Tensor) -> Tensor:
