@@ -84,6 +84,8 @@ class Config:
     """Weight decay of the others."""
     more_steps: int = 20_000
     """Budget of the others."""
+    probe: int = 2000
+    """Points of each side on which a look measures accuracy."""
     settle: float = 1.05
     """A run ends at this many times the step where both accuracies had come."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -103,7 +105,7 @@ class Config:
             raise SettingError("variants", self.variants, f"some of {VARIANTS}", "leave it out for all")
         if self.readout not in READOUTS:
             raise SettingError("readout", self.readout, f"one of {READOUTS}", "equals is the default")
-        check_counts(self, "heads", "width", "head_dim", "batch", "steps", "more_steps", "equal_train")
+        check_counts(self, "heads", "width", "head_dim", "batch", "steps", "more_steps", "equal_train", "probe")
         check_positive(self, "rate", "more_rate")
         for field in ("decay", "more_decay"):
             if not getattr(self, field) >= 0:
@@ -127,7 +129,7 @@ def cells(config: Config) -> list[Cell]:
             cell = Cell(
                 k, p, 0, variant, c.readout, 2, c.heads, c.width, c.head_dim, c.mlp, c.share,
                 c.equal_train if variant == EQUAL else 0, c.rate if printed else c.more_rate,
-                c.decay if printed else c.more_decay, c.batch, c.steps if printed else c.more_steps, 0, c.settle, 1.04,
+                c.decay if printed else c.more_decay, c.batch, c.steps if printed else c.more_steps, 0, c.settle, 1.04, c.probe,
                 c.precision, c.device,
             )  # fmt: skip
             made += [replace(cell, seed=seed) for seed in c.seeds]
@@ -298,7 +300,7 @@ EXPERIMENT = Experiment(
         ),
         "small": Config(
             pairs=((2, 47), (3, 11), (4, 7), (5, 5)), variants=(PRINTED, DECAYED), heads=4, width=32, head_dim=8,
-            mlp=64, batch=512, steps=300, more_rate=6e-3, more_decay=0.4, more_steps=1500,
+            mlp=64, batch=256, rate=5e-3, steps=500, more_rate=5e-3, more_decay=0.4, more_steps=2000, probe=500,
         ),
         "cpu": Config(
             heads=4, width=64, head_dim=16, mlp=128, batch=512, steps=4000, more_rate=3e-3, more_decay=0.5,

@@ -51,6 +51,7 @@ class Cell:
     cool: int
     settle: float | None
     growth: float
+    probe: int
     precision: str
     device: str
 
@@ -109,7 +110,7 @@ def train(cell: Cell, name: str) -> tuple[ModularTransformer, ModularRun, int]:
     net = ModularTransformer(shape_of(cell), [key / "start"], device=cell.device)
     schedule = ModularSchedule(
         steps=cell.steps, batch=min(cell.batch, len(left)), rate=cell.rate, decay=cell.decay, cool=cell.cool,
-        settle=cell.settle or math.inf, growth=cell.growth, precision=cell.precision,
+        settle=cell.settle or math.inf, growth=cell.growth, probe=cell.probe, precision=cell.precision,
     )  # fmt: skip
     run = fit_modular(net, left[None], right[None], decoder(cell.p, cell.k), schedule, [key])
     return net, run, len(left)
@@ -133,7 +134,7 @@ def cost(cell: Cell) -> Cost:
     flops = 2 * positions * s.width * (inner + 2 * s.mlp) + (4 * s.length * s.width * inner if s.layers > 1 else 0)
     point = 6e-9 * moved + 3 * flops / 3e10
     n = min(cell.batch, cell.n_train or max(1, round(cell.share * cell.p**cell.k)))
-    looks = 60 * 4000 / 3 + cell.p**cell.k / 3
+    looks = (math.log(cell.steps) / math.log(cell.growth) * 2 * cell.probe + cell.p**cell.k) / 3
     each, speed = (3e-3, 1) if cell.device == "cpu" else (1e-3, 300)
     seconds = cell.steps * (each + n * point / speed) + looks * point / speed
     return Cost(0.5 + seconds, 500 + 40 * max(n, 2048) * moved / 2**20)
