@@ -306,6 +306,7 @@ def in_memory(found: DomainSet, limit: int = 2**30) -> DomainSet:
         return found
     plain = []
     for d in files:
-        values = torch.stack([pictures.pixels(pictures.open_rgb(p), d.reading.size) for p in d.paths])
-        plain.append(PixelDomain(d.name, values, d.y, d.reading))
+        size = d.reading.size
+        values = pictures.mapped(lambda p, size=size: pictures.pixels(pictures.open_rgb(p), size), d.paths, d.threads)
+        plain.append(PixelDomain(d.name, torch.stack(values), d.y, d.reading))
     return DomainSet(found.name, tuple(plain), found.labels, found.shape, found.remarks, found.fingerprint)

@@ -151,7 +151,7 @@ def read(
             return pixels(image, reading.size)
         return augmented(image, reading.size, key / item[0])
 
-    return normalised(torch.stack(_mapped(one, list(enumerate(paths)), threads)), reading)
+    return normalised(torch.stack(mapped(one, list(enumerate(paths)), threads)), reading)
 
 
 def unreadable(paths: Sequence[str | Path], threads: int = 1, decode: bool = True) -> list[tuple[int, str]]:
@@ -169,10 +169,11 @@ def unreadable(paths: Sequence[str | Path], threads: int = 1, decode: bool = Tru
             return str(e)
         return ""
 
-    return [(i, reason) for i, reason in enumerate(_mapped(why, list(paths), threads)) if reason]
+    return [(i, reason) for i, reason in enumerate(mapped(why, list(paths), threads)) if reason]
 
 
-def _mapped(work: Any, items: Sequence[Any], threads: int) -> list[Any]:
+def mapped(work: Any, items: Sequence[Any], threads: int) -> list[Any]:
+    """work(item) of each, in order, in `threads` threads."""
     if threads <= 1 or len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
