@@ -39,7 +39,7 @@ def same(one, two, atol=0.0):
 
 
 def test_steps_are_those_of_a_plain_loop():
-    """Fresh permutations an epoch whose short end is dropped, linear warm-up and fall, decay apart from the gradient."""
+    """A fresh permutation an epoch, short end dropped; linear warm-up and fall; decay apart from the gradient."""
     schedule = replace(SCHEDULE, steps=12, warmup=4, cool=3)
     net = ModularTransformer(SHAPE, KEYS[:1])
     train, _ = sides(KEYS[:1])

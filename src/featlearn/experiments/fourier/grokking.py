@@ -129,8 +129,8 @@ def cells(config: Config) -> list[Cell]:
             cell = Cell(
                 k, p, 0, variant, c.readout, 2, c.heads, c.width, c.head_dim, c.mlp, c.share,
                 c.equal_train if variant == EQUAL else 0, c.rate if printed else c.more_rate,
-                c.decay if printed else c.more_decay, c.batch, c.steps if printed else c.more_steps, 0, c.settle, 1.04, c.probe,
-                c.precision, c.device,
+                c.decay if printed else c.more_decay, c.batch, c.steps if printed else c.more_steps, 0, c.settle, 1.04,
+                c.probe, c.precision, c.device,
             )  # fmt: skip
             made += [replace(cell, seed=seed) for seed in c.seeds]
     return made
@@ -193,7 +193,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         for name in dict.fromkeys(r["row"] for r in own):
             rows = [r for r in own if r["row"] == name]
             for level in LEVELS:
-                begins = [r[f"train{level}"] for r in rows if r[f"train{level}"] is not None]
+                begins = [float(r[f"train{level}"]) for r in rows if r[f"train{level}"] is not None]
                 lags = [lag for r in rows if (lag := _lag(r, level)) is not None]
                 if begins:
                     add(variant, name, f"train{level}", geometric_interval(begins), len(begins), "steps")
