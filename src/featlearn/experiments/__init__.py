@@ -30,6 +30,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "gradient_features/kernels",
     "fourier/attention",
     "fourier/grokking",
+    "fourier/margin",
+    "fourier/circuits",
     "gemfilter/needle",
     "gemfilter/layers",
     "gemfilter/cost",

@@ -181,12 +181,14 @@ def fit_power(
             for name, value in (item for probe in probes for item in probe(engine.net()).items()):
                 trace.setdefault(name, []).append(value)
 
-    whole = decode(train) if s.batch is None else None
+    whole = decode(train) if s.batch in (None, len(train)) else None
     look(0)
     for step, index in enumerate(batches(len(train), s.batch, s.steps, key)):
         assert engine.table.grad is not None
         engine.table.grad.zero_()
-        x, y = whole if whole is not None else decode(train[index.to(train.device)])
+        found = whole if index is None else decode(train[index.to(train.device)])
+        assert found is not None
+        x, y = found
         loss = engine.cross_entropy(x, y, 1 / len(y))
         if (step + 1) % LOOK == 0 or step + 1 == s.steps:
             if not math.isfinite(value := float(loss)):
