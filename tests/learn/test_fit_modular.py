@@ -43,15 +43,19 @@ def test_steps_are_those_of_a_plain_loop():
     schedule = replace(SCHEDULE, steps=12, warmup=4, cool=3)
     net = ModularTransformer(SHAPE, KEYS[:1])
     train, _ = sides(KEYS[:1])
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1.0, betas=(0.9, 0.98), weight_decay=0.1, fused=False)
+    averages = [(torch.zeros_like(p), torch.zeros_like(p)) for p in net.parameters()]
     for step in range(12):
         order = torch.randperm(16, generator=(KEYS[0] / "batches" / (step // 2)).torch())
         x, y = decode(train[0, order[6 * (step % 2) :][:6]])
-        for group in optimizer.param_groups:
-            group["lr"] = 0.01 * min(1.0, (step + 1) / 4, (12 - step) / 3)
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(x[None])[0], y).backward()
-        optimizer.step()
+        rate = 0.01 * min(1.0, (step + 1) / 4, (12 - step) / 3)
+        loss = torch.nn.functional.cross_entropy(net(x[None])[0], y)
+        for p, g, (m, v) in zip(
+            net.parameters(), torch.autograd.grad(loss, list(net.parameters())), averages, strict=True
+        ):
+            m.copy_(0.9 * m + 0.1 * g)
+            v.copy_(0.98 * v + 0.02 * g**2)
+            hats = m / (1 - 0.9 ** (step + 1)), v / (1 - 0.98 ** (step + 1))
+            p.data = (1 - rate * 0.1) * p.data - rate * hats[0] / (hats[1] ** 0.5 + 1e-8)
     found = trained(schedule, KEYS[:1])
     for a, b in zip(found.net.parameters(), net.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=0)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -108,7 +107,7 @@ class ModularRun:
     "test_loss", each (t, e), on the probed points. train_accuracy, test_accuracy (e): shares over all points of a side
     at the end (None after a slice that is not the last). zero_loss: for each member the first look at which its
     probed training loss was exactly 0, else None: from there its gradients are 0 in float32 and it learns no more,
-    weight decay alone moves it. optimizer: its state, for `resume`.
+    weight decay alone moves it. optimizer: both averages of Adam, for `resume`.
     """
 
     net: ModularTransformer
@@ -117,7 +116,7 @@ class ModularRun:
     train_accuracy: Float[Tensor, " e"] | None
     test_accuracy: Float[Tensor, " e"] | None
     zero_loss: tuple[int | None, ...]
-    optimizer: Mapping[str, Any]
+    optimizer: Mapping[str, Tensor]
     done: bool
 
     def first(self, name: str, threshold: float) -> list[int | None]:
@@ -230,6 +229,47 @@ def _cast(precision: str, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16", cache_enabled=False)
 
 
+class _AdamW:
+    """Adam with decoupled decay on all parameters as one vector, which they become views of.
+
+    Formula: m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2, theta <- (1 - rate decay) theta - rate m^ / (sqrt(v^) +
+    1e-8), hats divided by 1 - b^t. What changes from step to step is read from a tensor, so a captured step sees it.
+    torch's own optimizer is left alone because making one imports its compiler, seconds in every process.
+    """
+
+    def __init__(self, net: ModularTransformer, schedule: ModularSchedule):
+        parameters = list(net.parameters())
+        self.schedule = schedule
+        self.theta = torch.cat([p.detach().flatten() for p in parameters])
+        self.grad, self.m, self.v = (torch.zeros_like(self.theta) for _ in range(3))
+        self.factors = self.theta.new_zeros(3)
+        at = 0
+        for p in parameters:
+            p.data = self.theta[at : at + p.numel()].view(p.shape)
+            p.grad = self.grad[at : at + p.numel()].view(p.shape)
+            at += p.numel()
+
+    def state(self) -> dict[str, Tensor]:
+        return {"m": self.m, "v": self.v}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        self.m.copy_(state["m"])
+        self.v.copy_(state["v"])
+
+    def prepare(self, step: int) -> None:
+        """Factors of step 0, 1, ...: of theta, of m and of sqrt(v)."""
+        rate, (b1, b2) = self.schedule.rate_at(step), self.schedule.betas
+        bias1, bias2 = 1 - b1 ** (step + 1), 1 - b2 ** (step + 1)
+        self.factors.copy_(torch.tensor([1 - rate * self.schedule.decay, rate / bias1, bias2**-0.5]))
+
+    def step(self) -> None:
+        b1, b2 = self.schedule.betas
+        keep, rate, scale = self.factors.unbind()
+        self.m.lerp_(self.grad, 1 - b1)
+        self.v.mul_(b2).addcmul_(self.grad, self.grad, value=1 - b2)
+        self.theta.mul_(keep).sub_((self.v.sqrt() * scale).add_(1e-8).reciprocal_().mul_(self.m).mul_(rate))
+
+
 def _losses(net: ModularTransformer, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Cross-entropy and whether the best class is right, both (e, n)."""
     scores = net(x).float()
@@ -287,18 +327,12 @@ def fit_modular(
     check_batch(train.shape[1], schedule.batch)
     device = train.device
     net = copy.deepcopy(net if resume is None else resume.net)
-    captured = device.type == "cuda"
-    rate = torch.tensor(float(schedule.rate), device=device)  # a tensor, so that a captured step reads it anew
-    optimizer = torch.optim.AdamW(
-        net.parameters(), lr=rate, betas=schedule.betas, weight_decay=schedule.decay, fused=True,
-        capturable=captured,
-    )  # fmt: skip
+    optimizer = _AdamW(net, schedule)
     if resume is not None:
-        optimizer.load_state_dict(copy.deepcopy(dict(resume.optimizer)))
-        optimizer.param_groups[0]["lr"] = rate
+        optimizer.load(resume.optimizer)
 
     def work(x: Tensor, y: Tensor) -> None:
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.grad.zero_()
         with _products(schedule.precision):
             with _cast(schedule.precision, device):
                 loss = _losses(net, x, y)[0].mean(1).sum()
@@ -310,7 +344,7 @@ def fit_modular(
     trace: dict[str, list[Tensor]] = {name: [] if resume is None else list(resume.trace[name]) for name in names}
     zero: list[int | None] = [None] * net.members if resume is None else list(resume.zero_loss)
     step = steps[-1] if steps else 0
-    stepper = _Stepper(work, EAGER, _cuda_capture if captured else None)
+    stepper = _Stepper(work, EAGER, _cuda_capture if device.type == "cuda" else None)
     batches = _Batches(train, schedule, keys)
 
     def look() -> None:
@@ -346,7 +380,7 @@ def fit_modular(
             stop = min(goal, (step // BLOCK + 1) * BLOCK)
             x, y = decode(batches.block(step, stop))
             for i in range(stop - step):
-                rate.fill_(schedule.rate_at(step + i))
+                optimizer.prepare(step + i)
                 stepper(x[i], y[i])
             step = stop
         look()
@@ -358,5 +392,5 @@ def fit_modular(
             full = modular_accuracy(net, train, decode)[0], modular_accuracy(net, test, decode)[0]
     return ModularRun(
         net, tuple(steps), {name: torch.stack(values) for name, values in trace.items()}, *full, tuple(zero),
-        optimizer.state_dict(), done,
+        optimizer.state(), done,
     )  # fmt: skip
