@@ -33,7 +33,7 @@ def printed_loss(net: PowerNetwork, x, y, lam: float) -> torch.Tensor:
 def test_gradient_equals_autograd_of_the_printed_loss(k, monkeypatch):
     p, lam = 5, 0.3
     monkeypatch.setattr(nets_room, "BLOCK_FLOATS", 7 * 6)  # several blocks, the last one short
-    start = power_init(6, k, p, Key("n"), scale=1.5).to(torch.float64)
+    start = power_init(6, k, p, Key("n"), scale=0.7).to(torch.float64)
     u, w = start.u.clone().requires_grad_(), start.w.clone().requires_grad_()
     x, y = decoder(p, k)(torch.arange(min(p**k, 60)))
     loss = printed_loss(PowerNetwork(u, w), x, y, lam)
@@ -57,7 +57,7 @@ def test_full_data_training_comes_near_the_least_loss_and_never_below():
 
     p, k, lam = 5, 2, 0.01
     run = fit_power(
-        power_init(16, k, p, Key("n")), torch.arange(p**k), decoder(p, k), Key("t"),
+        power_init(16, k, p, Key("n"), scale=0.2), torch.arange(p**k), decoder(p, k), Key("t"),
         PowerSchedule(steps=700, batch=None, penalty=lam),
     )  # fmt: skip
     x, y = decoder(p, k)(torch.arange(p**k))
@@ -92,7 +92,7 @@ def test_probes_and_repeatability():
 
 def test_a_loss_of_exactly_zero_ends_training_and_says_so():
     decode = decoder(3, 2)
-    start = fit_power(power_init(16, 2, 3, Key("n")), torch.arange(9), decode, Key("t"),
+    start = fit_power(power_init(16, 2, 3, Key("n"), scale=0.3), torch.arange(9), decode, Key("t"),
                       PowerSchedule(steps=300, batch=None, penalty=1e-3)).net.scaled(6.0)  # fmt: skip
     schedule = PowerSchedule(steps=400, batch=None, penalty=0.0)
     ended = fit_power(start, torch.arange(9), decode, Key("t"), schedule)

@@ -9,7 +9,7 @@ from featlearn.nets import power as room
 
 
 def _net(m=6, k=3, p=5) -> PowerNetwork:
-    return power_init(m, k, p, Key("test"), scale=1.0).to(torch.float64)
+    return power_init(m, k, p, Key("test"), scale=0.45).to(torch.float64)
 
 
 def _inputs(n: int, k: int, p: int) -> torch.Tensor:

@@ -110,8 +110,8 @@ def look_up(table: Float[Tensor, "r m"], rows: Int[Tensor, "n k"]) -> Float[Tens
     return torch.nn.functional.embedding_bag(rows, table, mode="sum")
 
 
-def power_init(m: int, k: int, p: int, key: Key, *, scale: float | int = 0.5) -> PowerNetwork:
-    """Gaussian start: every entry N(0, scale^2 / p), so that each of the k + 1 vectors has length about `scale`.
+def power_init(m: int, k: int, p: int, key: Key, *, scale: float | int = 0.1) -> PowerNetwork:
+    """Gaussian start: every entry N(0, scale^2).
 
     Shapes: u (m, k, p), w (m, p). Source: none is printed (fourier.method_nn_training lists it as unstated).
     Errors: SettingError for m or k below 1, p below 2, or a scale that is not positive.
@@ -124,6 +124,6 @@ def power_init(m: int, k: int, p: int, key: Key, *, scale: float | int = 0.5) ->
         if value < least:
             raise SettingError(field, value, f"at least {least}", f"raise {field}")
     if not scale > 0:
-        raise SettingError("scale", scale, "above 0", "at 0 every gradient is 0; 0.5 is the default")
-    both = torch.randn(m, k + 1, p, generator=key.torch()) * (scale / p**0.5)
+        raise SettingError("scale", scale, "above 0", "at 0 every gradient is 0; 0.1 is the default")
+    both = torch.randn(m, k + 1, p, generator=key.torch()) * scale
     return PowerNetwork(both[:, :k].contiguous(), both[:, k].contiguous())

@@ -64,12 +64,12 @@ class Config:
     """Step size of AdamW at its highest; 0.005 is printed."""
     penalty: float = 0.01
     """lambda of the L_{2,k+1} norm at its highest; 0.005 is printed, for this norm or for weight decay."""
-    ramp: float = 0.0
+    ramp: float = 0.2
     """Share of the steps over which the penalty climbs from 0."""
     weight_decay: float = 0.0
     """Decoupled weight decay of AdamW, the other reading of lambda."""
-    scale: float = 0.35
-    """Length of each vector at the start."""
+    scale: float = 0.1
+    """Standard deviation of every weight at the start."""
     looks: int = 12
     """Looks at accuracy and margin during training."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -232,7 +232,7 @@ EXPERIMENT = Experiment(
                   "weight decay of 0.005 leaves spectra broad; every minimiser has the best margin at any lambda"),
         Deviation("step size, batch", "0.005 constant, 1024", "0.02 falling by a half cosine, 2048 to 16384",
                   "several times fewer steps to the same margin (seeds from 1000)"),
-        Deviation("steps, start", "not stated", "as set, N(0, scale^2 / p)", "three days is the printed limit"),
+        Deviation("steps, start", "not stated", "as set, N(0, 0.1^2)", "three days is the printed limit"),
         Deviation("share of power", "sum over all p bins", "bins +j and -j together", "else a cosine has one half"),
     ),
     cost=cost,

@@ -45,8 +45,10 @@ class Config:
     """Neurons; 0 takes the printed 2^(2k-2) (p - 1)."""
     rate: float = 0.02
     """Step size of Adam at its highest."""
-    scale: float = 0.35
-    """Length of each vector at the start."""
+    ramp: float = 0.2
+    """Share of the steps over which the penalty climbs from 0: at once it can pull a small start to the origin."""
+    scale: float = 0.1
+    """Standard deviation of every weight at the start."""
     looks: int = 24
     """Looks during training."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -59,7 +61,7 @@ class Config:
         check_ladders(self, "penalty")
         check_seeds(self.seeds)
         for steps in self.steps:
-            PowerSchedule(steps=steps)
+            PowerSchedule(steps=steps, ramp=self.ramp)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Cell:
     steps: int
     penalty: float
     rate: float
+    ramp: float
     scale: float
     looks: int
     seed: int
@@ -81,7 +84,7 @@ def cells(config: Config) -> list[Cell]:
     """One cell per network, lambda and seed."""
     c = config
     return [
-        Cell(k, p, c.neurons or printed_width(k, p), steps, penalty, c.rate, c.scale, c.looks, seed)
+        Cell(k, p, c.neurons or printed_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
         for k, p, steps in zip(c.k, c.p, c.steps, strict=True)
         for penalty in c.penalty
         for seed in c.seeds
@@ -94,7 +97,7 @@ def run_cell(cell: Cell) -> CellResult:
     everything = torch.arange(ModularAddition(p=c.p, k=c.k).size)
     x, y = decoder(c.p, c.k)(everything)
     start = power_init(c.m, c.k, c.p, key / "start", scale=c.scale)
-    schedule = PowerSchedule(steps=c.steps, batch=None, rate=c.rate, penalty=c.penalty)
+    schedule = PowerSchedule(steps=c.steps, batch=None, rate=c.rate, penalty=c.penalty, ramp=c.ramp)
 
     def probe(net: PowerNetwork) -> dict[str, float]:
         wide = net.to(torch.float64)
