@@ -128,23 +128,20 @@ def test_grokking_claims_on_planted_rows():
 
 def test_a_test_accuracy_that_never_came_counts_with_the_time_waited():
     planted = grokking_rows(lambda k: None if k == 2 else 20 / k)
-    found, censored = transformers.ratios(planted, 95)
-    assert censored == 3
-    assert list(found[2].values()) == [500.0] * 3
+    assert transformers.ratios(planted, 95)[2] == [(500.0, True)] * 3
     judged = verdict("grokking", planted)
     assert judged.verdict == "holds"
-    assert "3 runs never reached" in judged.evidence.comment
+    assert "k = 2: 500+, 500+, 500+" in judged.evidence.comment
     for r in planted:
-        r["train95"] = None
-    assert transformers.ratios(planted, 95) == ({}, 0)
+        r["train95"] = r["train99"] = None
+    assert transformers.ratios(planted, 95) == {}
     assert verdict("grokking", planted).verdict == "refuted"
 
 
-def test_a_trend_needs_an_interval_without_zero():
-    noisy = {
-        k: {s: v for s, v in enumerate(values)} for k, values in {2: (9, 2, 5), 3: (4, 6, 2), 4: (2, 7, 4)}.items()
-    }
-    assert transformers.sign_of_trend(noisy)[0] == 0
-    assert transformers.sign_of_trend({2: {0: 8.0, 1: 8.5}, 3: {0: 4.0, 1: 4.2}})[0] == -1
-    assert transformers.sign_of_trend({2: {0: 1.0, 1: 1.1}, 3: {0: 4.0, 1: 4.2}})[0] == 1
-    assert transformers.sign_of_trend({2: {0: 1.0}, 3: {0: 4.0}})[0] == 0  # one seed has no interval
+def test_a_trend_is_established_or_not():
+    noisy = {2: (9.0, 2.0, 5.0), 3: (4.0, 6.0, 2.0), 4: (2.0, 7.0, 4.0)}
+    clear = {2: (9.0, 8.0, 7.5), 3: (4.0, 6.0, 5.0), 4: (2.0, 3.0, 1.0)}
+    closed = {k: [(v, False) for v in values] for k, values in clear.items()}
+    assert transformers.fall({k: [(v, False) for v in values] for k, values in noisy.items()})[0] == 0
+    assert transformers.fall(closed)[0] == 1
+    assert transformers.fall(dict(zip((2, 3, 4), reversed(closed.values()), strict=True)))[0] == -1

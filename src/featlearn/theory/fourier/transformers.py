@@ -1,15 +1,16 @@
 """What transformers of the work show, judged on rows of the experiments: attention matrices, accuracy, grokking."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from featlearn.run.claim import Case, Claim, Evidence, reads
-from featlearn.run.estimate import interval
+from featlearn.core import Key
+from featlearn.run.claim import Case, Claim, Evidence, needs, reads
 from featlearn.run.experiment import Table
 from featlearn.theory.fourier.rows import ATTENTION, EQUAL, GROKKING, PRINTED, START, SWAPPED, TRAINED
+from featlearn.theory.fourier.trend import Trend, falling_trend
 
 Rows = Sequence[Mapping[str, Any]]
 SPARSE, PLAIN, HEADS = 0.8, 0.2, 80.0
@@ -17,12 +18,19 @@ SPARSE, PLAIN, HEADS = 0.8, 0.2, 80.0
 of heads. The print shows pictures without numbers; these are the inventory's."""
 
 
-def by_task(table: Table) -> dict[tuple[int, int], dict[str, Rows]]:
-    """(k, p) -> row name -> rows of all seeds."""
-    found: dict[tuple[int, int], dict[str, list[Mapping[str, Any]]]] = {}
+Task = tuple[int, int, str]
+
+
+def by_task(table: Table) -> dict[Task, dict[str, Rows]]:
+    """(k, p, readout) -> row name -> rows of all seeds."""
+    found: dict[Task, dict[str, list[Mapping[str, Any]]]] = {}
     for r in table.rows:
-        found.setdefault((r["k"], r["p"]), {}).setdefault(r["row"], []).append(r)
+        found.setdefault((r["k"], r["p"], r["readout"]), {}).setdefault(r["row"], []).append(r)
     return {task: dict(rows) for task, rows in sorted(found.items())}
+
+
+def named(tasks: Iterable[Task]) -> str:
+    return ", ".join(f"k = {k}, p = {p}, read at {where}" for k, p, where in tasks)
 
 
 def mean(rows: Rows, name: str) -> float:
@@ -38,15 +46,15 @@ def judge_attention(table: Table) -> Evidence:
     """Figures 4.3, C.5, C.6: cosines in two dimensions."""
     tasks = by_task(table)
     found, swapped, notes = [], [], []
-    for (k, p), rows in tasks.items():
+    for task, rows in tasks.items():
         found += sparse_cosines(rows[TRAINED], rows[START])
         swapped += sparse_cosines(rows[START], rows[TRAINED])
-        notes.append(f"k = {k}, p = {p}: {mean(rows[TRAINED], 'sparse'):.0f} % of heads, median share "
+        notes.append(f"{named([task])}: {mean(rows[TRAINED], 'sparse'):.0f} % of heads, median share "
                      f"{mean(rows[TRAINED], 'top4'):.2f} against {mean(rows[START], 'top4'):.2f}")  # fmt: skip
     return Evidence(
         (
             Case(f"80 % of trained heads have {SPARSE} of their power in four pairs of bins; at the start the median "
-                 f"head has at most {PLAIN}; (k, p) = " + ", ".join(map(str, tasks)), np.ones(len(found)), found,
+                 f"head has at most {PLAIN}; " + named(tasks), np.ones(len(found)), found,
                  swapped, rival_says="the start in place of the trained network"),
         ),
         comment="Heads E^T W^KQ E with means of rows and columns removed; " + "; ".join(notes) + ".",
@@ -57,16 +65,16 @@ def judge_learned_attention(table: Table) -> Evidence:
     """Whether the cosines are in W^KQ, or only in the embedding around it."""
     tasks = by_task(table)
     gain, notes = [], []
-    for (k, p), rows in tasks.items():
-        with_start = {(r["readout"], r["seed"]): r["top4"] for r in rows[SWAPPED]}
-        each = [r["top4"] - with_start[r["readout"], r["seed"]] for r in rows[TRAINED]]
+    for task, rows in tasks.items():
+        with_start = {r["seed"]: r["top4"] for r in rows[SWAPPED]}
+        each = [r["top4"] - with_start[r["seed"]] for r in rows[TRAINED]]
         gain.append(np.mean(each))
-        notes.append(f"k = {k}, p = {p}: {mean(rows[TRAINED], 'top4'):.2f} against {mean(rows[SWAPPED], 'top4'):.2f}")
+        notes.append(f"{named([task])}: {mean(rows[TRAINED], 'top4'):.2f} against {mean(rows[SWAPPED], 'top4'):.2f}")
     found = np.array(gain)
     return Evidence(
         (
-            Case("trained heads have a median share 0.05 above that with W^KQ of the start; (k, p) = "
-                 + ", ".join(map(str, tasks)), np.ones(len(found)), found > 0.05, -found > 0.05,
+            Case("trained heads have a median share 0.05 above that with W^KQ of the start; "
+                 + named(tasks), np.ones(len(found)), found > 0.05, -found > 0.05,
                  rival_says="the two exchanged"),
         ),
         comment="A control that the print lacks: the trained embedding around W^KQ of the start. "
@@ -78,10 +86,10 @@ def judge_accuracy(table: Table) -> Evidence:
     """Section 4.6: one-layer transformers learn the task up to k = 5."""
     tasks = by_task(table)
     least = [min(r["test_acc"] for r in rows[TRAINED]) for rows in tasks.values()]
-    chance = [100 / p for _, p in tasks]
+    chance = [100 / p for _, p, _ in tasks]
     return Evidence(
         (
-            Case("test accuracy of the worst seed, percent, (k, p) = " + ", ".join(map(str, tasks)),
+            Case("test accuracy of the worst seed, percent: " + named(tasks),
                  np.full(len(least), 95.0), least, np.full(len(least), 100.5), "at least", 0.0, "more than all points"),
             Case("the same over chance 100 / p", np.ones(len(least)), np.array(least) > 10 * np.array(chance),
                  np.zeros(len(least)), rival_says="no better than chance"),
@@ -89,61 +97,55 @@ def judge_accuracy(table: Table) -> Evidence:
     )  # fmt: skip
 
 
-def ratios(rows: Rows, level: int) -> tuple[dict[int, dict[int, float]], int]:
-    """k -> seed -> step of the test accuracy over step of the training accuracy at `level` percent; where the test
-    accuracy never came, what was waited (a lower bound), and how many of those there are."""
-    found: dict[int, dict[int, float]] = {}
-    censored = 0
+Waits = dict[int, list[tuple[float, bool]]]
+
+
+def ratios(rows: Rows, level: int) -> Waits:
+    """k -> (step of the test accuracy over step of the training accuracy at `level` percent, whether the test accuracy
+    never came and the ratio is what was waited, so a lower bound), for each seed whose training accuracy came."""
+    found: Waits = {}
     for r in rows:
         train, test = r[f"train{level}"], r[f"test{level}"]
-        if train is None:
-            continue
-        censored += test is None
-        found.setdefault(r["k"], {})[r["seed"]] = (r["steps"] if test is None else test) / max(train, 1)
-    return dict(sorted(found.items())), censored
+        if train is not None:
+            last = r["steps"] if test is None else test
+            found.setdefault(r["k"], []).append((last / max(train, 1), test is None))
+    return dict(sorted(found.items()))
 
 
-def sign_of_trend(values: Mapping[int, Mapping[int, float | int]]) -> tuple[float, tuple[float, float, float]]:
-    """Sign of the slope of log values against k, 0 where its 95 % interval over seeds holds 0; and the interval."""
-    seeds = set.intersection(*(set(v) for v in values.values())) if values else set()
-    if len(values) < 2 or len(seeds) < 2:
-        return 0.0, (math.nan, math.nan, math.nan)
-    ks = np.array(list(values), dtype=float)
-    slopes = [np.polyfit(ks, [np.log(values[int(k)][s]) for k in ks], 1)[0] for s in sorted(seeds)]
-    middle, low, high = interval(slopes)
-    return float(low > 0) - float(high < 0), (middle, low, high)
+def fall(waits: Waits, level: float = 0.05) -> tuple[float, Trend]:
+    """1 where the waits fall with k by Jonckheere's test at this two-sided level, -1 where they rise, 0 where neither
+    is established."""
+    trend = falling_trend(list(waits.values()), Key("fourier/grokking/claim").numpy())
+    return (math.copysign(1.0, trend.statistic) if trend.p < level and trend.statistic else 0.0), trend
 
 
-def judge_grokking(variant: str, level: int = 95):
-    """A judge of one variant: a delay at k = 2, and a delay that falls with k."""
+def judge_grokking(variant: str, level: int = 99) -> Callable[[Table], Evidence]:
+    """A judge of one variant: a delay at the smallest k, and a ratio that falls with k."""
 
     def judge(table: Table) -> Evidence:
         rows = [r for r in table.rows if r["variant"] == variant]
         if not rows:
-            return Evidence(not_run=f"featlearn run {GROKKING} --preset paper")
-        found, censored = ratios(rows, level)
+            return needs(GROKKING)
+        found = ratios(rows, level)
         if len(found) < 2:
-            return Evidence(
-                (Case("values of k at which training accuracy came", 2.0, float(len(found)), 5.0, "at least"),)
-            )
-        sign, (middle, low, high) = sign_of_trend(found)
+            return Evidence((Case("values of k at which the training accuracy came", 2.0, float(len(found)), 5.0,
+                                  "at least", 0.0, "more than there are"),))  # fmt: skip
+        sign, trend = fall(found)
         first = min(found)
-        delay = float(np.exp(np.mean(np.log(list(found[first].values())))))
-        trains = {k: {r["seed"]: r[f"train{level}"] for r in rows if r["k"] == k and r[f"train{level}"]} for k in found}
-        up, _ = sign_of_trend(trains)
-        each = "; ".join(
-            f"k = {k}: " + ", ".join(f"{v:.3g}" for v in seeds.values()) for k, seeds in found.items()
-        )  # fmt: skip
+        delay = float(np.exp(np.mean([math.log(v) for v, _ in found[first]])))
+        each = "; ".join(f"k = {k}: " + ", ".join(f"{v:.3g}{'+' if open_ else ''}" for v, open_ in waits)
+                         for k, waits in found.items())  # fmt: skip
+        fits = {k: np.mean([r[f"train{level}"] for r in rows if r["k"] == k and r[f"train{level}"]]) for k in found}
         return Evidence(
             (
-                Case(f"step of test over step of training accuracy {level} %, k = {first}, mean over seeds", 2.0, delay,
-                     2 * delay, "at least", 0.0, "twice as much"),
-                Case("sign of its trend with k (0: the interval over seeds holds 0)", -1.0, sign, 1.0,
-                     rival_says="a delay that grows with k"),
+                Case(f"step of test over step of training accuracy {level} %, k = {first}, geometric mean over seeds",
+                     2.0, delay, 2 * delay, "at least", 0.0, "twice as much"),
+                Case("whether the ratio falls with k: 1 yes, -1 it rises, 0 neither at 5 %", 1.0, sign, -1.0,
+                     rival_says="a ratio that rises with k"),
             ),
-            comment=f"Ratios {each}; slope of their logarithm {middle:.2f} [{low:.2f}, {high:.2f}]; "
-            f"{censored} runs never reached {level} % on test points and count with the steps they had. Steps to fit "
-            f"the training points {'rise' if up > 0 else 'fall' if up < 0 else 'show no trend'} with k.",
+            comment=f"Ratios by seed (+: the test accuracy never came, the ratio is what was waited): {each}. "
+            f"Jonckheere statistic {trend.statistic:.2f}, p = {trend.p:.2g}. Steps to fit the training points: "
+            + ", ".join(f"{v:.0f} at k = {k}" for k, v in fits.items()) + ".",
         )  # fmt: skip
 
     return judge
