@@ -217,9 +217,9 @@ EXPERIMENT = Experiment(
     reproduces=("fourier.method_nn_training", *(e for pair in ENTRIES.values() for e in pair)),
     Config=Config,
     presets={
-        "smoke": Config(k=(2, 3), p=(5, 3), steps=(60, 40), batch=(20, 20), train=0.75, looks=3, seeds=(0, 1)),
-        "small": Config(k=(2, 3, 4), p=(23, 23, 7), steps=(800, 600, 500), batch=(400, 2048, 1200), seeds=(0, 1, 2)),
-        "cpu": Config(k=(3, 4, 5), p=(47, 13, 7), steps=(3000, 2500, 2500), batch=(8192, 8192, 8192)),
+        "smoke": Config(k=(2, 3), p=(5, 3), steps=(60, 40), batch=(18, 20), train=0.75, looks=3, seeds=(0, 1)),
+        "small": Config(k=(2, 3, 4), p=(59, 23, 11), steps=(1500, 500, 300), batch=(1740, 2048, 2048)),
+        "cpu": Config(k=(3, 4, 5), p=(47, 13, 7), steps=(2000, 1500, 1000), batch=(4096, 4096, 4096)),
         "paper": Config(device="cuda"),
     },
     cells=cells,

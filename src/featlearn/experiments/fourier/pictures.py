@@ -17,12 +17,12 @@ def neurons(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
     fig, data = style.figure(9, 0.5 + 1.35 * n), []
     t = torch.linspace(0, p - 1, 12 * p, dtype=torch.float64)
     curve, power = interpolate(shown, t), half_power(shown)
-    power = power / power.sum(-1, keepdim=True)
+    power = (power / power.sum(-1, keepdim=True)).numpy()
     with style.applied(9):
         axes = fig.subplots(n, 2, squeeze=False, sharex="col")
         for i, (left, right) in enumerate(axes):
-            left.plot(t, curve[i], color=style.METHODS["Network"], lw=1.3)
-            left.plot(range(p), shown[i], "o", ms=3.2, color=style.METHODS["NTK"])
+            left.plot(t.numpy(), curve[i].numpy(), color=style.METHODS["Network"], lw=1.3)
+            left.plot(range(p), shown[i].numpy(), "o", ms=3.2, color=style.METHODS["NTK"])
             right.bar(range(len(power[i])), power[i], color=style.METHODS["Network"], width=0.8)
             right.set_ylim(0, 1.05)
             left.set_ylabel("u_1(a)")

@@ -37,11 +37,11 @@ def decoder(p: int, k: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
 
 def check_pairs(k: tuple[int, ...], p: tuple[int, ...], **beside: tuple[object, ...]) -> None:
     """SettingError unless k, p and what stands beside them have one entry per network, and the theory covers each."""
+    if not k:
+        raise SettingError("k", k, "at least one network", "for example --k 3 --p 23")
     for name, values in (("p", p), *beside.items()):
         if len(values) != len(k):
             raise SettingError(name, values, f"{len(k)} values, one for each k = {k}", "pair them in order")
-    if not k:
-        raise SettingError("k", k, "at least one network", "for example --k 3 --p 23")
     for one_k, one_p in zip(k, p, strict=True):
         if one_k < 2 or one_p < 3 or one_p % 2 == 0:
             why = theory_covers(one_p, one_k)
