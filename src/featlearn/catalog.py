@@ -46,7 +46,7 @@ def make() -> dict[str, Any]:
     made = []
     for id_ in experiments.EXPERIMENTS:
         e = experiments.load(id_)
-        state = "ok" if best(e, store, ("paper",)) else "stale" if stale(e, store) else "none"
+        state = "ok" if best(e, store, ("paper", "cpu")) else "stale" if stale(e, store) else "none"
         made.append(
             {
                 "id": id_,
