@@ -222,7 +222,7 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(
             pairs=((3, 5),), heads=2, width=8, head_dim=4, batch=16, rate=1e-2, decay=0.1, steps=40, cool=10,
-            seeds=(0, 1),
+            seeds=(0,),
         ),
         "small": SMALL,
         "cpu": CPU,
