@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
+from featlearn.inventory import load
+from featlearn.measure import random_share
 from featlearn.run.claim import verify
 from featlearn.run.experiment import Table
-from featlearn.theory.fourier import CLAIMS, definitions, networks, neurons, rows, transformers
+from featlearn.theory.fourier import CLAIMS, definitions, networks, neurons, rows, trained, transformers
 
 BY_NAME = {c.id.removeprefix("fourier."): c for c in CLAIMS}
 EXACT = [c.id.removeprefix("fourier.") for c in (*definitions.CLAIMS, *neurons.CLAIMS, *networks.CLAIMS)]
@@ -102,6 +104,86 @@ def attention_rows(sparse=95.0, start=0.1, swapped=0.4, accuracy=100.0):
 )
 def test_attention_claims_on_planted_rows(name, change, expected):
     assert verdict(name, attention_rows(**change)).verdict == expected
+
+
+def network_rows(penalties=(0.01,), **change):
+    """Last rows of trained networks as the work describes them, and a look of each."""
+    found = []
+    for k, p in ((2, 23), (3, 11)):
+        for penalty in penalties:
+            for seed in (0, 1):
+                base = {"k": k, "p": p, "m": 4 ** (k - 1) * (p - 1), "seed": seed, "penalty": penalty}
+                found.append({**base, "step": 5, "train_at": 3.0, "margin_at": -0.1})
+                found.append({
+                    **base, "train_acc": 100.0, "test_acc": 99.9, "margin": 0.96 if penalty != 0.1 else 0.5,
+                    "mean_margin": 0.99, "live": 90.0, "held": 99.9, "share": 0.999, "share_low": 0.97,
+                    "share_start": random_share(p) + 1e-4, "share_vectors": 0.99, "same": 99.0, "phase": 0.01,
+                    "covered": 100.0, "most_over_least": 2.0, "loss": 0.101, "least_loss": 0.1004, "cosine_low": 0.995,
+                    **change,
+                })  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    "name, change, expected",
+    [
+        ("trained_cosines", {}, "holds"),
+        ("trained_cosines", {"share": 0.5}, "refuted"),
+        ("trained_cosines", {"share_start": 0.6}, "refuted"),
+        ("trained_cosines", {"same": 90.0}, "refuted"),
+        ("trained_cosines", {"phase": 0.2}, "refuted"),
+        ("trained_cosines", {"phase": None}, "refuted"),
+        ("trained_cosines", {"held": 98.0}, "refuted"),
+        ("trained_frequencies", {}, "holds"),
+        ("trained_frequencies", {"covered": 91.0}, "refuted"),
+        ("trained_frequencies", {"most_over_least": None}, "refuted"),
+        ("trained_frequencies", {"most_over_least": 4.0}, "refuted"),
+        ("trained_frequencies", {"share_start": 0.13}, "refuted"),
+        ("trained_frequencies", {"share_vectors": 0.9}, "refuted"),
+        ("trained_frequencies", {"share_low": 0.7}, "refuted"),
+        ("trained_recipe", {}, "holds"),
+        ("trained_recipe", {"test_acc": None}, "holds"),
+        ("trained_recipe", {"test_acc": 60.0}, "refuted"),
+        ("trained_recipe", {"m": 10}, "refuted"),
+        ("trained_loss", {}, "holds"),
+        ("trained_loss", {"loss": 0.1}, "refuted"),
+        ("trained_loss", {"loss": 0.12}, "refuted"),
+        ("trained_margin", {}, "holds"),
+        ("trained_margin", {"margin": 1.01}, "refuted"),
+        ("trained_margin", {"margin": 0.9}, "refuted"),
+        ("trained_margin", {"covered": 90.0}, "refuted"),
+        ("trained_near_best", {"margin": 0.98}, "holds"),
+        ("trained_near_best", {"margin": 0.98, "cosine_low": 0.9}, "refuted"),
+        ("trained_near_best", {"margin": 0.9}, "refuted"),
+    ],
+)
+def test_claims_on_trained_networks(name, change, expected):
+    assert verdict(name, network_rows(**change)).verdict == expected
+
+
+def test_the_best_lambda_is_judged_and_all_are_told():
+    judged = verdict("trained_margin", network_rows(penalties=(0.01, 0.1)))
+    assert judged.verdict == "holds"
+    assert "0.960 at lambda = 0.01, 0.500 at lambda = 0.1" in judged.evidence.comment
+
+
+ON_ROWS = [c.id.removeprefix("fourier.") for c in (*trained.CLAIMS, *transformers.CLAIMS)]
+
+
+@pytest.mark.parametrize("name", ON_ROWS)
+def test_without_rows_a_claim_names_the_command(name):
+    for tables in (nothing, on([]), on([{"k": 2, "p": 5, "step": 1, "row": "none", "variant": "none"}])):
+        if tables is not nothing and name.startswith(("attention", "transformer")) and tables("x").rows:
+            continue  # its three rows come together or not at all
+        found = verify(BY_NAME[name], Key("verify"), tables)
+        assert found.verdict == "not run"
+        assert found.why.startswith("featlearn run fourier/")
+
+
+def test_ids_are_unique_and_every_entry_is_covered():
+    assert len(BY_NAME) == len(CLAIMS) == len(EXACT) + len(ON_ROWS)
+    covered = {e for c in CLAIMS for e in c.entries}
+    assert covered == {e.id for e in load("fourier").entries} - {"fourier.skipped"}
 
 
 def grokking_rows(ratio, variant=rows.PRINTED, spread=0.05, steps=100_000):
