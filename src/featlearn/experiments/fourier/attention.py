@@ -7,9 +7,11 @@ the trained embedding around the W^KQ of the start. The print does not say where
 "=" at the end its query is one constant vector, so that in one layer numbers never ask numbers, and W^KQ between
 numbers gets no gradient but along that vector; read at the last number, they do. Both are run.
 
-Found at small sizes (k = 3, p = 23, 16 heads): both reach 99 % on test points. Read at the last number, most trained
-heads hold more than 0.8 of their power in four pairs of bins, at the start and with the W^KQ of the start less than
-half of that; read at "=", few do.
+Found at small sizes (k = 3, p = 23, 16 heads, seeds 0 to 2): every network fits and five of six have at least 99 % on
+test points (the sixth 98.7 %). Read at the last number, 75 % of trained heads hold more than 0.8 of their power in
+four pairs of bins (median head 0.92, one pair alone 0.78: a cosine of x + y), against 0.09 at the start and 0.31 with
+the W^KQ of the start. Read at "=", 31 % do (median 0.73, against 0.38 with the W^KQ of the start): products of few
+cosines.
 """
 
 from collections.abc import Mapping, Sequence
@@ -198,7 +200,7 @@ def _picture(table: Table, k: int, p: int, rows: Sequence[Mapping[str, Any]]) ->
             axis.axvline(LEVEL, color=style.PRINT, linestyle=":", linewidth=1.2)
             axis.set(xlim=(0, 1.02), ylim=(0, 103), xlabel="power in 4 pairs of bins, at least",
                      ylabel="heads of all seeds (%)")  # fmt: skip
-            axis.legend(loc="upper center", bbox_to_anchor=(0.45, -0.28), fontsize="small")
+            axis.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), fontsize="small")
     caption = (
         f"k = {k}, p = {p}: matrices E^T W^KQ E (key number down, query number across) of heads 0 to {SHOWN - 1} of "
         "the first seed, and their two-dimensional spectra (rows: frequency of the key, zero in the middle; columns: "

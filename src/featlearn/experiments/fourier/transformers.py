@@ -124,7 +124,8 @@ def accuracies(run: ModularRun) -> dict[str, float]:
 
 
 def cost(cell: Cell) -> Cost:
-    """From measured seconds on one core: 3 ms and 12 ns per unit of width that a point moves through, a step.
+    """From measured seconds on one core of two that were busy: 5 ms and 9 ns per unit of width that a point moves
+    through, and products at 20 Gflop/s, a step.
 
     On a GPU, where nothing was measured, the same work at 300 times the speed and 1 ms a step.
     """
@@ -132,10 +133,10 @@ def cost(cell: Cell) -> Cost:
     inner, positions = s.heads * s.head_dim, (s.length if s.layers > 1 else 1)
     moved = positions * (inner + s.width + s.mlp) + s.length * inner * s.layers
     flops = 2 * positions * s.width * (inner + 2 * s.mlp) + (4 * s.length * s.width * inner if s.layers > 1 else 0)
-    point = 6e-9 * moved + 3 * flops / 3e10
+    point = 9e-9 * moved + 3 * flops / 2e10
     n = min(cell.batch, cell.n_train or max(1, round(cell.share * cell.p**cell.k)))
     looks = (math.log(cell.steps) / math.log(cell.growth) * 2 * cell.probe + cell.p**cell.k) / 3
-    each, speed = (3e-3, 1) if cell.device == "cpu" else (1e-3, 300)
+    each, speed = (5e-3, 1) if cell.device == "cpu" else (1e-3, 300)
     seconds = cell.steps * (each + n * point / speed) + looks * point / speed
     return Cost(0.5 + seconds, 500 + 40 * max(n, 2048) * moved / 2**20)
 
