@@ -37,9 +37,9 @@ class Config:
     """Inputs, one network for each."""
     p: tuple[int, ...] = (23, 59, 11, 23)
     """Moduli, odd."""
-    steps: tuple[int, ...] = (6000, 6000, 3000, 4000)
+    steps: tuple[int, ...] = (4000, 4000, 2000, 2500)
     """Full-batch steps of each network."""
-    penalty: tuple[float, ...] = (0.001, 0.003, 0.01)
+    penalty: tuple[float, ...] = (0.003, 0.01)
     """Values of lambda."""
     neurons: int = 0
     """Neurons; 0 takes the printed 2^(2k-2) (p - 1)."""

@@ -29,7 +29,7 @@ def neurons(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
             data += [{"neuron": i, "a": a, "u": float(v)} for a, v in enumerate(shown[i])]
         axes[-1][0].set_xlabel("a")
         axes[-1][1].set_xlabel("frequency")
-        axes[0][0].set_title("weights and the curve of their spectrum")
+        axes[0][0].set_title("weights")
         axes[0][1].set_title("share of power")
     caption = (
         f"k = {k}, p = {p}: first embedding of live neurons that a random key chose (points), the trigonometric curve "
@@ -47,7 +47,7 @@ def histograms(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
     with style.applied(11):
         axes = fig.subplots(1, 3)
         axes[0].bar(np.arange(1, len(counts) + 1), counts, color=style.METHODS["Network"], width=0.8)
-        axes[0].axhline(len(arrays["top"]) / len(counts), color=style.PRINT, lw=1.2, ls=":")
+        axes[0].axhline(len(alive) / len(counts), color=style.PRINT, lw=1.2, ls=":")
         axes[0].set(xlabel="dominant frequency", ylabel="live neurons", title="frequencies")
         for ax, name, values in ((axes[1], "at the start", arrays["share_start"]),
                                  (axes[2], "after training", arrays["share_end"][alive])):  # fmt: skip
