@@ -16,7 +16,9 @@ from featlearn.theory.fourier.closed_form import (
     cosines,
     cyclic,
     cyclic_phases,
+    fewest,
     gamma_star,
+    group_phases,
     least_loss,
     logits,
     minimum,
@@ -45,7 +47,7 @@ def literal_margins(u, w) -> tuple[list[float], list[float]]:
     return hard, soft
 
 
-@pytest.mark.parametrize("make", [constructed, cyclic])
+@pytest.mark.parametrize("make", [constructed, cyclic, fewest])
 @pytest.mark.parametrize("k, p", [(2, 5), (2, 7), (3, 5)])
 def test_constructions_attain_the_best_margin_at_every_point(make, k, p):
     u, w = make(k, p)
@@ -137,6 +139,16 @@ def test_no_smaller_cyclic_network_exists(k):
 def test_cyclic_phases_single_out_the_product(k):
     n, s = cyclic_phases(k)
     assert separates(n, tuple(s), monomials(k))
+
+
+@pytest.mark.parametrize("k, n", [(4, 40), (5, 120)])
+def test_group_phases_single_out_the_product(k, n):
+    moduli, s = group_phases(k)
+    assert int(np.prod(moduli)) == n
+    assert int((((monomials(k) - 1) @ s) % moduli == 0).all(1).sum()) == 1
+    found = exact.survey(fewest(k, 5))
+    assert (found.least, found.most) == pytest.approx((gamma_star(k, 5),) * 2, rel=1e-12)
+    assert len(fewest(k, 5)[0]) == 2 * n
 
 
 def test_changed_phases_are_taken_and_fail():

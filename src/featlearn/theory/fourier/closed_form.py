@@ -155,6 +155,42 @@ def cyclic(k: int, p: int, phases: tuple[int, list[int]] | None = None) -> Netwo
     return cosine_network(theta, frequency, p)
 
 
+def group_phases(k: int) -> tuple[Int[np.ndarray, " g"], Int[np.ndarray, "k g"]]:
+    """(moduli, s) of phases on a product of cyclic groups: neuron t = (t_1, t_2, ...) has sum_i 2 pi s_ji t_i / n_i.
+
+    The fewest neurons that exhaustive searches over products of at most three cyclic groups found: 6, 18, 40 and 120
+    for each frequency at k = 2, 3, 4, 5, against 2^(2k-1) = 8, 32, 128, 512 of the proof. Beyond k = 5 `cyclic_phases`.
+    Shapes: moduli (g), s (k, g).
+
+    Example:
+        >>> group_phases(4)[0].tolist()
+        [2, 2, 10]
+    """
+    if k in (4, 5):
+        last = [1, 6] if k == 4 else [1, 2, 16]
+        return np.array([2, 2, 10 if k == 4 else 30]), np.array([*([0, 0, v] for v in last), [0, 1, 1], [1, 0, 1]])
+    n, s = cyclic_phases(k)
+    return np.array([n]), np.array(s)[:, None]
+
+
+def fewest(k: int, p: int) -> Network:
+    """The max-margin network with the fewest neurons known here: 3, 9, 20 and 60 times (p - 1) for k = 2, 3, 4, 5.
+
+    |theta| = 1; phases of `group_phases` for each frequency. u (m, k, p), w (m, p). Whether fewer suffice is open.
+    Errors: `SettingError` for k < 2 and even p.
+
+    Example:
+        >>> [tuple(t.shape) for t in fewest(4, 5)]
+        [(80, 4, 5), (80, 5)]
+    """
+    check_theory(k, p)
+    moduli, s = group_phases(k)
+    t = np.stack(np.meshgrid(*(np.arange(n) for n in moduli), indexing="ij"), -1).reshape(-1, len(moduli))
+    theta = torch.from_numpy(2 * np.pi * ((t[:, None] * s) % moduli / moduli).sum(2))
+    frequency = torch.arange(1, (p - 1) // 2 + 1).repeat_interleave(len(t))
+    return cosine_network(theta.repeat((p - 1) // 2, 1), frequency, p)
+
+
 def neuron_norms(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"]) -> Float[Tensor, " m"]:
     """n_i = sqrt(sum_j |u_ij|^2 + |w_i|^2). Shapes: u (m, k, p), w (m, p) -> (m).
 
