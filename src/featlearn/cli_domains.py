@@ -81,7 +81,7 @@ class TrainOptions(DataOptions):
     device: str = "auto"
     """auto: the GPU where there is one."""
     threads: int = 0
-    """Threads of one run, also to decode images; 0: one on a CPU, the share of the cores on a GPU."""
+    """Threads of one run, also to decode images; 0: one on a CPU (fit: all), the share of the cores on a GPU."""
     nuclear_weight: float = 0.01
     """Lambda of -nu, of the nuclear norm over the rows of the batch."""
     nuclear_start: float = 0.02

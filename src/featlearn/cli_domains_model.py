@@ -55,7 +55,8 @@ def fit_command(args: Sequence[str]) -> int:
         remark(plan.found)
         describe(out, plan.found)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(fixed_threads(options.threads or cores()))
+        if options.threads:
+            stack.enter_context(fixed_threads(options.threads))
         progress = stack.enter_context(bar("steps")) if team.index == 0 else None
         model, trained = models.fit(
             plan.source, plan.found, plan.network, options.algorithm, plan.schedule, plan.settings,
