@@ -258,8 +258,8 @@ def check_fewer(key: Key, tables) -> Evidence:
         ),
         comment=f"Phases on products of cyclic groups: {', '.join(map(str, sizes))} neurons for each frequency at "
         "k = 2 to 5 against 2^(2k-1) = 8, 32, 128, 512; one cyclic group needs 6, 18, 54, 150, and 2 * 3^(k-1) do for "
-        "every k up to 8. Exhaustive searches over at most three cyclic factors find no fewer; other constructions may need "
-        "fewer still, so that growth as exp(k) is not established.",
+        "every k up to 8. Exhaustive searches over at most three cyclic factors find no fewer; other constructions may "
+        "need fewer still, so that growth as exp(k) is not established.",
     )  # fmt: skip
 
 
