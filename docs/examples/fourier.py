@@ -1,4 +1,4 @@
-"""Which frequencies do embeddings use? Here those of a small network; put the rows of your checkpoint in their place."""
+"""Which frequencies do embeddings use? Here those of a small network; put rows of your checkpoint in their place."""
 
 import torch
 

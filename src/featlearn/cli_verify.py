@@ -61,7 +61,7 @@ def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
 
 
 def tables_of(store: Any) -> Callable[[str], Any]:
-    """Experiment id -> Table of its best rows: preset paper, else cpu, else small, in any layer; None if it was never run."""
+    """Experiment id -> Table of its best rows: preset paper, else cpu, else small, in any layer; None without a run."""
     from featlearn import experiments
     from featlearn.run.find import best
 

@@ -90,6 +90,7 @@ def test_a_frequency_without_neurons_has_no_ratio():
         (lambda: circuits.Config(seeds=(1, 1)), "seeds"),
         (lambda: margin.Config(penalty=(0.1, 0.01)), "penalty"),
         (lambda: margin.Config(steps=(5,)), "steps"),
+        (lambda: margin.Config(width=(0, 1, 1, 1, 1)), "width"),
         (lambda: trained.check_device("cuda:99x"), "device"),
     ],
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from featlearn.core import Key
+from featlearn.core import Key, SettingError
 from featlearn.experiments.fourier.trained import check_pairs, decoder, judged, printed_width, structure
 from featlearn.experiments.settings import check_counts, check_ladders, check_positive, check_seeds
 from featlearn.learn import PowerSchedule, fit_power
@@ -33,16 +33,16 @@ METRICS = {
 class Config:
     """Normalised margin over gamma* against training steps, all p^k points in training."""
 
-    k: tuple[int, ...] = (2, 2, 3, 3)
+    k: tuple[int, ...] = (2, 2, 2, 3, 3)
     """Inputs, one network for each."""
-    p: tuple[int, ...] = (23, 59, 11, 23)
+    p: tuple[int, ...] = (23, 23, 31, 11, 23)
     """Moduli, odd."""
-    steps: tuple[int, ...] = (4000, 4000, 2000, 2500)
+    steps: tuple[int, ...] = (4000, 4000, 4000, 2000, 2500)
     """Full-batch steps of each network."""
     penalty: tuple[float, ...] = (0.003, 0.01)
     """Values of lambda."""
-    neurons: int = 0
-    """Neurons; 0 takes the printed 2^(2k-2) (p - 1)."""
+    width: tuple[int, ...] = (1, 2, 2, 1, 1)
+    """Neurons of each network, in units of the printed 2^(2k-2) (p - 1)."""
     rate: float = 0.02
     """Step size of Adam at its highest."""
     ramp: float = 0.2
@@ -55,11 +55,14 @@ class Config:
     """One start each; settings were chosen on seeds of 1000 and above."""
 
     def __post_init__(self):
-        check_pairs(self.k, self.p, steps=self.steps)
+        check_pairs(self.k, self.p, steps=self.steps, width=self.width)
         check_counts(self, "looks")
         check_positive(self, "scale", "rate")
         check_ladders(self, "penalty")
         check_seeds(self.seeds)
+        for width in self.width:
+            if width < 1:
+                raise SettingError("width", width, "at least 1", "1 is the printed number of neurons")
         for steps in self.steps:
             PowerSchedule(steps=steps, ramp=self.ramp)
 
@@ -84,8 +87,8 @@ def cells(config: Config) -> list[Cell]:
     """One cell per network, lambda and seed."""
     c = config
     return [
-        Cell(k, p, c.neurons or printed_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
-        for k, p, steps in zip(c.k, c.p, c.steps, strict=True)
+        Cell(k, p, width * printed_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
+        for k, p, steps, width in zip(c.k, c.p, c.steps, c.width, strict=True)
         for penalty in c.penalty
         for seed in c.seeds
     ]
@@ -111,7 +114,7 @@ def run_cell(cell: Cell) -> CellResult:
 
     at = sorted({round(c.steps * (i / c.looks) ** 2) for i in range(c.looks + 1)})
     run = fit_power(start, everything, decoder(c.p, c.k), key, schedule, probes=[probe], probe_at=at)
-    base = {"setting": f"k = {c.k}, p = {c.p}, lambda = {c.penalty:g}", "row": "Network", "seed": c.seed, "k": c.k,
+    base = {"setting": f"k = {c.k}, p = {c.p}, m = {c.m}, lambda = {c.penalty:g}", "row": "Network", "seed": c.seed, "k": c.k,
             "p": c.p, "m": c.m, "penalty": c.penalty}  # fmt: skip
     rows = [
         {**base, "step": step, **{name: trace[i] for name, trace in run.trace.items()}}
@@ -143,7 +146,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
 def draw(table: Table) -> Mapping[str, Picture]:
     """Margin over gamma* against steps; a panel per network, a line per lambda."""
     looks = [r for r in table.rows if "margin_at" in r]
-    pairs = list(dict.fromkeys((r["k"], r["p"]) for r in looks))
+    pairs = list(dict.fromkeys((r["k"], r["p"], r["m"]) for r in looks))
     if not pairs:
         return {}
     columns = min(2, len(pairs))
@@ -152,19 +155,19 @@ def draw(table: Table) -> Mapping[str, Picture]:
     data = []
     with style.applied(5 * columns):
         panels = fig.subplots(-(-len(pairs) // columns), columns, squeeze=False).flat
-        for ax, (k, p) in zip(panels, pairs, strict=False):
+        for ax, (k, p, m) in zip(panels, pairs, strict=False):
             lines = []
             for penalty in sorted({r["penalty"] for r in looks}):
-                mine = [r for r in looks if (r["k"], r["p"], r["penalty"]) == (k, p, penalty)]
+                mine = [r for r in looks if (r["k"], r["p"], r["m"], r["penalty"]) == (k, p, m, penalty)]
                 x = sorted({r["step"] for r in mine if r["step"]})
                 if not x:
                     continue
                 spread = [interval([max(r["margin_at"], -0.5) for r in mine if r["step"] == s]) for s in x]
                 mean, low, high = zip(*spread, strict=True)
                 lines.append(Series(f"lambda = {penalty:g}", x, mean, low, high))
-                data += [{"k": k, "p": p, "penalty": penalty, "step": s, "margin": m}
+                data += [{"k": k, "p": p, "m": m, "penalty": penalty, "step": s, "margin": m}
                          for s, m in zip(x, mean, strict=True)]  # fmt: skip
-            curves(ax, lines, "full-batch steps", "margin / gamma*", log="x", title=f"k = {k}, p = {p}")
+            curves(ax, lines, "full-batch steps", "margin / gamma*", log="x", title=f"k = {k}, p = {p}, m = {m}")
             ax.axhline(1.0, color=style.PRINT, lw=1.2, ls=":")
             ax.set_ylim(-0.55, 1.08)
         for ax in list(panels):
@@ -190,8 +193,8 @@ EXPERIMENT = Experiment(
     reproduces=ENTRIES,
     Config=Config,
     presets={
-        "smoke": Config(k=(2,), p=(5,), steps=(80,), penalty=(0.01,), looks=4, seeds=(0, 1)),
-        "small": Config(k=(2, 3), p=(23, 11), steps=(2500, 1200), penalty=(0.003, 0.01), looks=12),
+        "smoke": Config(k=(2,), p=(5,), steps=(80,), width=(1,), penalty=(0.01,), looks=4, seeds=(0, 1)),
+        "small": Config(k=(2, 3), p=(23, 11), steps=(2500, 1200), width=(2, 1), penalty=(0.003, 0.01), looks=12),
         "paper": Config(),
     },
     cells=cells,
@@ -201,6 +204,8 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation("data", "half of all points in training", "all of them",
                   "the theorem is about the margin on all points"),
+        Deviation("neurons", "2^(2k-2) (p - 1)", "that, and twice as many for k = 2",
+                  "with just as many chance gives some frequencies fewer than the 6 that the best network needs"),
         Deviation("optimisation", "a global minimiser", "Adam, full batches, falling rate", "the loss is not convex"),
     ),
     cost=cost,
