@@ -164,7 +164,7 @@ def test_claims_on_trained_networks(name, change, expected):
 def test_the_best_lambda_is_judged_and_all_are_told():
     judged = verdict("trained_margin", network_rows(penalties=(0.01, 0.1)))
     assert judged.verdict == "holds"
-    assert "0.960 at lambda = 0.01, 0.500 at lambda = 0.1" in judged.evidence.comment
+    assert "0.960 (m = 88, lambda = 0.01), 0.500 (m = 88, lambda = 0.1)" in judged.evidence.comment
 
 
 ON_ROWS = [c.id.removeprefix("fourier.") for c in (*trained.CLAIMS, *transformers.CLAIMS)]

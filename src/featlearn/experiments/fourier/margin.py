@@ -114,8 +114,8 @@ def run_cell(cell: Cell) -> CellResult:
 
     at = sorted({round(c.steps * (i / c.looks) ** 2) for i in range(c.looks + 1)})
     run = fit_power(start, everything, decoder(c.p, c.k), key, schedule, probes=[probe], probe_at=at)
-    base = {"setting": f"k = {c.k}, p = {c.p}, m = {c.m}, lambda = {c.penalty:g}", "row": "Network", "seed": c.seed, "k": c.k,
-            "p": c.p, "m": c.m, "penalty": c.penalty}  # fmt: skip
+    setting = f"k = {c.k}, p = {c.p}, m = {c.m}, lambda = {c.penalty:g}"
+    base = {"setting": setting, "row": "Network", "seed": c.seed, "k": c.k, "p": c.p, "m": c.m, "penalty": c.penalty}
     rows = [
         {**base, "step": step, **{name: trace[i] for name, trace in run.trace.items()}}
         for i, step in enumerate(run.steps)
@@ -205,7 +205,7 @@ EXPERIMENT = Experiment(
         Deviation("data", "half of all points in training", "all of them",
                   "the theorem is about the margin on all points"),
         Deviation("neurons", "2^(2k-2) (p - 1)", "that, and twice as many for k = 2",
-                  "with just as many chance gives some frequencies fewer than the 6 that the best network needs"),
+                  "with just as many, chance gives some frequencies fewer than the 6 they need"),
         Deviation("optimisation", "a global minimiser", "Adam, full batches, falling rate", "the loss is not convex"),
     ),
     cost=cost,

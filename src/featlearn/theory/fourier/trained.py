@@ -117,17 +117,17 @@ def judge_recipe(table: Table) -> Evidence:
     )  # fmt: skip
 
 
-def by_penalty(table: Table) -> dict[tuple[int, int], dict[float, Rows]]:
-    """(k, p) -> lambda -> last rows of all seeds."""
-    out: dict[tuple[int, int], dict[float, list[Mapping[str, Any]]]] = {}
+def by_penalty(table: Table) -> dict[tuple[int, int], dict[tuple[int, float], Rows]]:
+    """(k, p) -> neurons and lambda -> last rows of all seeds."""
+    out: dict[tuple[int, int], dict[tuple[int, float], list[Mapping[str, Any]]]] = {}
     for pair, rows in ends(table).items():
         for r in rows:
-            out.setdefault(pair, {}).setdefault(r["penalty"], []).append(r)
+            out.setdefault(pair, {}).setdefault((r["m"], r["penalty"]), []).append(r)
     return {pair: dict(sorted(found.items())) for pair, found in out.items()}
 
 
 def best_lambda(table: Table) -> dict[tuple[int, int], Rows]:
-    """(k, p) -> rows of the lambda with the largest mean margin."""
+    """(k, p) -> rows of the width and lambda with the largest mean margin."""
     return {pair: max(found.values(), key=lambda rows: float(np.mean([r["margin"] for r in rows])))
             for pair, found in by_penalty(table).items()}  # fmt: skip
 
@@ -159,13 +159,13 @@ def judge_margins(table: Table) -> Evidence:
     if not found:
         return needs(MARGIN)
     every = np.array([r["margin"] for r in table.rows if "margin" in r])
-    notes = [f"k = {k}, p = {p}: " + ", ".join(f"{np.mean([r['margin'] for r in rows]):.3f} at lambda = {lam:g}"
-             for lam, rows in lams.items()) for (k, p), lams in by_penalty(table).items()]  # fmt: skip
+    notes = [f"k = {k}, p = {p}: " + ", ".join(f"{np.mean([r['margin'] for r in rows]):.3f} (m = {m}, lambda = {lam:g})"
+             for (m, lam), rows in lams.items()) for (k, p), lams in by_penalty(table).items()]  # fmt: skip
     return Evidence(
         (
             Case("margin over gamma*, every run", np.ones(len(every)), every, np.full(len(every), every.max() * 0.999),
                  "at most", 1e-6, "less than the best run has"),
-            no_less("margin over gamma* at the best lambda, mean over seeds", 0.95, means(found, "margin")),
+            no_less("margin over gamma* at the best m and lambda, mean over seeds", 0.95, means(found, "margin")),
             no_less("frequencies that dominate a live neuron", 100.0, means(found, "covered"), "%"),
             no_less("share of a live neuron's power at one frequency, median", 0.95, means(found, "share")),
             no_less("live neurons whose k + 1 vectors have one frequency", 95.0, means(found, "same"), "%"),

@@ -9,7 +9,7 @@ import numpy as np
 from featlearn.core import Key
 from featlearn.run.claim import Case, Claim, Evidence, needs, reads
 from featlearn.run.experiment import Table
-from featlearn.theory.fourier.rows import ATTENTION, EQUAL, GROKKING, PRINTED, START, SWAPPED, TRAINED
+from featlearn.theory.fourier.rows import ATTENTION, DECAYED, EQUAL, GROKKING, PRINTED, START, SWAPPED, TRAINED
 from featlearn.theory.fourier.trend import Trend, falling_trend
 
 Rows = Sequence[Mapping[str, Any]]
@@ -165,6 +165,9 @@ CLAIMS: tuple[Claim, ...] = (
           reads(GROKKING, judge_grokking(PRINTED)),
           printed="Data sets called roughly equal differ by 9.5 times (3125 to 29791 points); the text says SGD, the "
           "caption AdamW."),
+    Claim("fourier.grokking_decay", ("fourier.figure4_4",),
+          "The same with a weight decay some hundred times the printed one.",
+          reads(GROKKING, judge_grokking(DECAYED))),
     Claim("fourier.grokking_equal_data", ("fourier.figure4_4",),
           "The same with as many training points for every k.", reads(GROKKING, judge_grokking(EQUAL))),
 )  # fmt: skip
