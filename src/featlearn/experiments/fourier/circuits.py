@@ -219,7 +219,7 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(k=(2, 3), p=(5, 3), steps=(60, 40), batch=(18, 20), train=0.75, looks=3, seeds=(0, 1)),
         "small": Config(k=(2, 3, 4), p=(59, 23, 11), steps=(1500, 500, 300), batch=(1740, 2048, 2048)),
-        "cpu": Config(k=(3, 4, 5), p=(47, 13, 7), steps=(2000, 1500, 1000), batch=(4096, 4096, 4096)),
+        "cpu": Config(k=(3, 4, 5), p=(47, 13, 11), steps=(2000, 1500, 1200), batch=(4096, 4096, 4096)),
         "paper": Config(device="cuda"),
     },
     cells=cells,
