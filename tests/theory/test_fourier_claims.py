@@ -73,10 +73,8 @@ def verdict(name, rows):
     return verify(BY_NAME[name], Key("verify"), on(rows))
 
 
-def attention_rows(sparse=95.0, start=0.1, swapped=0.4, accuracy=100.0):
-    shared = [
-        {"k": k, "p": p, "readout": "last", "heads": 160, "seed": s} for k, p in ((3, 61), (4, 31)) for s in (0, 1)
-    ]
+def attention_rows(sparse=95.0, start=0.1, swapped=0.4, accuracy=100.0, pairs=((3, 61), (4, 31), (5, 17))):
+    shared = [{"k": k, "p": p, "readout": "last", "heads": 160, "seed": s} for k, p in pairs for s in (0, 1)]
     trained = {
         "row": rows.TRAINED,
         "top1": 0.5,
@@ -104,6 +102,16 @@ def attention_rows(sparse=95.0, start=0.1, swapped=0.4, accuracy=100.0):
 )
 def test_attention_claims_on_planted_rows(name, change, expected):
     assert verdict(name, attention_rows(**change)).verdict == expected
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_learned", "transformer_accuracy"])
+def test_smaller_sizes_than_printed_are_not_a_verdict_on_the_print(name):
+    small = verdict(name, attention_rows(pairs=((3, 23),)))
+    assert small.verdict == "assumptions unmet"
+    bad = verdict(name, attention_rows(pairs=((3, 23),), sparse=70.0, swapped=0.88, accuracy=80.0))
+    assert bad.verdict == "not run"
+    assert "k = 3, p = 23" in small.why
+    assert "k = 3, p = 23" in bad.why
 
 
 def network_rows(penalties=(0.01,), pairs=((2, 23), (3, 11)), **change):

@@ -1,16 +1,16 @@
 """What trained networks of k-th powers show, judged on rows of the experiments: cosines, frequencies, margins, loss."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from featlearn.inventory import entry
 from featlearn.measure import random_share
-from featlearn.run.claim import Assumption, Case, Claim, Evidence, needs, reads
+from featlearn.run.claim import Case, Claim, Evidence, needs, reads
 from featlearn.run.experiment import Table
 from featlearn.theory.fourier.rows import CIRCUITS, MARGIN
+from featlearn.theory.fourier.sizes import at_sizes, named
 
 Rows = Sequence[Mapping[str, Any]]
 FIGURES = {3: (97, "fourier.figureC_1", "fourier.figureC_2"), 4: (47, "fourier.figure4_1", "fourier.figure4_2"),
@@ -29,10 +29,6 @@ def ends(table: Table) -> dict[tuple[int, int], Rows]:
     return dict(sorted(found.items()))
 
 
-def named(pairs: Sequence[tuple[int, int]]) -> str:
-    return "; ".join(f"k = {k}, p = {p}" for k, p in pairs)
-
-
 def means(found: Mapping[Any, Rows], name: str) -> np.ndarray:
     """Mean over seeds for each network; NaN, which no case accepts, where a seed has no value."""
     return np.array([np.mean([np.nan if r[name] is None else r[name] for r in rows]) for rows in found.values()])
@@ -45,11 +41,8 @@ def no_less(name: str, least: float, found: np.ndarray, unit: str = "") -> Case:
 
 
 def of(k: int, judge: Callable[[Table], Evidence]) -> Callable[[Table], Evidence]:
-    """A judge of the rows of k inputs, at the printed p where there are such.
-
-    Smaller p than printed: what is met is met without the printed size, and what is not says nothing about the print,
-    since spectra are the sharper the more points there are.
-    """
+    """A judge of the rows of k inputs, at the printed p where there are such, else at smaller ones as `at_sizes` says:
+    spectra are the sharper the more points there are."""
     printed = FIGURES[k][0]
 
     def check(table: Table) -> Evidence:
@@ -58,14 +51,7 @@ def of(k: int, judge: Callable[[Table], Evidence]) -> Callable[[Table], Evidence
         found = ends(Table(tuple(at_size or mine)))
         if not found:
             return needs(CIRCUITS)
-        evidence = judge(Table(tuple(at_size or mine)))
-        if at_size:
-            return evidence
-        failed = [c.name for c in evidence.cases if not c.ok]
-        if failed:
-            command = needs(CIRCUITS).not_run
-            return Evidence(not_run=f"{command}; {named(list(found))} is too small for: {'; '.join(failed)}")
-        return replace(evidence, assumptions=(Assumption(f"p = {printed} as printed", False, named(list(found))),))
+        return at_sizes(judge(Table(tuple(at_size or mine))), CIRCUITS, found, [(k, printed)])
 
     return check
 

@@ -10,6 +10,7 @@ from featlearn.core import Key
 from featlearn.run.claim import Case, Claim, Evidence, needs, reads
 from featlearn.run.experiment import Table
 from featlearn.theory.fourier.rows import ATTENTION, DECAYED, EQUAL, GROKKING, PRINTED, START, SWAPPED, TRAINED
+from featlearn.theory.fourier.sizes import at_sizes
 from featlearn.theory.fourier.trend import Trend, falling_trend
 
 Rows = Sequence[Mapping[str, Any]]
@@ -17,6 +18,10 @@ SPARSE, PLAIN, HEADS = 0.8, 0.2, 80.0
 """Share of power in the four strongest pairs of bins: of trained heads at least, of heads at the start at most; percent
 of heads. The print shows pictures without numbers; these are the inventory's."""
 
+
+FIGURES = ((3, 61), (4, 31), (5, 17))
+CURVES = ((2, 97), (3, 31), (4, 11), (5, 5))
+"""Printed (k, p) of the attention matrices and of the grokking curves."""
 
 Task = tuple[int, int, str]
 
@@ -27,6 +32,17 @@ def by_task(table: Table) -> dict[Task, dict[str, Rows]]:
     for r in table.rows:
         found.setdefault((r["k"], r["p"], r["readout"]), {}).setdefault(r["row"], []).append(r)
     return {task: dict(rows) for task, rows in sorted(found.items())}
+
+
+def printed_sizes(experiment: str, printed: Sequence[tuple[int, int]], judge: Callable[[Table], Evidence],
+                  variant: str = "") -> Callable[[Table], Evidence]:  # fmt: skip
+    """The judge, with the printed (k, p) as a premise; variant: whose rows count."""
+
+    def check(table: Table) -> Evidence:
+        found = {(r["k"], r["p"]) for r in table.rows if not variant or r.get("variant") == variant}
+        return at_sizes(judge(table), experiment, found, printed)
+
+    return check
 
 
 def named(tasks: Iterable[Task]) -> str:
@@ -154,20 +170,21 @@ def judge_grokking(variant: str, level: int = 99) -> Callable[[Table], Evidence]
 CLAIMS: tuple[Claim, ...] = (
     Claim("fourier.attention", ("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
           "After training, attention matrices of one-layer transformers are sums of few two-dimensional cosines.",
-          reads(ATTENTION, judge_attention)),
+          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_attention))),
     Claim("fourier.attention_learned", ("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
           "The cosines are in W^KQ, not only in the embedding on both sides of it.",
-          reads(ATTENTION, judge_learned_attention)),
+          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_learned_attention))),
     Claim("fourier.transformer_accuracy", ("fourier.figureC_6", "fourier.method_transformer_training"),
-          "A one-layer transformer learns the task for k = 3, 4 and 5.", reads(ATTENTION, judge_accuracy)),
+          "A one-layer transformer learns the task for k = 3, 4 and 5.",
+          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy))),
     Claim("fourier.grokking", ("fourier.figure4_4",),
           "Two-layer transformers grok for every k, and less so for larger k.",
-          reads(GROKKING, judge_grokking(PRINTED)),
+          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)),
           printed="Data sets called roughly equal differ by 9.5 times (3125 to 29791 points); the text says SGD, the "
           "caption AdamW."),
     Claim("fourier.grokking_decay", ("fourier.figure4_4",),
           "The same with a weight decay some hundred times the printed one.",
-          reads(GROKKING, judge_grokking(DECAYED))),
+          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED))),
     Claim("fourier.grokking_equal_data", ("fourier.figure4_4",),
           "The same with as many training points for every k.", reads(GROKKING, judge_grokking(EQUAL))),
 )  # fmt: skip
