@@ -155,7 +155,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     data = []
     with style.applied(5 * columns):
         panels = fig.subplots(-(-len(pairs) // columns), columns, squeeze=False).flat
-        for ax, (k, p, m) in zip(panels, pairs, strict=False):
+        for (k, p, m), ax in zip(pairs, panels, strict=False):
             lines = []
             for penalty in sorted({r["penalty"] for r in looks}):
                 mine = [r for r in looks if (r["k"], r["p"], r["m"], r["penalty"]) == (k, p, m, penalty)]
