@@ -17,7 +17,7 @@ from featlearn.core import Key
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.learn.schedules import batches
 from featlearn.nets import PowerNetwork, power_init
-from featlearn.tasks.modular_addition import labels, points
+from featlearn.tasks.modular_addition import decoder
 
 KEY, PENALTY = Key("benchmark/fourier"), 0.01
 
@@ -29,11 +29,11 @@ def loop(start: PowerNetwork, train: torch.Tensor, s: PowerSchedule) -> PowerNet
     optimizer = torch.optim.AdamW([u, w], lr=s.rate, betas=s.betas, eps=1e-12, weight_decay=0.0)
     for step, index in enumerate(batches(len(train), s.batch, s.steps, KEY)):
         assert index is not None
-        x = points(train[index.to(train.device)], p, k)
+        x, y = decoder(p, k)(train[index.to(train.device)])
         hot = torch.nn.functional.one_hot(x, p).to(u)
         logits = torch.einsum("njp,mjp->nm", hot, u) ** k @ w
         n = (u.square().sum((1, 2)) + w.square().sum(1)).sqrt()
-        loss = torch.nn.functional.cross_entropy(logits, labels(x, p)) + PENALTY * (n ** (k + 1)).sum() ** (1 / (k + 1))
+        loss = torch.nn.functional.cross_entropy(logits, y) + PENALTY * (n ** (k + 1)).sum() ** (1 / (k + 1))
         optimizer.zero_grad()
         loss.backward()
         optimizer.param_groups[0]["lr"] = s.rate_at(step)
@@ -66,12 +66,8 @@ def main() -> None:
     train = torch.arange(args.p**args.k, device=args.device)
     s = PowerSchedule(steps=args.steps, batch=args.batch, penalty=PENALTY)
 
-    def decode(index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x = points(index, args.p, args.k)
-        return x, labels(x, args.p)
-
     runs = {
-        "ours": lambda: fit_power(start, train, decode, KEY, s).net,
+        "ours": lambda: fit_power(start, train, decoder(args.p, args.k), KEY, s).net,
         "loop": lambda: loop(start, train, s),
         "products": lambda: products(start, s),
     }

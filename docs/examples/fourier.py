@@ -6,18 +6,11 @@ from featlearn.core import Key
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.measure import coverage, frequency_share, live, random_share, top_frequency
 from featlearn.nets import power_init
+from featlearn.tasks.modular_addition import decoder
 
 p, key = 13, Key("tour")
-
-
-def decode(index):
-    """Flat indices to pairs of numbers and their sum modulo p."""
-    x = torch.stack([index // p, index % p], 1)
-    return x, x.sum(1) % p
-
-
 start = power_init(48, 2, p, key / "start")
-run = fit_power(start, torch.arange(p * p), decode, key / "batches", PowerSchedule(steps=800, batch=None))
+run = fit_power(start, torch.arange(p * p), decoder(p, 2), key / "batches", PowerSchedule(steps=800, batch=None))
 for name, net in (("start", start), ("end", run.net)):
     embeddings = net.u[:, 0]  # (neurons, p): the last axis is the number
     alive = live(net.neuron_norms())

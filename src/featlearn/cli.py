@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,6 +57,28 @@ def nearest(word: str, known: Sequence[str]) -> str:
 def choose(word: str, known: Sequence[str]) -> str:
     """As `nearest`, or else all the known words."""
     return nearest(word, known) or f"; one of {', '.join(known) or 'none'}"
+
+
+def subcommand(
+    name: str,
+    commands: Mapping[str, Callable[[Sequence[str]], int]],
+    args: Sequence[str],
+    about: str,
+    usage: str,
+    guard: Callable[[], contextlib.AbstractContextManager[None]],
+) -> int:
+    """Run one of the commands of `featlearn NAME`; guard turns the errors of its work into one line."""
+    if args and args[0] in ("-h", "--help"):
+        print(about, end="")
+        return DONE
+    if not args or args[0].startswith("-"):
+        raise CommandError(f"which of its commands? {usage}")
+    if args[0] not in commands:
+        raise CommandError(f"no command {args[0]!r} of {name}{choose(args[0], list(commands))}")
+    if set(args[1:]) & {"-h", "--help"}:
+        return commands[args[0]](args[1:])
+    with guard():
+        return commands[args[0]](args[1:])
 
 
 def flag(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from featlearn.cli import BAD, DONE, FAILED, CommandError, choose, console, parse, print_json, warn
+from featlearn.cli import BAD, DONE, FAILED, CommandError, console, parse, print_json, subcommand, warn
 from featlearn.cli_run import duration
 
 T = TypeVar("T")
@@ -390,14 +390,4 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def gemfilter_command(args: Sequence[str]) -> int:
     """Run one of the commands of `featlearn gemfilter`."""
-    if args and args[0] in ("-h", "--help"):
-        print(ABOUT, end="")
-        return DONE
-    if not args or args[0].startswith("-"):
-        raise CommandError(f"which of its commands? {USAGE}")
-    if args[0] not in COMMANDS:
-        raise CommandError(f"no command {args[0]!r} of gemfilter{choose(args[0], list(COMMANDS))}")
-    if set(args[1:]) & {"-h", "--help"}:
-        return COMMANDS[args[0]](args[1:])
-    with _one_line():
-        return COMMANDS[args[0]](args[1:])
+    return subcommand("gemfilter", COMMANDS, args, ABOUT, USAGE, _one_line)

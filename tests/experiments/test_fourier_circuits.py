@@ -5,6 +5,7 @@ import torch
 
 from featlearn import experiments
 from featlearn.core import Key, SettingError
+from featlearn.experiments import settings
 from featlearn.experiments.fourier import circuits, margin, trained
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.run.execute import run
@@ -91,7 +92,7 @@ def test_a_frequency_without_neurons_has_no_ratio():
         (lambda: margin.Config(penalty=(0.1, 0.01)), "penalty"),
         (lambda: margin.Config(steps=(5,)), "steps"),
         (lambda: margin.Config(width=(0, 1, 1, 1, 1)), "width"),
-        (lambda: trained.check_device("cuda:99x"), "device"),
+        (lambda: settings.check_device("cuda:99x"), "device"),
     ],
 )
 def test_refused_before_any_work(make, field):

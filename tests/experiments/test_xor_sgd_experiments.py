@@ -8,6 +8,7 @@ import torch
 
 from featlearn import experiments
 from featlearn.core import Key, SettingError
+from featlearn.experiments import settings
 from featlearn.experiments.xor_sgd import budgets, limits, phases, samples
 from featlearn.kernels import kernel_ridge
 from featlearn.learn import Stage, fit_fresh
@@ -148,7 +149,7 @@ def test_fixed_set_finds_the_smallest_size():
         (lambda: limits.Config(variants=("Minibatch", "Adam")), "variants"),
         (lambda: limits.Config(d=(4,)), "d"),
         (lambda: limits.Config(choose=()), "choose"),
-        (lambda: budgets.check_device("cuda:99x"), "device"),
+        (lambda: settings.check_device("cuda:99x"), "device"),
     ],
 )
 def test_refused_before_any_work(make, field):

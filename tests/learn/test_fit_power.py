@@ -10,15 +10,7 @@ from featlearn.learn import PowerSchedule, fit_power
 from featlearn.learn import power as room
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.nets import power as nets_room
-from featlearn.tasks.modular_addition import labels, points
-
-
-def decoder(p: int, k: int):
-    def decode(index):
-        x = points(index, p, k)
-        return x, labels(x, p)
-
-    return decode
+from featlearn.tasks.modular_addition import decoder
 
 
 def printed_loss(net: PowerNetwork, x, y, lam: float) -> torch.Tensor:

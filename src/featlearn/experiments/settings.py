@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from featlearn.core import SettingError
 from featlearn.run.estimate import CHOOSING
 
@@ -68,3 +70,9 @@ def check_target(target: float) -> None:
     """Refuse an accuracy that chance reaches, or nobody can."""
     if not 50 < target < 100:
         raise SettingError("target", target, "between 50 and 100 percent", "95 is the default")
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there; cells call it, since they may run on another machine than the command."""
+    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
+        raise SettingError("device", device, "cpu, or cuda where a GPU is found", "leave it at cpu")

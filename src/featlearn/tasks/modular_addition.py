@@ -6,6 +6,7 @@ index is the number with those digits in base p, a_1 the most significant.
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -127,6 +128,25 @@ def split(
         total, generator=(key / "split").torch(), dtype=torch.int32 if wide == 4 else torch.int64
     ).to(device)
     return order[:n], order[n:]
+
+
+def decoder(p: int, k: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """A function from flat indices (...) to inputs (..., k) and labels (...), on their device: data for a trainer.
+
+    Errors: `SettingError` as for the task.
+
+    Example:
+        >>> x, y = decoder(5, 2)(torch.tensor([[0, 7], [24, 9]]))
+        >>> tuple(x.shape), y.tolist()
+        ((2, 2, 2), [[0, 3], [3, 0]])
+    """
+    check_points(p, k)
+
+    def decode(index: Tensor) -> tuple[Tensor, Tensor]:
+        x = points(index.flatten(), p, k)
+        return x.view(*index.shape, k), labels(x, p).view(index.shape)
+
+    return decode
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,21 @@ import torch
 from featlearn.core import Key, SettingError
 from featlearn.experiments.fourier import pictures
 from featlearn.experiments.fourier.trained import (
-    check_device,
     check_pairs,
-    decoder,
     judged,
     picture_arrays,
     printed_width,
     structure,
     vectors,
 )
-from featlearn.experiments.settings import check_counts, check_positive, check_seeds
+from featlearn.experiments.settings import check_counts, check_device, check_positive, check_seeds
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.measure import frequency_share
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.report.plots import Picture
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.tasks.modular_addition import ModularAddition, split
+from featlearn.tasks.modular_addition import ModularAddition, decoder, split
 
 ENTRIES = {
     4: ("fourier.figure4_1", "fourier.figure4_2"),

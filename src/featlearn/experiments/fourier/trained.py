@@ -1,7 +1,5 @@
 """What the two experiments on k-th power networks share: data of a cell, and what a trained network looks like."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,21 +16,11 @@ from featlearn.measure import (
     top_frequency,
 )
 from featlearn.nets import PowerNetwork
-from featlearn.tasks.modular_addition import labels, points, theory_covers
+from featlearn.tasks.modular_addition import decoder, theory_covers
 from featlearn.theory.fourier.closed_form import gamma_star
 
 PART = 2**20  # points decoded at once when all of them are judged
 SHOWN = 6  # neurons in a picture
-
-
-def decoder(p: int, k: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Flat indices to inputs and labels."""
-
-    def decode(index: Tensor) -> tuple[Tensor, Tensor]:
-        x = points(index, p, k)
-        return x, labels(x, p)
-
-    return decode
 
 
 def check_pairs(k: tuple[int, ...], p: tuple[int, ...], **beside: tuple[object, ...]) -> None:
@@ -46,12 +34,6 @@ def check_pairs(k: tuple[int, ...], p: tuple[int, ...], **beside: tuple[object, 
         if one_k < 2 or one_p < 3 or one_p % 2 == 0:
             why = theory_covers(one_p, one_k)
             raise SettingError("k, p", f"{one_k}, {one_p}", "k of at least 2 and odd p of at least 3", f"{why}")
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that is not there."""
-    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise SettingError("device", device, "cpu, or cuda where a GPU is found", "leave it at cpu")
 
 
 def printed_width(k: int, p: int) -> int:

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from featlearn.core import Key, SettingError
+from featlearn.experiments.settings import check_device
 from featlearn.learn import ModularRun, ModularSchedule, fit_modular
 from featlearn.nets import ModularShape, ModularTransformer
 from featlearn.run.experiment import Cost
-from featlearn.tasks.modular_addition import check_points, labels, points, split
+from featlearn.tasks.modular_addition import check_points, decoder, split
 
 DEVIATIONS = (
     ("heads and their width", "160 heads, hidden dimension 128, which 160 does not divide",
@@ -72,26 +73,10 @@ def check_device_name(device: str) -> None:
         raise SettingError("device", device, "cpu or cuda", "cpu is the default")
 
 
-def check_device(device: str) -> None:
-    """Refuse a device that is not there."""
-    if device == "cuda" and not torch.cuda.is_available():
-        raise SettingError("device", device, "a device of this machine", "cpu works everywhere; see preset cpu")
-
-
 def check_share(share: float) -> None:
     """Refuse a split with an empty side."""
     if not 0 < share < 1:
         raise SettingError("share", share, "between 0 and 1", "0.5 is printed")
-
-
-def decoder(p: int, k: int):
-    """A function from flat indices (...) to inputs (..., k) and labels (...)."""
-
-    def decode(index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x = points(index.flatten(), p, k)
-        return x.view(*index.shape, k), labels(x, p).view(index.shape)
-
-    return decode
 
 
 def shape_of(cell: Cell) -> ModularShape:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featlearn.core import Batch, Key, SettingError
+from featlearn.core import Batch, Key
+from featlearn.experiments.settings import check_device
 from featlearn.kernels import ntk, rbf
 from featlearn.learn import Stage, fit_fresh
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init, stack
@@ -75,12 +76,6 @@ def gaussian(d: int, device: str) -> Draw:
         return Batch(x, -(x[:, 0] * x[:, 1]).sign(), None, None)
 
     return draw
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that is not there."""
-    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise SettingError("device", device, "cpu, or cuda where a GPU is found", "leave it at cpu")
 
 
 def percent_right(net: TwoLayer, test: Batch) -> Tensor:

@@ -16,6 +16,7 @@ from featlearn.core import Key, SettingError
 from featlearn.experiments.settings import (
     check_choice_of_seeds,
     check_counts,
+    check_device,
     check_dimensions,
     check_filled,
     check_ladders,
@@ -25,7 +26,6 @@ from featlearn.experiments.settings import (
 from featlearn.experiments.xor_sgd.budgets import (
     NetworkCell,
     boolean,
-    check_device,
     gaussian,
     network_budgets,
     percent_right,

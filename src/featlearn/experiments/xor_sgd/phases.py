@@ -17,8 +17,15 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.settings import check_counts, check_dimensions, check_filled, check_positive, check_seeds
-from featlearn.experiments.xor_sgd.budgets import boolean, check_device, percent_right
+from featlearn.experiments.settings import (
+    check_counts,
+    check_device,
+    check_dimensions,
+    check_filled,
+    check_positive,
+    check_seeds,
+)
+from featlearn.experiments.xor_sgd.budgets import boolean, percent_right
 from featlearn.learn import Stage, fit_fresh
 from featlearn.measure import cluster_margins, heavy_mass, loss_sizes, signal_heavy, signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights, sphere_init
