@@ -1,8 +1,8 @@
-"""Mutants of the Fourier work: task, measures, closed forms, claims."""
+"""Mutants of the Fourier work: task, measures, closed forms, training, claims."""
 
-_TASK, _MEASURE, _FORM, _EXACT, _NETWORKS = (
+_TASK, _MEASURE, _FORM, _NETWORKS = (
     f"src/featlearn/{name}.py" for name in ("tasks/modular_addition", "measure/fourier", "theory/fourier/closed_form",
-                                            "theory/fourier/exact", "theory/fourier/networks")
+                                            "theory/fourier/networks")
 )  # fmt: skip
 _T, _M, _C = (
     f"tests/{name}.py::test_" for name in ("tasks/test_modular_addition", "measure/test_fourier",
@@ -15,7 +15,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      r"[1.0-torch.arange\\(p\\*\\*k\\)]"),
     (_MEASURE, "both = power.new_full((p // 2 + 1,), 2.0)", "both = power.new_full((p // 2 + 1,), 1.0)",
      f"{_M}power_is_that_of_projections_on_cosines[7]"),
-    (_MEASURE, "kept = kept * alive", "kept = kept * 1", f"{_M}coverage_counts_live_neurons"),
+    ("src/featlearn/learn/power.py", ".mul_(lower).mul_(self.k)", ".mul_(lower)",
+     "tests/learn/test_fit_power.py::test_gradient_equals_autograd_of_the_printed_loss[3]"),
     (_MEASURE, "phases - _at(other, frequency).angle()", "phases + _at(other, frequency).angle()",
      f"{_M}phases_of_cosines_add_up[7]"),
     (_MEASURE, "own[..., q // 2 + 1 :] = 0", "pass", f"{_M}power_in_two_dimensions_is_that_of_pairs[5-5]"),
@@ -26,7 +27,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_C}constructions_attain_the_best_margin_at_every_point[2-5-constructed]"),
     (_FORM, "lam - (k + 1) * g * c**k / (1 + math.exp(-z)) if", "lam - k * g * c**k / (1 + math.exp(-z)) if",
      f"{_C}minimum_against_a_fine_grid[2-23-0.005]"),
-    (_EXACT, "w * sign**k", "w", f"{_C}order_of_inputs"),
+    ("src/featlearn/learn/power.py", "share.pow(k - 1) / whole", "share.pow(k) / whole",
+     "tests/learn/test_fit_power.py::test_gradient_equals_autograd_of_the_printed_loss[2]"),
     (_NETWORKS, "if not sees_no_order(net):", "if not sees_no_order:",
      "tests/theory/test_fourier_claims.py::test_margins_by_orders_only_where_the_network_sees_none"),
 ]  # fmt: skip
