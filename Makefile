@@ -23,8 +23,9 @@ help:
 demo: $(VENV)/.installed
 	@$(BIN)/featlearn run emergence/table1 --preset small
 
+# A file's tests stay on one worker, since they share fixtures.
 test: lint types
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --quiet .

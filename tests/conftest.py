@@ -9,10 +9,13 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
-# Before torch or numpy are loaded. A thread count in the environment (`OMP_NUM_THREADS=1 pytest`) is respected.
+# Before torch or numpy are loaded. A thread count in the environment (`OMP_NUM_THREADS=1 pytest`) is respected, but
+# workers of pytest-xdist have one thread each: they share the cores.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"
 THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
 for _name in ("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, str(THREADS))
+    os.environ[_name] = str(THREADS)
 os.environ["MPLBACKEND"] = "Agg"
 
 # Commands that tests start cannot be guarded from here; those that respect these variables reach a closed port.
