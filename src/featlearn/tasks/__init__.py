@@ -2,6 +2,8 @@
 
 from featlearn.tasks.boolean_xor import BooleanXor as BooleanXor
 from featlearn.tasks.clusters import GaussianClusters as GaussianClusters
+from featlearn.tasks.environments import SpuriousFeatures as SpuriousFeatures
+from featlearn.tasks.environments import SpuriousPlane as SpuriousPlane
 from featlearn.tasks.gaussian_mixture import GaussianMixture as GaussianMixture
 from featlearn.tasks.linear import LinearData as LinearData
 from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
@@ -24,6 +26,8 @@ __all__ = [
     "ModularAddition",
     "MultiIndex",
     "ParityMix",
+    "SpuriousFeatures",
+    "SpuriousPlane",
     "UniformParity",
     "XorClusters",
 ]

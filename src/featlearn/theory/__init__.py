@@ -4,7 +4,15 @@ import importlib
 
 from featlearn.run.claim import Claim
 
-WORKS: tuple[str, ...] = ("emergence", "gemfilter", "gradient_features", "xor_sgd", "amplification", "fourier")
+WORKS: tuple[str, ...] = (
+    "emergence",
+    "gemfilter",
+    "gradient_features",
+    "xor_sgd",
+    "amplification",
+    "fourier",
+    "nuclear",
+)
 
 
 def load(work: str) -> tuple[Claim, ...]:
