@@ -24,6 +24,8 @@ from featlearn.core import Batch, Key, Task, Truth
 from featlearn.tasks import (
     BlockParity,
     BooleanXor,
+    Environments,
+    Environments2d,
     GaussianClusters,
     GaussianMixture,
     HiddenCodes,
@@ -32,8 +34,6 @@ from featlearn.tasks import (
     ModularAddition,
     MultiIndex,
     ParityMix,
-    SpuriousFeatures,
-    SpuriousPlane,
     UniformParity,
     XorClusters,
 )
@@ -57,10 +57,10 @@ MORE = [
     BooleanXor(d=10, pair=(2, 5), basis="random"),
     ModularAddition(p=6, k=3),
     XorClusters(d=10, sigma=0.2, eta=0.25, noise="adversarial", law="laplace"),
-    SpuriousPlane(0.3),
-    SpuriousFeatures(d=12, r=5, gamma=-0.2),
+    Environments2d(0.3),
+    Environments(d=12, r=5, gamma=-0.2),
 ]
-ONE_MEMBER = [BooleanXor(), ModularAddition(), ModularAddition(p=6, k=3), SpuriousPlane(), SpuriousPlane(0.3)]
+ONE_MEMBER = [BooleanXor(), ModularAddition(), ModularAddition(p=6, k=3), Environments2d(), Environments2d(0.3)]
 """Families whose members do not depend on the key."""
 REAL = {MultiIndex}
 """Tasks of regression, whose labels are real numbers."""

@@ -2,8 +2,8 @@
 
 from featlearn.tasks.boolean_xor import BooleanXor as BooleanXor
 from featlearn.tasks.clusters import GaussianClusters as GaussianClusters
-from featlearn.tasks.environments import SpuriousFeatures as SpuriousFeatures
-from featlearn.tasks.environments import SpuriousPlane as SpuriousPlane
+from featlearn.tasks.environments import Environments as Environments
+from featlearn.tasks.environments import Environments2d as Environments2d
 from featlearn.tasks.gaussian_mixture import GaussianMixture as GaussianMixture
 from featlearn.tasks.linear import LinearData as LinearData
 from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
@@ -18,6 +18,8 @@ from featlearn.tasks.xor_clusters import XorClusters as XorClusters
 __all__ = [
     "BlockParity",
     "BooleanXor",
+    "Environments",
+    "Environments2d",
     "GaussianClusters",
     "GaussianMixture",
     "HiddenCodes",
@@ -26,8 +28,6 @@ __all__ = [
     "ModularAddition",
     "MultiIndex",
     "ParityMix",
-    "SpuriousFeatures",
-    "SpuriousPlane",
     "UniformParity",
     "XorClusters",
 ]

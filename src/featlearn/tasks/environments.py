@@ -13,7 +13,7 @@ from featlearn.core import Batch, Key, SettingError, Truth
 
 
 @dataclass(frozen=True)
-class SpuriousPlane:
+class Environments2d:
     """Two inputs: x1 = y u always has the sign of the label, x2 = y s v has it with probability `agree`.
 
         u, v ~ U[0, 1];  s = +1 with probability agree, else -1;  y fair
@@ -25,7 +25,7 @@ class SpuriousPlane:
     Errors: SettingError unless agree is in [0, 1].
 
     Example:
-        >>> task = SpuriousPlane(0.7)
+        >>> task = Environments2d(0.7)
         >>> task.accuracy(torch.tensor([[1.0, 0.0], [1.0, 1.0]])), task.shifted.accuracy(torch.tensor([[1.0, 1.0]]))
         (tensor([1.0000, 0.8500]), tensor([0.6500]))
     """
@@ -37,7 +37,7 @@ class SpuriousPlane:
             raise SettingError("agree", self.agree, "in [0, 1]", "0.7 is the print's in distribution")
 
     @property
-    def shifted(self) -> "SpuriousPlane":
+    def shifted(self) -> "Environments2d":
         """The same plane out of distribution: x2 agrees with probability 1 - agree."""
         return replace(self, agree=1 - self.agree)
 
@@ -86,7 +86,7 @@ class SpuriousPlane:
 
 
 @dataclass(frozen=True)
-class SpuriousFeatures:
+class Environments:
     """d independent features z = y x: r invariant ones U[0, 1], the others D_gamma.
 
         D_gamma: U[0, 1] with probability 1/2 + gamma, U[-1, 0] with probability 1/2 - gamma
@@ -99,7 +99,7 @@ class SpuriousFeatures:
     Errors: SettingError unless 1 <= r <= d and gamma is in [-1/2, 1/2].
 
     Example:
-        >>> task = SpuriousFeatures(d=215, r=40, gamma=0.48)
+        >>> task = Environments(d=215, r=40, gamma=0.48)
         >>> task.in_theory, task.shifted.gamma
         (True, -0.48)
     """
@@ -115,7 +115,7 @@ class SpuriousFeatures:
             raise SettingError("gamma", self.gamma, "in [-1/2, 1/2]", "1/2 + gamma is a probability")
 
     @property
-    def shifted(self) -> "SpuriousFeatures":
+    def shifted(self) -> "Environments":
         """The same features out of distribution: -gamma."""
         return replace(self, gamma=-self.gamma)
 
