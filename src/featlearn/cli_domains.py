@@ -222,7 +222,7 @@ def check_command(args: Sequence[str]) -> int:
 
     out = console()
     describe(out, found)
-    table = Table("class", *found.names, title="images", title_justify="left")
+    table = Table("class", *found.names, title="images of each class and domain", title_justify="left")
     for i, label in enumerate(found.labels):
         table.add_row(label, *(str(counts[d][i] or "–") for d in found.names))
     out.print(table)

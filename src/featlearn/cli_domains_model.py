@@ -25,7 +25,7 @@ class FitOptions(TrainOptions):
     """File of the model."""
     replace: bool = False
     """Write over a file that is there."""
-    hold_out: str = ""
+    held_out: str = ""
     """A domain to leave out of training."""
     seed: int = 0
     """Of the split, the start and the order of images."""
@@ -60,7 +60,7 @@ def fit_command(args: Sequence[str]) -> int:
         progress = stack.enter_context(bar("steps")) if team.index == 0 else None
         model, trained = models.fit(
             plan.source, plan.found, plan.network, options.algorithm, plan.schedule, plan.settings,
-            hold_out=options.hold_out or None, seed=options.seed, team=team, progress=progress,
+            held_out=options.held_out or None, seed=options.seed, team=team, progress=progress,
         )  # fmt: skip
     if team.index:
         return DONE

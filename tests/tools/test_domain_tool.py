@@ -294,12 +294,12 @@ def test_a_model_is_kept_with_all_that_prediction_needs(fit_once, tmp_path):
 
 
 def test_a_domain_may_be_left_out_and_swad_is_kept(tree):
-    model, trained = fitted(tree, "swad", hold_out="night")
+    model, trained = fitted(tree, "swad", held_out="night")
     assert set(trained.best.accuracy) == {VALIDATION, TEST, ORACLE}
-    assert model.about["hold_out"] == "night"
+    assert model.about["held_out"] == "night"
     assert torch.equal(model.head.weight, trained.averaged["classifier.weight"])
     with pytest.raises(DataError, match="one of day, dusk, night"):
-        fitted(tree, hold_out="noon")
+        fitted(tree, held_out="noon")
     with pytest.raises(SettingError, match="pretrained"):
         fitted(tree, "miro")
 

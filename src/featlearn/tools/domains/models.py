@@ -51,21 +51,21 @@ def fit(
     schedule: Schedule,
     settings: Settings,
     *,
-    hold_out: str | None = None,
+    held_out: str | None = None,
     seed: int = 0,
     team: Team | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Model, Trained]:
-    """Train on all domains but `hold_out`; weights are those of the best accuracy on a fifth of each, or SWAD's mean.
+    """Train on all domains but `held_out`; weights are those of the best accuracy on a fifth of each, or SWAD's mean.
 
     Errors: SettingError or DataError before anything is trained; Diverged.
     """
     chosen = algorithm(algorithm_name)
-    if hold_out is not None:
-        found.domain(hold_out)
+    if held_out is not None:
+        found.domain(held_out)
     if chosen.base == "miro" and not network.weights:
         raise SettingError("algorithm", algorithm_name, "with pretrained weights", "give --weights")
-    parts = divide(found, hold_out, seed)
+    parts = divide(found, held_out, seed)
     key = Key("domains/fit") / seed
     featurizer, head = build_network(network, found.shape[0], len(found.labels), key)
     example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
@@ -79,7 +79,7 @@ def fit(
     evaluation = trained.averaged_evaluation if chosen.averaged else trained.best
     assert evaluation is not None  # there is a validation part, and an evaluation after the last step
     about = {
-        "data": found.name, "fingerprint": found.fingerprint, "domains": list(found.names), "hold_out": hold_out,
+        "data": found.name, "fingerprint": found.fingerprint, "domains": list(found.names), "held_out": held_out,
         "algorithm": algorithm_name, "seed": seed, "step": evaluation.step,
         "validation": evaluation.accuracy[VALIDATION],
     }  # fmt: skip
