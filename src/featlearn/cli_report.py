@@ -45,18 +45,18 @@ def report_command(args: Sequence[str]) -> int:
 
 
 def experiment_pages(work: str, store: Any) -> list[Any]:
-    """A page value for every experiment: its best rows (paper, small, smoke), or none."""
+    """A page value for every experiment: its best rows of a preset (`run.find.BEST_FIRST`, else smoke), or none."""
     from featlearn import experiments
     from featlearn.report.model import ExperimentPage
     from featlearn.run.execute import summary_of
-    from featlearn.run.find import best, stale
+    from featlearn.run.find import BEST_FIRST, best, stale
 
     out = []
     for id_ in experiments.EXPERIMENTS:
         if work not in ("", id_.split("/")[0]):
             continue
         experiment = experiments.load(id_)
-        found = best(experiment, store, ("paper", "small", "smoke"))
+        found = best(experiment, store, (*BEST_FIRST, "smoke"))
         if found is None:
             out.append(ExperimentPage(experiment, stale=stale(experiment, store)))
             continue

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from featlearn import catalog, experiments, inventory, theory
-from featlearn.cli_report import compared
+from featlearn.cli_report import compared, experiment_pages
 from featlearn.cli_verify import coverage
 from featlearn.run.claim import Evidence, Verdict
 from featlearn.run.execute import run
@@ -224,6 +224,20 @@ def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch,
 
 
 # --- report and diff -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["smoke", "small", "cpu", "paper"])
+def test_a_page_shows_rows_of_any_preset(preset, toy, monkeypatch):
+    experiment = dataclasses.replace(
+        toy.EXPERIMENT, presets={**toy.EXPERIMENT.presets, "cpu": toy.Config(size=20, seeds=(7,))}
+    )
+    monkeypatch.setattr(experiments, "EXPERIMENTS", (experiment.id,))
+    monkeypatch.setattr(experiments, "load", lambda id_: experiment)
+    store = Store("runs")
+    for made in dict.fromkeys(("smoke", preset)):  # smoke last: it shows only where nothing larger was run
+        run(experiment, experiment.presets[made], store=store)
+    (page,) = experiment_pages("", store)
+    assert page.preset == preset
 
 
 def test_report_site_and_exports(featlearn, refused, claims, toy_file):
