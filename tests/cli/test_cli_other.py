@@ -228,9 +228,7 @@ def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch,
 
 @pytest.mark.parametrize("preset", ["smoke", "small", "cpu", "paper"])
 def test_a_page_shows_rows_of_any_preset(preset, toy, monkeypatch):
-    experiment = dataclasses.replace(
-        toy.EXPERIMENT, presets={**toy.EXPERIMENT.presets, "cpu": toy.Config(size=20, seeds=(7,))}
-    )
+    experiment = dataclasses.replace(toy, presets={**toy.presets, "cpu": toy.Config(size=20, seeds=(7,))})
     monkeypatch.setattr(experiments, "EXPERIMENTS", (experiment.id,))
     monkeypatch.setattr(experiments, "load", lambda id_: experiment)
     store = Store("runs")
