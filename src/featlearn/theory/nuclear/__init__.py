@@ -1,6 +1,9 @@
 """Executable claims of domain generalisation by the nuclear norm, one module per part of its argument."""
 
 from featlearn.run.claim import Claim
-from featlearn.theory.nuclear.trained import CLAIMS as TRAINED
+from featlearn.theory.nuclear import tables, trained
 
-CLAIMS: tuple[Claim, ...] = (*TRAINED,)
+CLAIMS: tuple[Claim, ...] = (
+    *tables.CLAIMS,
+    *trained.CLAIMS,
+)
