@@ -280,7 +280,10 @@ def run_cell(cell: Cell) -> CellResult:
             for scale in cell.scales:
                 groups.append({**base, "row": name, "head": head, "scale": scale})
                 parts.append(started(key / "start" / f"{scale:g}", cell.starts, scale, head == FREE, [weight], [0.0]))
-    looks = sorted({0, *np.unique(np.geomspace(1, cell.steps, 40).round().astype(int)).tolist()})
+    looks = sorted(
+        {t for t in SHOWN if t <= cell.steps}
+        | {cell.steps, *np.unique(np.geomspace(1, cell.steps, 40).round().astype(int)).tolist()}
+    )
     scatter: dict[str, np.ndarray] = {}
 
     def look(step: int, members: Members) -> None:
@@ -304,7 +307,8 @@ def run_cell(cell: Cell) -> CellResult:
     arrays: dict[str, np.ndarray] = {}
     if cell.pictures:
         at = few * names.index((NUCLEAR_UNIT, closest(cell)))
-        shown = {ERM: (paths.a[0], paths.head[0]), NU: (ends.a[at], ends.head[at])}
+        first = (len(cell.scales) - 1) * cell.starts  # the largest start, from which ERM has two features
+        shown = {ERM: (paths.a[first], paths.head[first]), NU: (ends.a[at], ends.head[at])}
         arrays = scatter | {"agree": np.array(cell.agree)}
         for where, task in (("ID", Plane(cell.agree)), ("OOD", Plane(cell.agree).shifted)):
             batch = task.sample(task.draw(key / "truth"), 400, key / "shown" / where)
