@@ -14,6 +14,7 @@ import pytest
 from featlearn.report import model, results, site
 from featlearn.report.compare import ReportError
 from featlearn.run.claim import Case
+from featlearn.run.experiment import SummaryRow
 from featlearn.run.verdicts import Saved
 
 
@@ -146,6 +147,18 @@ def test_experiment_page_says_everything(pages):
     rows = re.findall(r"<tr>.*?</tr>", pages["experiment/toy.table1.html"].source, re.S)
     (d,) = [r for r in rows if "<code>d</code>" in r]
     assert re.sub("<[^>]+>", " ", d).split() == ["d", "100", "500"]  # ours, and what preset paper has
+
+
+@pytest.mark.parametrize("printed", [True, False])
+def test_numbers_without_print_stand_side_by_side_below_the_pictures(tmp_path, printed):
+    own = [SummaryRow("", row, m, 7.5, 7.0, 8.0, 3) for m in ("steps", "norm") for row in ("NTK", "Network")]
+    page = canned.experiment_page(summary=[*canned.summary(), *own] if printed else own)
+    root = site.build(tmp_path / "s", [canned.work()], [page], []).index.parent
+    source = (root / "experiment/toy.table1.html").read_text()
+    (heads,) = [h for h in re.findall(r"<thead>.*?</thead>", source, re.S) if "steps" in h]
+    assert re.sub("<[^>]+>", " ", heads).split() == ["row", "steps", "norm"]
+    assert source.index("<img") < source.index(heads)
+    assert ("Numbers that are not in print" in source, "The print has no numbers" in source) == (printed, not printed)
 
 
 def test_entry_pages_show_the_pictures_of_their_experiments(pages):

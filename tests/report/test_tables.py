@@ -53,6 +53,8 @@ def test_wide_puts_print_beside_ours_and_marks_what_deviates():
     assert re.fullmatch(r"84\.\d ± 0\.\d", ntk[1])
     assert ntk[2:] == ("86.4 !", "–", "–")
     assert "deviates" in grid.note
+    steps = SummaryRow("", "NTK", "steps", 7.0, 6.0, 8.0, 3)
+    assert [h for h, _ in tables.wide([*canned.summary(), steps]).columns][-2:] == ["print", "steps"]
 
 
 def test_loose_is_agreement_by_a_wide_interval_only():

@@ -51,8 +51,13 @@ def experiment(site: Site, x: ExperimentPage) -> str:
             notes.append(f"{count(n, 'cell', 'cells')} {what}; the numbers below are without them.")
     run = x.command or f"featlearn run {ex.id}" + (f" --preset {x.preset}" if x.preset else "")
     results: list[Any] = []
+    printed, others = _divided(x.summary)
     if x.was_run:
-        results += _numbers(x.summary)
+        results += _numbers(printed)
+        if not x.summary:
+            results.append(tag("p", "No summary was made.", class_="soft"))
+        elif not printed:
+            results.append(tag("p", "The print has no numbers for these; ours are below.", class_="soft"))
         if wide := sum(tables.loose(r) for r in x.summary):
             text = (
                 f"{count(wide, 'row agrees', 'rows agree')} with print only within an interval wider than a tenth of "
@@ -62,6 +67,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         if any(r.n == 1 for r in x.summary):
             results.append(tag("p", "A row of one seed has no interval.", class_="soft small"))
         results.append(tag("div", site.attempt(ex.id, lambda: _draw(site, x)), class_="pictures"))
+        results += section("Numbers that are not in print", _wide(others)) if printed else _wide(others)
     else:
         results.append(tag("div", tag("p", "Not run. The command below gives this page its numbers."), class_="note"))
     dev = [[d.what, d.printed, d.ours, d.why] for d in ex.deviations]
@@ -146,15 +152,33 @@ def claim(site: Site, c: ClaimPage) -> str:
     return document(f"{cl.id} · featlearn", [t for t in trail if t is not None], out, "../")
 
 
+WIDTH = 5
+"""Metrics in one table of those without print."""
+
+
+def _divided(rows: Sequence[SummaryRow]) -> tuple[list[SummaryRow], list[SummaryRow]]:
+    """(rows of metrics that some row has a printed number for, rows of the others)."""
+    printed = {r.metric for r in rows if r.printed is not None}
+    return [r for r in rows if r.metric in printed], [r for r in rows if r.metric not in printed]
+
+
 def _numbers(rows: Sequence[SummaryRow]) -> list[Html]:
     """One table, or one a metric where a single one would repeat every row's name."""
-    if not rows:
-        return [tag("p", "No summary was made.", class_="soft")]
     metrics = dict.fromkeys(r.metric for r in rows)
-    if len(metrics) == 1 or len(rows) <= 8:
-        return [grid_table(tables.long(rows), verdict_state)]
+    if len(metrics) <= 1 or len(rows) <= 8:
+        return [grid_table(tables.long(rows), verdict_state)] if rows else []
     parts = [[r for r in rows if r.metric == m] for m in metrics]
     return [grid_table(tables.long(p, tables.metric_name(p[0]), metric=False), verdict_state) for p in parts]
+
+
+def _wide(rows: Sequence[SummaryRow]) -> list[Html]:
+    """Metrics side by side that have the same lines, at most WIDTH in a table."""
+    groups: dict[tuple, list[str]] = {}
+    for metric in dict.fromkeys(r.metric for r in rows):
+        lines = tuple((r.setting, r.row) for r in rows if r.metric == metric)
+        groups.setdefault(lines, []).append(metric)
+    parts = [group[i : i + WIDTH] for group in groups.values() for i in range(0, len(group), WIDTH)]
+    return [grid_table(tables.wide([r for r in rows if r.metric in part]), verdict_state) for part in parts]
 
 
 def _draw(site: Site, x: ExperimentPage) -> list[Html]:

@@ -124,7 +124,8 @@ def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Gr
 
 
 def wide(rows: Sequence[SummaryRow], title: str = "") -> Grid:
-    """One line per row of the printed table: for every metric ours ± half its interval, and print beside it.
+    """One line per row of the printed table: for every metric ours ± half its interval, and print beside it where the
+    metric has any.
 
     Example:
         >>> wide([SummaryRow("", "NTK", "cos", 0.5, 0.4, 0.6, 5, 0.4, "reproduced")]).rows
@@ -133,17 +134,19 @@ def wide(rows: Sequence[SummaryRow], title: str = "") -> Grid:
     settings = any(r.setting for r in rows)
     metrics = list(dict.fromkeys(r.metric for r in rows))
     names = {r.metric: metric_name(r) for r in rows}
+    printed = {r.metric for r in rows if r.printed is not None}
     heads: list[tuple[str, str]] = [("setting", "left")] if settings else []
     heads.append(("row", "left"))
     for m in metrics:
-        heads += [(names[m], "right"), ("print", "right")]
+        heads += [(names[m], "right"), *([("print", "right")] if m in printed else [])]
     at = {(r.setting, r.row, r.metric): r for r in rows}
     body = []
     for setting, row in dict.fromkeys((r.setting, r.row) for r in rows):
         line = [setting, row] if settings else [row]
         for m in metrics:
             r = at.get((setting, row, m))
-            line += ["–", "–"] if r is None else [_plus_minus(r), number(r.printed, r.unit) + _mark(r)]
+            ours, print_ = ("–", "–") if r is None else (_plus_minus(r), number(r.printed, r.unit) + _mark(r))
+            line += [ours, print_] if m in printed else [ours]
         body.append(tuple(line))
     note = "! deviates from print" if any(r.verdict == "deviates" for r in rows) else ""
     return Grid(title, tuple(heads), tuple(body), note=note)
