@@ -62,14 +62,15 @@ class Environments2d:
         """
         first, second = direction.unbind(-1)
         a, b = first.abs(), second.abs()
-        with_sign = torch.where(first * second >= 0, self.agree, 1 - self.agree)
+        agree = torch.full_like(a, self.agree)
+        with_sign = torch.where(first * second >= 0, agree, 1 - agree)
         # the share of points with x2 against the label on which x1 still wins
         ratio = torch.minimum(a, b) / torch.maximum(a, b).clamp(min=torch.finfo(a.dtype).tiny)
         kept = torch.where(b <= a, 1 - ratio / 2, ratio / 2)
         right = with_sign + (1 - with_sign) * kept
-        right = torch.where(first == 0, torch.where(second > 0, self.agree, 1 - self.agree), right)
+        right = torch.where(first == 0, torch.where(second > 0, agree, 1 - agree), right)
         right = torch.where(first < 0, 1 - right, right)
-        return torch.where((first == 0) & (second == 0), 0.0, right).to(direction.dtype)
+        return torch.where((first == 0) & (second == 0), torch.zeros_like(right), right)
 
     def draw(self, key: Key) -> Truth:
         """The one member: the invariant direction (1, 0)."""
@@ -137,7 +138,7 @@ class Environments:
     def density(self, z: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
         """Density of an environmental feature at z (*n): 1/2 - gamma on [-1, 0), 1/2 + gamma on [0, 1]."""
         below, above = (z >= -1) & (z < 0), (z >= 0) & (z <= 1)
-        return below * (0.5 - self.gamma) + above * (0.5 + self.gamma)
+        return below.to(z.dtype) * (0.5 - self.gamma) + above.to(z.dtype) * (0.5 + self.gamma)
 
     def draw(self, key: Key) -> Truth:
         """A random subset R of r coordinates."""

@@ -1,9 +1,12 @@
 """Executable claims of domain generalisation by the nuclear norm, one module per part of its argument."""
 
 from featlearn.run.claim import Claim
-from featlearn.theory.nuclear import tables, trained
+from featlearn.theory.nuclear import definitions, figures, norms, tables, trained
 
 CLAIMS: tuple[Claim, ...] = (
+    *norms.CLAIMS,
+    *definitions.CLAIMS,
+    *figures.CLAIMS,
     *tables.CLAIMS,
     *trained.CLAIMS,
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import expit
 
 from featlearn.tasks import Environments, Environments2d
 from featlearn.theory.nuclear.sums import Part, law, log_tail
@@ -16,8 +17,8 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 def logistic(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """log(1 + exp(-z)), its slope -1 / (1 + exp(z)) and its curvature."""
-    right = 0.5 * (1 + np.tanh(z / 2))
-    return np.logaddexp(0, -z), right - 1, right * (1 - right)
+    wrong = expit(-z)
+    return np.logaddexp(0, -z), -wrong, wrong * expit(z)
 
 
 def newton(objective: Objective, start: np.ndarray, tolerance: float = 1e-13, most: int = 100) -> np.ndarray:
