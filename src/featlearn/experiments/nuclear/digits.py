@@ -88,7 +88,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         for row in dict.fromkeys(r["row"] for r in here):
             own = [p for p in found if p.row == row]
             plain = [(r["held_out"], r["seed"], 100 * r["test"]) for r in here if r["row"] == row and r["weight"] == 0]
-            name, entry = BASES.get(row, row.upper()), ENTRIES[1] if row in BASES else ENTRIES[2]
+            name, entry = str(BASES.get(row, row.upper())), ENTRIES[1] if row in BASES else ENTRIES[2]
             out.append(_row(setting, name, "test_acc", _by_seed(plain), entry))
             if not own:
                 continue
