@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from featlearn.tasks import Environments, Environments2d
-from featlearn.theory.nuclear.sums import Part, law, log_tail
+from featlearn.theory.nuclear.sums import Part, law, log_tail, quadrature
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 """Value, gradient and Hessian at a point."""
@@ -48,6 +49,11 @@ def newton(objective: Objective, start: np.ndarray, tolerance: float = 1e-13, mo
         w = w + length * step
         value, gradient, hessian = new
     raise ArithmeticError(f"gradient {gradient} after {most} steps")
+
+
+def root(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-12) -> float:
+    """Where f, of opposite signs at low and high, is 0 (Brent)."""
+    return float(brentq(f, low, high, xtol=tolerance))  # pyright: ignore[reportArgumentType]
 
 
 # --- many features ---------------------------------------------------------------------------------------------------
@@ -116,8 +122,7 @@ def log_accuracy(task: Environments, alpha: float, beta: float) -> float:
 @lru_cache(maxsize=8)
 def plane(agree: float, order: int = 24) -> tuple[np.ndarray, np.ndarray]:
     """y x (N, 2) and probabilities (N) by Gauss-Legendre quadrature on the two squares: exact for smooth functions."""
-    x, w = np.polynomial.legendre.leggauss(order)
-    x, w = (x + 1) / 2, w / 2
+    x, w = quadrature(order)
     one, two = np.meshgrid(x, x, indexing="ij")
     square = np.stack([one.ravel(), two.ravel()], 1)
     each = np.outer(w, w).ravel()
@@ -179,8 +184,9 @@ def largest_nuclear(agree: float = 0.7) -> float:
 
 
 def matched(solve: Callable[[float], tuple[float, float]], loss: float, low: float, high: float) -> tuple[float, float]:
-    """The classifier on the path of a penalty whose training loss is `loss`: bisection over the log of its weight."""
-    for _ in range(60):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if plane_loss(np.array(solve(middle))) < loss else (low, middle)
-    return solve(math.sqrt(low * high))
+    """The classifier on the path of a penalty whose training loss is `loss`; low and high: weights around."""
+
+    def above(log_weight: float) -> float:
+        return plane_loss(np.array(solve(math.exp(log_weight)))) - loss
+
+    return solve(math.exp(root(above, math.log(low), math.log(high))))

@@ -8,6 +8,7 @@ too. Nothing is cut off but coefficients below `TINY`.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,13 +41,19 @@ class Law:
     second: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0)))
 
 
+@lru_cache(maxsize=256)
+def quadrature(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre points and weights on [0, 1], exact for polynomials of degree 2 order - 1."""
+    x, w = np.polynomial.legendre.leggauss(order)
+    return (x + 1) / 2, w / 2
+
+
 def transforms(gamma: float, t: np.ndarray, orders: int = 3) -> np.ndarray:
     """E[z^k exp(i t z)] of one feature for k = 0 .. orders - 1: (orders, N); t (N) may be complex.
 
     By Gauss-Legendre quadrature with enough points for the fastest wave: no division by a small t.
     """
-    x, w = np.polynomial.legendre.leggauss(24 + int(np.abs(t).max(initial=0.0) / 1.5))
-    x, w = (x + 1) / 2, w / 2
+    x, w = quadrature(24 + int(np.abs(t).max(initial=0.0) / 1.5))
     wave = np.exp(1j * np.multiply.outer(x, t))
     other = 1 / wave
     powers = np.stack([w * x**k for k in range(orders)])
@@ -103,7 +110,7 @@ def law(parts: Sequence[Part], finer: int = 1) -> Law:
         return same + c * (c - 1) * psi[1] ** 2 * psi[0] ** (c - 2) if c > 1 else same
 
     def with_(replaced: dict[int, np.ndarray]) -> np.ndarray:
-        return density([replaced.get(i, b) for i, b in enumerate(base)])
+        return density([replaced[i] if i in replaced else b for i, b in enumerate(base)])
 
     k = range(len(parts))
     second = [[with_({i: twice(i)} if i == j else {i: once(i), j: once(j)}) for j in k] for i in k]
@@ -115,7 +122,7 @@ def log_mean(parts: Sequence[Part], s: float) -> tuple[float, float]:
     """log E[exp(s S)] and its slope in s."""
     value = slope = 0.0
     for part in parts:
-        psi = transforms(part.gamma, np.array([-1j * part.weight * s]), 2).real[:, 0]
+        psi = np.real(transforms(part.gamma, np.array([-1j * part.weight * s]), 2))[:, 0]
         value += part.count * math.log(psi[0])
         slope += part.count * part.weight * psi[1] / psi[0]
     return value, slope
