@@ -89,7 +89,8 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
             own = [p for p in found if p.row == row]
             plain = [(r["held_out"], r["seed"], 100 * r["test"]) for r in here if r["row"] == row and r["weight"] == 0]
             name, entry = str(BASES.get(row, row.upper())), ENTRIES[1] if row in BASES else ENTRIES[2]
-            out.append(_row(setting, name, "test_acc", _by_seed(plain), entry))
+            if plain:
+                out.append(_row(setting, name, "test_acc", _by_seed(plain), entry))
             if not own:
                 continue
             with_ = _by_seed([(p.held_out, p.seed, p.with_) for p in own])

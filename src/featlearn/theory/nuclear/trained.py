@@ -63,7 +63,7 @@ def paths(table: Table) -> dict[tuple[int, float], dict[str, Rows]]:
 def over_time(rows: Rows, metric: str = "ood") -> tuple[np.ndarray, np.ndarray]:
     """Steps, and the mean over seeds of a measure there."""
     steps = sorted({r["step"] for r in rows})
-    return np.array(steps), np.array([mean([r for r in rows if r["step"] == t], metric) for t in steps])
+    return np.array(steps, float), np.array([mean([r for r in rows if r["step"] == t], metric) for t in steps])
 
 
 def passes(rows: Rows, level: float) -> float:
@@ -120,13 +120,14 @@ def judge_path(table: Table) -> Evidence:
     erm = [methods[ERM] for methods in found.values()]
     last = np.array([over_time(rows)[0][-1] for rows in erm])
     first, second = (np.array([passes(rows, level) for rows in erm]) for level in (0.76, 0.94))
+    ratio = np.array([b / max(a, 1.0) if np.isfinite(b) else np.nan for a, b in zip(first, second, strict=True)])
     return Evidence(
         (
             no_less("OOD accuracy of the median start after the last step", 0.96,
                     np.array([over_time(rows)[1][-1] for rows in erm])),
             Case("part of training after which it is above 0.76", np.full(len(erm), 0.03), first / last,
                  np.full(len(erm), (first / last).min() / 2), "at most", 0.0, "half of the shortest"),
-            no_less("steps to 0.94 by steps to 0.76", 3.0, np.divide(second, first, where=first > 0, out=second * 1.0)),
+            no_less("steps to 0.94 by steps to 0.76", 3.0, ratio),
         ),
         comment=described(found),
     )  # fmt: skip
@@ -301,7 +302,7 @@ def judge_rank(table: Table) -> Evidence:
     return Evidence(
         (
             *(Case(f"Spearman of {RANKS[m]} with the weight, mean over seeds", np.full(len(names), -0.8), mean_of[m],
-                   np.full(len(names), -1.001), "at most", 0.0, "beyond what a correlation can be")
+                   np.full(len(names), -1.001), "at most", 1e-9, "beyond what a correlation can be")
               for m in ("rank", "rank_centred")),
             no_less("points by which the best weight beats the largest", 1e-6, np.array(drops), "points"),
         ),
