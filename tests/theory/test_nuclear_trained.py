@@ -174,32 +174,37 @@ def test_without_coral_the_alternatives_were_not_run():
     assert (found.verdict, "no CORAL" in found.why) == ("not run", True)
 
 
-def rank_rows(rank=(4.0, 3.0, 2.5, 2.0), centred=(3.0, 2.9, 2.0, 1.0), test=(0.8, 0.82, 0.81, 0.7)):
+def rank_rows(
+    rank=(4.0, 3.0, 2.5, 2.0), centred=(3.0, 2.9, 2.0, 1.0), printed=(9.0, 8.0, 7.0, 6.0), test=(0.8, 0.82, 0.81, 0.7)
+):
     return [
         {"setting": "s", "row": "erm", "held_out": "75", "seed": seed, "weight": w, "rank": rank[i],
-         "rank_centred": centred[i], "printed": rank[i], "test": test[i], "validation": 0.9}
+         "rank_centred": centred[i], "printed": printed[i], "test": test[i], "validation": 0.9}
         for seed in range(3) for i, w in enumerate((0.0, 0.01, 0.1, 1.0))
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "change, expected",
+    "name, change, expected",
     [
-        ({}, "assumptions unmet"),
-        ({"rank": (4.0, 3.0, 2.0, 2.5)}, "assumptions unmet"),  # correlation -0.8
-        ({"rank": (3.0, 4.0, 2.0, 2.5)}, "refuted"),  # -0.6
-        ({"centred": (1.0, 2.0, 3.0, 4.0)}, "refuted"),
-        ({"test": (0.7, 0.75, 0.8, 0.85)}, "refuted"),  # best at the largest weight
+        ("digits_rank", {}, "assumptions unmet"),
+        ("digits_rank", {"rank": (4.0, 3.0, 2.0, 2.5)}, "assumptions unmet"),  # correlation -0.8
+        ("digits_rank", {"rank": (3.0, 4.0, 2.0, 2.5)}, "refuted"),  # -0.6
+        ("digits_rank", {"centred": (1.0, 2.0, 3.0, 4.0)}, "refuted"),
+        ("digits_printed_rank", {}, "assumptions unmet"),
+        ("digits_printed_rank", {"printed": (1.0, 2.0, 3.0, 0.5)}, "refuted"),
+        ("digits_weight", {}, "assumptions unmet"),
+        ("digits_weight", {"test": (0.7, 0.75, 0.8, 0.85)}, "refuted"),  # best at the largest weight
     ],
 )
-def test_claim_on_ranks(change, expected):
-    assert verdict("digits_rank", rank_rows(**change)).verdict == expected
+def test_claims_on_ranks(name, change, expected):
+    assert verdict(name, rank_rows(**change)).verdict == expected
 
 
 def test_ranks_in_words():
-    words = verdict("digits_rank", rank_rows()).evidence.comment
-    assert "stable rank -1.00; stable rank, centred -1.00" in words
-    assert "s: best at weight 0.01 (82.0 %), at 0 80.0 %, at 1 70.0 %" in words
+    words = verdict("digits_rank", rank_rows(printed=(1.0, 2.0, 3.0, 4.0))).evidence.comment
+    assert "stable rank -1.00, stable rank, centred -1.00, stable rank, printed form +1.00 on s" in words
+    assert "from 4.00 without to 2.00 at the largest weight on s" in words
 
 
 # --- without rows ----------------------------------------------------------------------------------------------------
@@ -207,7 +212,7 @@ def test_ranks_in_words():
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_without_rows_a_claim_names_the_command(name):
-    experiment = SYNTHETIC if name.startswith("trained") else RANK if name == "digits_rank" else DIGITS
+    experiment = SYNTHETIC if name.startswith("trained") else RANK if name.endswith(("rank", "weight")) else DIGITS
     other = {"cell": "x", "row": "none", "setting": "s", "held_out": "0", "seed": 0, "weight": 0.0, "n": 0, "test": 0.5}
     empty = Table((other,))
     for tables in (lambda e: None, lambda e: Table(()), lambda e: empty):  # rows of another kind

@@ -5,7 +5,10 @@ and ColoredMNIST with a small convolutional network. Each run of a weight of the
 without it of the same seed and held-out domain. The weight is chosen by accuracy on a fifth of the training domains;
 nothing of the held-out domain is looked at. SWAD's mean is taken from the same training as ERM's.
 
-`small` and `paper` need `featlearn data fetch mnist`; `images="digits"` is bundled with scikit-learn.
+With -90% held out the colour shows the label best in both other domains: accuracy on training domains picks a network
+that reads the colour, before it has read anything else, and no weight changes that.
+
+All presets but `smoke` need `featlearn data fetch mnist`; `images="digits"` is bundled with scikit-learn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -213,7 +216,10 @@ EXPERIMENT = Experiment(
             rotated=("0", "45", "75"), bases=("erm",), weights=(0.0, 0.01, 0.1, 1.0), per_domain=600, size=14, width=16,
             steps=200, batch=16, rate=3e-3, evaluate_every=20,
         ),
-        "cpu": Config(per_domain=1000, size=14, width=16, steps=250, batch=16, rate=3e-3, evaluate_every=25),
+        "cpu": Config(
+            rotated=("0", "45", "75"), weights=(0.0, 0.01, 0.1, 0.3, 1.0), per_domain=1000, size=14, width=16,
+            steps=500, batch=16, rate=3e-3, evaluate_every=50,
+        ),
         "paper": Config(device="cuda"),
     },
     cells=cells,
@@ -233,7 +239,7 @@ EXPERIMENT = Experiment(
                   "valley's end", "ERM and SWAD come from one training"),
         Deviation("steps, images, rate, batch", "5001, 11667 a domain, 1e-3, 64 a domain in the benchmark",
                   "paper as there; small and cpu: see the presets", "two cores"),
-        Deviation("domains held out", "each in turn", "small: three of six angles", "time"),
+        Deviation("domains held out", "each in turn", "small and cpu: three of six angles", "time"),
         Deviation("CORAL, MIRO beside SWAD", "Table 6.3", "CORAL in cpu and paper; no MIRO", "MIRO needs pretraining"),
         Deviation("draws", "3 random searches of 20 in the benchmark", "3 seeds, settings fixed", "time"),
     ),

@@ -170,10 +170,10 @@ def cost(cell: Cell) -> Cost:
     images = cell.per_domain or 70000 // kinds
     looks = -(-cell.steps // cell.evaluate_every) + 1
     seen = cell.steps * cell.batch * (kinds - 1) + looks * images * (1 + 0.2 * (kinds - 1)) / 3
-    flops = seen * 7e8 * (cell.width / 64) ** 2 * (cell.size / 28) ** 2 * (1 + 16 / cell.width) / 2
+    flops = seen * 7e8 * (cell.width / 64) ** 2 * (cell.size / 28) ** 2
     if cell.device != "cpu":
         return Cost(10 + cell.steps * 8e-3 + flops / 2e13, 3000)
-    return Cost(1.5 + cell.steps * 6e-3 + flops / 1.1e10, 700)
+    return Cost(1.5 + cell.steps * 7e-3 + flops / 3e10, 700)
 
 
 def runs(config: Any, bases: Sequence[str], weights: Mapping[str, Sequence[float]]) -> list[Cell]:
