@@ -153,7 +153,7 @@ EXPERIMENT = Experiment(
         ),
         "cpu": Config(
             rotated=("75",), colored=("+90%",), weights=(0.0, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0), per_domain=1000,
-            size=14, width=16, steps=500, batch=16, rate=3e-3, evaluate_every=50,
+            size=14, width=16, steps=400, batch=16, rate=3e-3, evaluate_every=40,
         ),
         "paper": Config(device="cuda"),
     },

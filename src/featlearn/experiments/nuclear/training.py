@@ -173,7 +173,7 @@ def cost(cell: Cell) -> Cost:
     flops = seen * 7e8 * (cell.width / 64) ** 2 * (cell.size / 28) ** 2
     if cell.device != "cpu":
         return Cost(10 + cell.steps * 8e-3 + flops / 2e13, 3000)
-    return Cost(1.5 + cell.steps * 7e-3 + flops / 3e10, 700)
+    return Cost(1.5 + cell.steps * 6e-3 + flops / 3.5e10, 700)
 
 
 def runs(config: Any, bases: Sequence[str], weights: Mapping[str, Sequence[float]]) -> list[Cell]:
