@@ -6,12 +6,13 @@ _OBJECTIVES, _AVERAGING, _TRAINING = (
 )
 _SCORES = "src/featlearn/tools/domains/scores.py"
 _RUNS = "src/featlearn/tools/domains/runs.py"
-_DOMAINS = "src/featlearn/data/domains.py"
+_ROWS = "src/featlearn/theory/nuclear/rows.py"
+_PLANE = "src/featlearn/experiments/nuclear/synthetic.py"
+_X = "tests/experiments/test_nuclear_"
 _N = "tests/methods/test_nuclear_norm.py::test_"
 _O = "tests/methods/test_domain_objectives.py::test_"
 _T = "tests/methods/test_domain_training.py::test_"
 _TOOL = "tests/tools/test_domain_tool.py::test_"
-_DATA = "tests/data/test_image_domains.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (_NORM, "torch.where(s > s[..., -1:] * noise, 1 / s, 0.0)", "1 / s",
@@ -22,7 +23,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_N}float32_inside_autocast[svd]"),
     (_OBJECTIVES, "slope[::2].mean() * slope[1::2].mean()", "slope.mean() ** 2", f"{_O}irm_slope_is_that_of_autograd"),
     (_OBJECTIVES, "(f - mu) / (len(f) - 1)", "(f - mu) / len(f)", f"{_O}coral_by_hand"),
-    (_OBJECTIVES, "(shares / shares.sum()).detach()", "old / old.sum()", f"{_O}group_dro_by_hand"),
+    (_ROWS, "(r[\"validation\"], -r[\"weight\"])", "(r[\"test\"], -r[\"weight\"])",
+     f"{_X}digits.py::test_validation_alone_chooses_the_weight"),
     (_AVERAGING, "mean.add_(value.to(mean) - mean, alpha=count / self.count)",
      "mean.add_(value.to(mean) - mean, alpha=1 / self.count)", f"{_T}the_mean_counts_and_keeps_precision"),
     (_AVERAGING, "losses[0] == min(losses)", "losses[-1] == max(losses)",
@@ -33,7 +35,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_TOOL}nothing_selects_on_what_is_tested"),
     (_SCORES, "kept = [r for r in kept if r[\"step\"] == last[r[\"trial\"]]]", "pass",
      f"{_TOOL}oracle_selection_looks_at_the_last_steps_only"),
-    (_DOMAINS, "y = torch.tensor([index[f.label] for f in own])",
-     "y = torch.tensor([sorted({g.label for g in own}).index(f.label) for f in own])",
-     f"{_DATA}classes_that_a_domain_lacks_are_remarked"),
+    (_PLANE, "(b + det.sign() * cofactors)", "(b + cofactors)",
+     f"{_X}synthetic.py::test_polar_is_the_subgradient_of_the_nuclear_norm"),
 ]  # fmt: skip
