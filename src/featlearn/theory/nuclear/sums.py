@@ -16,6 +16,8 @@ TINY = 1e-17
 """Fourier coefficients that are left out are smaller than this (the one of frequency 0 is 1)."""
 MOST = 2**15
 """Points of a law, at most."""
+FAST = 20.0
+"""Waves faster than this are integrated in closed form."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,25 @@ def quadrature(order: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def transforms(gamma: float, t: np.ndarray, orders: int = 3) -> np.ndarray:
-    """E[z^k exp(i t z)] of one feature for k = 0 .. orders - 1: (orders, N); t (N) may be complex.
+    """E[z^k exp(i t z)] of one feature for k = 0 .. orders - 1: (orders, N); t (N) may be complex."""
+    signs = (-1.0) ** np.arange(orders)[:, None]
+    return (0.5 + gamma) * waves(t, orders) + (0.5 - gamma) * signs * waves(-t, orders)
 
-    By Gauss-Legendre quadrature with enough points for the fastest wave: no division by a small t.
-    """
-    x, w = quadrature(24 + int(np.abs(t).max(initial=0.0) / 1.5))
-    wave = np.exp(1j * np.multiply.outer(x, t))
-    other = 1 / wave
-    powers = np.stack([w * x**k for k in range(orders)])
-    signs = (-1.0) ** np.arange(orders)
-    return (0.5 + gamma) * (powers @ wave) + (0.5 - gamma) * ((powers * signs[:, None]) @ other)
+
+def waves(t: np.ndarray, orders: int) -> np.ndarray:
+    """Integral of z^k exp(i t z) over [0, 1]: (orders, N). By parts for fast waves; for |t| <= FAST, where that
+    divides rounding by powers of t, by Gauss-Legendre quadrature."""
+    found = np.empty((orders, len(t)), dtype=complex)
+    fast = np.abs(t) > FAST
+    x, w = quadrature(40)
+    slow = np.exp(1j * np.multiply.outer(x, t[~fast]))
+    found[:, ~fast] = np.stack([w * x**k for k in range(orders)]) @ slow
+    rate = 1j * t[fast]
+    end = np.exp(rate)
+    found[0, fast] = (end - 1) / rate
+    for k in range(1, orders):
+        found[k, fast] = (end - k * found[k - 1, fast]) / rate
+    return found
 
 
 def support(parts: Sequence[Part]) -> tuple[float, float]:
@@ -153,7 +164,7 @@ def log_tail(parts: Sequence[Part], finer: int = 1) -> float:
     omega, each = frequencies(parts, s, finer)
     tilted = np.prod([(psi[0] / psi[0, 0].real) ** p.count for p, psi in zip(parts, each, strict=True)], 0)
     decay = s + 1j * omega
-    terms = tilted * np.divide(1 - np.exp(-decay * high), decay, out=np.full(len(decay), high + 0j), where=decay != 0)
+    terms = tilted * np.divide(-np.expm1(-decay * high), decay, out=np.full(len(decay), high + 0j), where=decay != 0)
     inside = (terms[0].real + 2 * terms[1:].real.sum()) / (high - low)
     return log_mean(parts, s)[0] + math.log(inside)
 
