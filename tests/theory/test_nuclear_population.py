@@ -155,8 +155,8 @@ def test_no_step_improves_the_classifiers_of_the_plane(solve, decay, nuclear):
     assert np.abs(gradient).max() < 1e-10
     for way in Key("tests/plane").numpy().standard_normal((20, 2)):
         assert objective(w + 1e-3 * way)[0] > best
-    e = 1e-5
-    assert (objective(w + [e, 0])[1] - objective(w - [e, 0])[1]) / (2 * e) == pytest.approx(hessian[0], abs=1e-6)
+    e = np.array([1e-5, 0])
+    assert (objective(w + e)[1] - objective(w - e)[1]) / 2e-5 == pytest.approx(hessian[0], abs=1e-6)
 
 
 def test_plane_by_hand():

@@ -37,12 +37,13 @@ def newton(objective: Objective, start: np.ndarray, tolerance: float = 1e-13, mo
         length = 1.0
         while True:
             new = objective(w + length * step)
-            shorter = np.abs(new[1]).max() < size
             # near the end values are equal up to rounding and the gradient decides
-            if shorter or new[0] <= value + 1e-4 * length * float(gradient @ step):
+            if np.abs(new[1]).max() < size:
                 break
             if size < 1e-10:
                 return w  # rounding: no step makes the gradient smaller
+            if new[0] <= value + 1e-4 * length * float(gradient @ step):
+                break
             length /= 2
             if length < 1e-12:
                 raise ArithmeticError(f"no descent at {w}, gradient {gradient}")
