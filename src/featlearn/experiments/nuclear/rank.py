@@ -69,6 +69,13 @@ def run_cell(cell: Cell) -> CellResult:
     return run(cell)
 
 
+def _within(metric: str, values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and interval, cut at what a percentage or a stable rank (1 in the usual form, 0 in the printed) can be."""
+    mean, low, high = interval(values)
+    least = 1.0 if metric in ("rank", "rank_centred") else 0.0
+    return mean, max(low, min(least, mean)), min(high, 100.0) if metric == "test" else high
+
+
 def _erm(table: Table) -> list[Mapping]:
     return [r for r in table.rows if r["row"] == "erm"]
 
@@ -82,10 +89,9 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
             for metric in ("test", *RANKS):
                 own = [(100 if metric == "test" else 1) * r[metric] for r in here if r["weight"] == weight]
                 name, unit = ("test_acc", "%") if metric == "test" else (RANKS[metric], "")
+                found = _within(metric, own)
                 out.append(
-                    SummaryRow(
-                        setting, f"weight {weight:g}", name, *interval(own), len(own), entry=ENTRIES[0], unit=unit
-                    )
+                    SummaryRow(setting, f"weight {weight:g}", name, *found, len(own), entry=ENTRIES[0], unit=unit)
                 )
         for metric, name in RANKS.items():
             found = correlations(here, metric)
@@ -113,7 +119,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
         weights = sorted({r["weight"] for r in here})
 
         def line(metric: str, name: str, scale: float = 1.0, here=here, weights=weights, setting=setting) -> Series:
-            points = [interval([scale * r[metric] for r in here if r["weight"] == w]) for w in weights]
+            points = [_within(metric, [scale * r[metric] for r in here if r["weight"] == w]) for w in weights]
             middle, low, high = map(list, zip(*points, strict=True))
             data.extend(
                 {"setting": setting, "weight": w, "measure": name, "value": y}
@@ -125,7 +131,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
         curves(column[0], shown, "", "stable rank", title=setting)
         curves(column[1], [line("test", "accuracy", 100.0)], "weight of the nuclear norm", "OOD accuracy (%)")
         for axes in column:
-            axes.set_xticks(range(len(weights)), [f"{w:g}" for w in weights], fontsize="x-small")
+            axes.set_xticks(range(len(weights)), [f"{w:g}" for w in weights], fontsize="small")
             if axes.get_legend() is not None:
                 axes.get_legend().remove()
     with style.applied(7.5):
