@@ -1,16 +1,17 @@
-"""Mutants of the nuclear norm and of domain generalisation, for the runner of `tests/test_mutants.py`."""
+"""Mutants of the nuclear norm, its theory and domain generalisation, for the runner of `tests/test_mutants.py`."""
 
 _NORM = "src/featlearn/methods/nuclear_norm.py"
-_OBJECTIVES, _AVERAGING, _TRAINING = (
-    f"src/featlearn/methods/domains/{name}.py" for name in ("objectives", "averaging", "training")
-)
+_AVERAGING, _TRAINING = (f"src/featlearn/methods/domains/{name}.py" for name in ("averaging", "training"))
 _SCORES = "src/featlearn/tools/domains/scores.py"
 _RUNS = "src/featlearn/tools/domains/runs.py"
 _ROWS = "src/featlearn/theory/nuclear/rows.py"
 _PLANE = "src/featlearn/experiments/nuclear/synthetic.py"
+_SUMS = "src/featlearn/theory/nuclear/sums.py"
+_TASKS = "src/featlearn/tasks/environments.py"
+_P = "tests/theory/test_nuclear_population.py::test_"
+_E = "tests/tasks/test_environments.py::test_"
 _X = "tests/experiments/test_nuclear_"
 _N = "tests/methods/test_nuclear_norm.py::test_"
-_O = "tests/methods/test_domain_objectives.py::test_"
 _T = "tests/methods/test_domain_training.py::test_"
 _TOOL = "tests/tools/test_domain_tool.py::test_"
 
@@ -19,10 +20,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_N}degenerate_batches_have_the_smallest_subgradient[repeated rows-gram]"),
     (_NORM, "torch.float32 if x.device.type == \"mps\" else torch.float64", "torch.float32",
      f"{_N}singular_values_far_apart_keep_their_gradient[gram]"),
-    (_NORM, "enabled=False):\n        x = features if", "enabled=True):\n        x = features if",
-     f"{_N}float32_inside_autocast[svd]"),
-    (_OBJECTIVES, "slope[::2].mean() * slope[1::2].mean()", "slope.mean() ** 2", f"{_O}irm_slope_is_that_of_autograd"),
-    (_OBJECTIVES, "(f - mu) / (len(f) - 1)", "(f - mu) / len(f)", f"{_O}coral_by_hand"),
+    (_SUMS, "-np.expm1(-decay * high)", "1 - np.exp(-decay * high)", f"{_P}tails_at_the_ends"),
+    (_SUMS, "c * (c - 1) * psi[1] ** 2", "c * c * psi[1] ** 2", f"{_P}moments_of_the_parts"),
+    (_TASKS, "torch.where(b <= a, 1 - ratio / 2, ratio / 2)", "torch.where(b <= a, 1 - ratio / 2, ratio)",
+     f"{_E}accuracy_is_the_area_that_a_direction_gets_right[0.7]"),
     (_ROWS, "(r[\"validation\"], -r[\"weight\"])", "(r[\"test\"], -r[\"weight\"])",
      f"{_X}digits.py::test_validation_alone_chooses_the_weight"),
     (_AVERAGING, "mean.add_(value.to(mean) - mean, alpha=count / self.count)",

@@ -154,7 +154,7 @@ def draw_sweep(evidence: Evidence) -> Any:
     """Accuracy of ERM-l2 out of distribution over (d - r) gamma^2 / r, with the premise and the bound."""
     from matplotlib.figure import Figure
 
-    c = np.append(np.linspace(0.05, 0.5, 46), [0.7, 0.9, 1.05])
+    c = np.append(np.linspace(0.06, 0.45, 27), [0.7, 1.05])
     points = [swept(float(v)) for v in c]
     ratio = np.array([(t.d - t.r) * t.gamma**2 / t.r for t, _ in points])
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
