@@ -16,7 +16,7 @@ TINY = 1e-17
 """Fourier coefficients that are left out are smaller than this (the one of frequency 0 is 1)."""
 MOST = 2**15
 """Points of a law, at most."""
-FAST = 20.0
+FAST = 6.0
 """Waves faster than this are integrated in closed form."""
 
 
@@ -53,7 +53,9 @@ def quadrature(order: int) -> tuple[np.ndarray, np.ndarray]:
 def transforms(gamma: float, t: np.ndarray, orders: int = 3) -> np.ndarray:
     """E[z^k exp(i t z)] of one feature for k = 0 .. orders - 1: (orders, N); t (N) may be complex."""
     signs = (-1.0) ** np.arange(orders)[:, None]
-    return (0.5 + gamma) * waves(t, orders) + (0.5 - gamma) * signs * waves(-t, orders)
+    one = waves(t, orders)
+    other = one.conj() if np.isrealobj(t) else waves(-t, orders)
+    return (0.5 + gamma) * one + (0.5 - gamma) * signs * other
 
 
 def waves(t: np.ndarray, orders: int) -> np.ndarray:
@@ -61,7 +63,7 @@ def waves(t: np.ndarray, orders: int) -> np.ndarray:
     divides rounding by powers of t, by Gauss-Legendre quadrature."""
     found = np.empty((orders, len(t)), dtype=complex)
     fast = np.abs(t) > FAST
-    x, w = quadrature(40)
+    x, w = quadrature(20)
     slow = np.exp(1j * np.multiply.outer(x, t[~fast]))
     found[:, ~fast] = np.stack([w * x**k for k in range(orders)]) @ slow
     rate = 1j * t[fast]
@@ -81,19 +83,29 @@ def support(parts: Sequence[Part]) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
+def transformed(parts: Sequence[Part], omega: np.ndarray, tilt: float) -> list[np.ndarray]:
+    """Transforms of each part's features at the frequencies of the sum, tilted by exp(tilt x)."""
+    t = omega - 1j * tilt if tilt else omega
+    return [transforms(p.gamma, p.weight * t) for p in parts]
+
+
+def product(parts: Sequence[Part], each: Sequence[np.ndarray]) -> np.ndarray:
+    """Characteristic function of the sum, 1 at frequency 0."""
+    return np.prod([(psi[0] / np.real(psi[0, 0])) ** p.count for p, psi in zip(parts, each, strict=True)], axis=0)
+
+
 def frequencies(parts: Sequence[Part], tilt: float, finer: int) -> tuple[np.ndarray, list[np.ndarray]]:
     """Frequencies 2 pi k / L from 0 on and the transforms of each part there, until the sum has no coefficient left."""
     low, high = support(parts)
     n = 256
     while n <= MOST:
         omega = 2 * np.pi * np.arange(n // 2 + 1) / (high - low)
-        each = [transforms(p.gamma, p.weight * (omega - 1j * tilt)) for p in parts]
-        size = np.abs(np.prod([(psi[0] / psi[0, 0].real) ** p.count for p, psi in zip(parts, each, strict=True)], 0))
-        if size[-(n // 8) :].max() < TINY:
+        each = transformed(parts, omega, tilt)
+        if np.abs(product(parts, each)[-(n // 8) :]).max() < TINY:
             if finer == 1:
                 return omega, each
             omega = 2 * np.pi * np.arange(finer * n // 2 + 1) / (high - low)
-            return omega, [transforms(p.gamma, p.weight * (omega - 1j * tilt)) for p in parts]
+            return omega, transformed(parts, omega, tilt)
         n *= 2
     raise ValueError(f"a sum of {sum(p.count for p in parts)} features is too rough: give it more of like weight")
 
@@ -107,26 +119,23 @@ def law(parts: Sequence[Part], finer: int = 1) -> Law:
     omega, each = frequencies(parts, 0.0, finer)
     n = 2 * (len(omega) - 1)
     shift = np.exp(1j * omega * low)  # conjugate of exp(-i omega low), as irfft wants it
-    base = [psi[0] ** p.count for p, psi in zip(parts, each, strict=True)]
-
-    def density(factors: Sequence[np.ndarray]) -> np.ndarray:
-        return np.fft.irfft(np.conj(np.prod(factors, axis=0)) * shift, n)
-
-    def once(i: int) -> np.ndarray:
-        return parts[i].count * each[i][1] * each[i][0] ** (parts[i].count - 1)
-
-    def twice(i: int) -> np.ndarray:
-        c, psi = parts[i].count, each[i]
-        same = c * psi[2] * psi[0] ** (c - 1)
-        return same + c * (c - 1) * psi[1] ** 2 * psi[0] ** (c - 2) if c > 1 else same
-
-    def with_(replaced: dict[int, np.ndarray]) -> np.ndarray:
-        return density([replaced[i] if i in replaced else b for i, b in enumerate(base)])
-
+    # transforms of 1, of the plain sum S_i and of its square, for each part
+    sums = []
+    for part, psi in zip(parts, each, strict=True):
+        c = part.count
+        square = c * psi[2] * psi[0] ** (c - 1)
+        if c > 1:
+            square = square + c * (c - 1) * psi[1] ** 2 * psi[0] ** (c - 2)
+        sums.append((psi[0] ** c, c * psi[1] * psi[0] ** (c - 1), square))
     k = range(len(parts))
-    second = [[with_({i: twice(i)} if i == j else {i: once(i), j: once(j)}) for j in k] for i in k]
+    powers = [[0] * len(parts)]
+    powers += [[int(a == i) for a in k] for i in k]
+    powers += [[int(a == i) + int(a == j) for a in k] for i in k for j in k]
+    products = np.stack([np.prod([sums[i][q] for i, q in enumerate(orders)], axis=0) for orders in powers])
+    density = np.fft.irfft(np.conj(products) * shift, n)
     x = low + (high - low) * np.arange(n) / n
-    return Law(x, density(base), np.array([with_({i: once(i)}) for i in k]), np.array(second))
+    m = len(parts)
+    return Law(x, density[0], density[1 : 1 + m], density[1 + m :].reshape(m, m, n))
 
 
 def log_mean(parts: Sequence[Part], s: float) -> tuple[float, float]:
@@ -162,10 +171,10 @@ def log_tail(parts: Sequence[Part], finer: int = 1) -> float:
         left, right = (middle, right) if log_mean(parts, middle)[1] < 0 else (left, middle)
     s = (left + right) / 2
     omega, each = frequencies(parts, s, finer)
-    tilted = np.prod([(psi[0] / psi[0, 0].real) ** p.count for p, psi in zip(parts, each, strict=True)], 0)
+    tilted = product(parts, each)
     decay = s + 1j * omega
     terms = tilted * np.divide(-np.expm1(-decay * high), decay, out=np.full(len(decay), high + 0j), where=decay != 0)
-    inside = (terms[0].real + 2 * terms[1:].real.sum()) / (high - low)
+    inside = (2 * np.real(terms).sum() - np.real(terms[0])) / (high - low)
     return log_mean(parts, s)[0] + math.log(inside)
 
 
