@@ -227,7 +227,7 @@ def grokking_rows(ratio, variant=rows.PRINTED, spread=0.05, steps=100_000):
 
 def test_grokking_claims_on_planted_rows():
     assert verdict("grokking", grokking_rows(lambda k: 20 / k)).verdict == "holds"
-    assert verdict("grokking", grokking_rows(lambda k: 3.0)).verdict == "refuted"  # no trend
+    assert verdict("grokking", grokking_rows(lambda k: 3.0)).verdict == "not established"  # no trend
     assert verdict("grokking", grokking_rows(lambda k: 2.0 * k)).verdict == "refuted"  # grows
     assert verdict("grokking", grokking_rows(lambda k: 1.5 - k / 10)).verdict == "refuted"  # no delay to begin with
     assert verdict("grokking_equal_data", grokking_rows(lambda k: 20 / k)).verdict == "not run"

@@ -156,8 +156,9 @@ def judge_grokking(variant: str, level: int = 99) -> Callable[[Table], Evidence]
             (
                 Case(f"step of test over step of training accuracy {level} %, k = {first}, geometric mean over seeds",
                      2.0, delay, 2 * delay, "at least", 0.0, "twice as much"),
+                # where the test tells neither, both stay within the tolerance: not established, rather than refuted
                 Case("whether the ratio falls with k: 1 yes, -1 it rises, 0 neither at 5 %", 1.0, sign, -1.0,
-                     rival_says="a ratio that rises with k"),
+                     tolerance=0.5 if sign else 2.0, rival_says="a ratio that rises with k"),
             ),
             comment=f"Ratios by seed (+: the test accuracy never came, the ratio is what was waited): {each}. "
             f"Jonckheere statistic {trend.statistic:.2f}, p = {trend.p:.2g}. Steps to fit the training points: "
@@ -177,17 +178,17 @@ CLAIMS: tuple[Claim, ...] = (
           expected="assumptions unmet"),
     Claim("fourier.transformer_accuracy", ("fourier.figureC_6", "fourier.method_transformer_training"),
           "A one-layer transformer learns the task for k = 3, 4 and 5.",
-          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy)), expected="assumptions unmet"),
+          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy)), expected="not run"),
     Claim("fourier.grokking", ("fourier.figure4_4",),
           "Two-layer transformers grok for every k, and less so for larger k.",
-          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)), expected="not run",
+          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)), expected="not established",
           printed="Data sets called roughly equal differ by 9.5 times (3125 to 29791 points); the text says SGD, the "
           "caption AdamW."),
     Claim("fourier.grokking_decay", ("fourier.figure4_4",),
           "The same with a weight decay some hundred times the printed one.",
           reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED)),
-          expected="assumptions unmet"),
+          expected="not established"),
     Claim("fourier.grokking_equal_data", ("fourier.figure4_4",),
           "The same with as many training points for every k.", reads(GROKKING, judge_grokking(EQUAL)),
-          expected="not run"),
+          expected="holds"),
 )  # fmt: skip
