@@ -9,9 +9,9 @@ numbers gets no gradient but along that vector; read at the last number, they do
 
 Found with 16 heads (preset `cpu`: p = 31, 17, 11 for k = 3, 4, 5; 8000 steps; seeds 0 to 2): k = 3 and 4 have 99.8 to
 100 % on test points read either way, k = 5 97 to 98 % read at the last number and 9 to 80 % read at "=", where the
-budget ends too soon. Read at the last number, 94, 81 and 71 % of trained heads hold more than 0.8 of their power in four
-pairs of bins (k = 3: one pair alone 0.82 to 0.92, a cosine of x + y), against none at the start and a median of 0.2 to
-0.7 with the W^KQ of the start. Read at "=" it is 0 to 69 %, products of few cosines.
+budget ends too soon. Read at the last number, 94, 81 and 71 % of trained heads hold more than 0.8 of their power in
+four pairs of bins (k = 3: one pair alone 0.82 to 0.92, a cosine of x + y), against none at the start and a median of
+0.2 to 0.7 with the W^KQ of the start. Read at "=" it is 0 to 69 %, products of few cosines.
 """
 
 from collections.abc import Mapping, Sequence

@@ -181,7 +181,8 @@ CLAIMS: tuple[Claim, ...] = (
           reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy)), expected="not run"),
     Claim("fourier.grokking", ("fourier.figure4_4",),
           "Two-layer transformers grok for every k, and less so for larger k.",
-          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)), expected="not established",
+          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)),
+          expected="not established",
           printed="Data sets called roughly equal differ by 9.5 times (3125 to 29791 points); the text says SGD, the "
           "caption AdamW."),
     Claim("fourier.grokking_decay", ("fourier.figure4_4",),
