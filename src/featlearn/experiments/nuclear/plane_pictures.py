@@ -55,6 +55,7 @@ def _features(table: Table) -> Mapping[str, Picture]:
                 axes.set_xlim(-reach, reach)
                 axes.set_ylim(-reach, reach)
                 axes.set_aspect("equal")
+                axes.locator_params(nbins=5)
                 accuracy = float(arrays[f"{name}/{where}/accuracy"][0])
                 axes.set_title(f"{name}, {where}: accuracy {accuracy:.3f}")
                 axes.set_xlabel("feature 1")
