@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from featlearn.core import SettingError
-from featlearn.experiments.nuclear.training import COLORED, NAMES, ROTATED, Cell, Images, check, cost, run, runs
+from featlearn.experiments.nuclear.training import Cell, DigitsConfig, cost, run, runs
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
@@ -23,38 +23,14 @@ ENTRIES = ("nuclear.fig6_5", "nuclear.def_stable_rank")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(DigitsConfig):
     """Figure 6.5 on turned and coloured digits."""
 
-    images: Images = "mnist"
-    """MNIST (`featlearn data fetch mnist` brings it), or scikit-learn's 8 x 8 digits."""
-    rotated: tuple[str, ...] = NAMES[ROTATED]
-    """Angles to hold out, one at a time, of 0, 15, ..., 75 degrees."""
-    colored: tuple[str, ...] = NAMES[COLORED]
-    """Domains to hold out where the colour agrees with the label +90%, +80% or -90% of the time."""
     weights: tuple[float, ...] = (0.0, 0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
     """Weights of the nuclear norm by the rows of a step."""
-    per_domain: int | None = None
-    """Images of each domain; None for all, 70000 in all domains together."""
-    size: int = 28
-    """Pixels of an edge: 28, or 14 or 7 by means of squares."""
-    width: int = 64
-    """Channels of the first convolution; there are twice as many features."""
-    steps: int = 5001
-    """Steps."""
-    batch: int = 64
-    """Rows of each training domain in a step."""
-    rate: float = 1e-3
-    """Step size of Adam."""
-    evaluate_every: int = 300
-    """Steps between evaluations, which are the candidates of validation and the segments of SWAD."""
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """A start, a split and an order of images each."""
-    device: str = "cpu"
-    """cpu or cuda."""
 
     def __post_init__(self):
-        check(self)
+        super().__post_init__()
         if len(self.weights) < 3:
             raise SettingError("weights", self.weights, "three or more", "a correlation of two says nothing")
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -50,7 +50,42 @@ class Cell:
     seed: int
 
 
-def check(config: Any) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DigitsConfig:
+    """Settings that the experiments on turned and coloured digits share."""
+
+    images: Images = "mnist"
+    """MNIST (`featlearn data fetch mnist` brings it), or scikit-learn's 8 x 8 digits."""
+    rotated: tuple[str, ...] = NAMES[ROTATED]
+    """Angles to hold out, one at a time, of 0, 15, ..., 75 degrees."""
+    colored: tuple[str, ...] = NAMES[COLORED]
+    """Domains to hold out where the colour agrees with the label +90%, +80% or -90% of the time."""
+    weights: tuple[float, ...] = (0.0, 0.001, 0.01, 0.1, 1.0)
+    """Weights of the nuclear norm by the rows of a step."""
+    per_domain: int | None = None
+    """Images of each domain; None for all, 70000 in all domains together."""
+    size: int = 28
+    """Pixels of an edge: 28, or 14 or 7 by means of squares."""
+    width: int = 64
+    """Channels of the first convolution; there are twice as many features."""
+    steps: int = 5001
+    """Steps."""
+    batch: int = 64
+    """Rows of each training domain in a step."""
+    rate: float = 1e-3
+    """Step size of Adam."""
+    evaluate_every: int = 300
+    """Steps between evaluations, which are the candidates of validation and the segments of SWAD."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """A start, a split and an order of images each."""
+    device: str = "cpu"
+    """cpu or cuda."""
+
+    def __post_init__(self):
+        check(self)
+
+
+def check(config: DigitsConfig) -> None:
     """Refuse settings of a run that cannot be."""
     check_counts(config, "steps", "evaluate_every")
     check_positive(config, "rate")
@@ -176,7 +211,7 @@ def cost(cell: Cell) -> Cost:
     return Cost(1.5 + cell.steps * 6e-3 + flops / 3.5e10, 700)
 
 
-def runs(config: Any, bases: Sequence[str], weights: Mapping[str, Sequence[float]]) -> list[Cell]:
+def runs(config: DigitsConfig, bases: Sequence[str], weights: Mapping[str, Sequence[float]]) -> list[Cell]:
     """One cell per kind, held-out domain, seed, base and weight, in this order."""
     c = config
     return [
