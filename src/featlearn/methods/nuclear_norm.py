@@ -71,9 +71,9 @@ def nuclear_norm(
     _check(features, reduction, method)
     with torch.autocast(features.device.type, enabled=False):
         x = features if features.dtype == torch.float64 else features.float()
-        total: Tensor = _NuclearNorm.apply(x, _chosen(method, x))  # pyright: ignore[reportAssignmentType]
         n = features.shape[-2]
-        return total / {"sum": 1.0, "mean": float(n), "root": n**0.5}[reduction]
+        scale = {"sum": 1.0, "mean": 1 / n, "root": n**-0.5}[reduction]
+        return _NuclearNorm.apply(x, _chosen(method, x), scale)  # pyright: ignore[reportReturnType]
 
 
 def stable_rank(
@@ -113,33 +113,44 @@ def stable_rank(
 
 # --- values and polar factors ----------------------------------------------------------------------------------------
 
+Factors = tuple[Tensor, Tensor] | None
+"""Two matrices whose product is the polar factor U V'; None where no gradient is wanted."""
+
 
 class _NuclearNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, method: str) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        value, polar = _DECOMPOSE[method](x, ctx.needs_input_grad[0])
-        ctx.save_for_backward(polar)
-        return value.to(x.dtype)
+    def forward(ctx, x: Tensor, method: str, scale: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        value, factors = _DECOMPOSE[method](x, ctx.needs_input_grad[0])
+        if factors is not None:
+            # their product, as large as the features, is made when it is asked for and with the weight in it
+            ctx.save_for_backward(*factors)
+        ctx.scale = scale
+        return (value * scale).to(x.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
-        (polar,) = ctx.saved_tensors
-        return grad[..., None, None] * polar, None
+        left, right = ctx.saved_tensors
+        weight = (grad * ctx.scale)[..., None, None]
+        left, right = (left * weight, right) if left.numel() <= right.numel() else (left, right * weight)
+        exact = torch.promote_types(left.dtype, right.dtype)
+        with torch.autocast(grad.device.type, enabled=False):  # a loop may call backward inside
+            return (left.to(exact) @ right.to(exact)).to(grad.dtype), None, None
 
 
-def _svd(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
+def _svd(x: Tensor, gradient: bool) -> tuple[Tensor, Factors]:
     _check_finite(x, x)
     if not gradient:
         return torch.linalg.svdvals(x).sum(-1), None
     u, s, vh = torch.linalg.svd(x, full_matrices=False)
     kept = s > s[..., :1] * max(x.shape[-2:]) * torch.finfo(x.dtype).eps
-    return s.sum(-1), (u * kept[..., None, :]) @ vh
+    return s.sum(-1), (u * kept[..., None, :], vh)
 
 
-def _gram(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
-    w = _flat(x).to(_exact(x))
-    gram = _gram_of(w)
+def _gram(x: Tensor, gradient: bool) -> tuple[Tensor, Factors]:
+    """The factor (F F')^(-1/2) F, or F (F'F)^(-1/2), in the precision of the features: its error is their rounding
+    times the ratio of the largest to the smallest singular value that counts, as that of an SVD in this precision."""
+    gram = _gram_of(x.to(_exact(x)))
     _check_finite(x, gram)
     eigenvalues, u = torch.linalg.eigh(gram)
     s = eigenvalues.clamp(min=0).sqrt()
@@ -148,14 +159,13 @@ def _gram(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
     # What rounding left of a zero: that of the features, or that of squaring them in the Gram matrix.
     noise = max(max(x.shape[-2:]) * torch.finfo(x.dtype).eps, (max(x.shape[-2:]) * torch.finfo(gram.dtype).eps) ** 0.5)
     inverse = torch.where(s > s[..., -1:] * noise, 1 / s, 0.0)
-    return s.sum(-1), _polar((u * inverse[..., None, :]) @ u.mT, x)
+    return s.sum(-1), _beside(((u * inverse[..., None, :]) @ u.mT).to(x.dtype), x)
 
 
-def _newton_schulz(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
+def _newton_schulz(x: Tensor, gradient: bool) -> tuple[Tensor, Factors]:
     """Y -> sqrt(G / c) and Z -> its inverse together, c = tr G; |F|_* = sqrt(c) tr Y and the polar factor is
-    Z F / sqrt(c)."""
-    w = _flat(x).to(_exact(x))
-    gram = _gram_of(w)
+    Z F / sqrt(c), in float64: rounding of float32 in the directions of zeros would be blown up by Z."""
+    gram = _gram_of(x.to(_exact(x)))
     c = gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
     _check_finite(x, c)
     c = torch.where(c > 0, c, 1.0)  # of zeros everything stays zero
@@ -165,13 +175,10 @@ def _newton_schulz(x: Tensor, gradient: bool) -> tuple[Tensor, Tensor | None]:
         t = 1.5 * eye - 0.5 * (z @ y)
         y, z = y @ t, t @ z
     value = (y.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None] * c.sqrt())[..., 0, 0]
-    if not gradient:
-        return value, None
-    polar = z @ w / c.sqrt()  # in float64: rounding of float32 in the directions of zeros would be blown up by Z
-    return value, (polar if x.shape[-2] <= x.shape[-1] else polar.mT).to(x.dtype)
+    return value, _beside(z / c.sqrt(), x) if gradient else None
 
 
-_DECOMPOSE: dict[str, Callable[[Tensor, bool], tuple[Tensor, Tensor | None]]] = {
+_DECOMPOSE: dict[str, Callable[[Tensor, bool], tuple[Tensor, Factors]]] = {
     "svd": _svd,
     "gram": _gram,
     "newton-schulz": _newton_schulz,
@@ -191,16 +198,9 @@ def _exact(x: Tensor) -> torch.dtype:
     return torch.float32 if x.device.type == "mps" else torch.float64
 
 
-def _flat(x: Tensor) -> Tensor:
-    """The matrix or its transpose, whichever has fewer rows."""
-    return x if x.shape[-2] <= x.shape[-1] else x.mT
-
-
-def _polar(inverse_root: Tensor, x: Tensor) -> Tensor:
-    """U V' = (F F')^(-1/2) F, or F (F'F)^(-1/2), in the precision of the features: its error is their rounding times
-    the ratio of the largest to the smallest singular value that counts, as that of an SVD in this precision."""
-    inverse_root = inverse_root.to(x.dtype)
-    return inverse_root @ x if x.shape[-2] <= x.shape[-1] else x @ inverse_root
+def _beside(root: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The inverse root of the smaller Gram matrix on the side of the features where it belongs."""
+    return (root, x) if x.shape[-2] <= x.shape[-1] else (x, root)
 
 
 def _gram_of(w: Tensor) -> Tensor:
