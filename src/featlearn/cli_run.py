@@ -214,6 +214,7 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
     store, preset = Store(options.store), experiment.presets[options.preset]
     plans = [plan(experiment, config, store) for _, config in members]
     changed = [changes(config, preset) for _, config in members]
+    _check_devices(plans)
     missing, seconds = sum(len(p.missing) for p in plans), sum(p.seconds for p in plans)
     workers = options.workers or (1 if seconds < FEW_SECONDS else len(os.sched_getaffinity(0)) if hasattr(
         os, "sched_getaffinity") else os.cpu_count() or 1)  # fmt: skip
@@ -256,6 +257,18 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
         if page:
             out.print(f"page: {page}", soft_wrap=True)
     return FAILED if any(r.failed for r in reports) else DONE
+
+
+def _check_devices(plans: Sequence[Any]) -> None:
+    """Refuse, before any work, a device that this machine lacks; cells already done need none."""
+    for device in {getattr(p.cells[i], "device", "cpu") for p in plans for i in p.missing} - {"cpu"}:
+        from featlearn.core import SettingError
+        from featlearn.experiments.settings import check_device
+
+        try:
+            check_device(device)
+        except SettingError as e:
+            raise CommandError(str(e), BAD) from e
 
 
 def _words(setting: Mapping[str, Any]) -> str:
