@@ -244,6 +244,7 @@ def test_names_of_rows_are_never_cut(featlearn, toy_file, tmp_path, monkeypatch,
 def test_a_device_that_is_not_here_is_refused_before_any_cell(featlearn, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     status, out, err = featlearn("run", "fourier/circuits", "--preset", "smoke", "--device", "cuda")
-    assert status == 2 and not out
+    assert status == 2
+    assert not out
     assert "device = cuda is not allowed" in err
     assert not Path("runs").exists()

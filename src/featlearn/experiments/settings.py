@@ -75,4 +75,6 @@ def check_target(target: float) -> None:
 def check_device(device: str) -> None:
     """Refuse a device that is not there; cells call it, since they may run on another machine than the command."""
     if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise SettingError("device", device, "cpu, or cuda where torch finds a GPU", "--device cpu, or a machine with one")
+        raise SettingError(
+            "device", device, "cpu, or cuda where torch finds a GPU", "--device cpu, or a machine with one"
+        )
