@@ -387,6 +387,8 @@ class CompareOptions(RunsOptions):
     """An algorithm that was evaluated with these flags."""
     second: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="B")] = ""
     """Another one."""
+    workers: int = 0
+    """Without effect: the flags of evaluate fit here as they are."""
 
 
 def compare_command(args: Sequence[str]) -> int:

@@ -6,7 +6,6 @@ import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -85,6 +84,8 @@ class PredictOptions:
     """File that `featlearn domains fit` wrote."""
     out: str = ""
     """File for the table; stdout if left out."""
+    replace: bool = False
+    """Write over a file that is there."""
     all: bool = False
     """A column for the probability of each class."""
     device: str = "auto"
@@ -103,15 +104,14 @@ def predict_command(args: Sequence[str]) -> int:
     from featlearn.tools.domains.sources import device_of
 
     device = device_of(options.device)
+    target = models.check_target(options.out, options.replace) if options.out else None
     model = models.load(options.model)
     paths = models.images_in(options.images)
-    if options.out and not Path(options.out).parent.is_dir():
-        raise CommandError(f"out = {options.out} is not allowed: a file in a folder that exists; make the folder")
     with bar("images") as progress:
         found = models.predict(model, paths, device=device, threads=cores(), progress=progress)
     text = _json_of(found, model) if options.json else _csv_of(found, model, options.all)
-    if options.out:
-        write_atomic(Path(options.out), text.encode())
+    if target is not None:
+        write_atomic(target, text.encode())
     else:
         sys.stdout.write(text)
     bad = [p for p in found if p.error]

@@ -93,7 +93,9 @@ def test_evaluate_resumes_and_compare_pairs(featlearn, pets):
     nu = next(s for s in again["scores"] if (s["algorithm"], s["domain"]) == ("erm-nu", "average"))
     erm = next(s for s in again["scores"] if (s["algorithm"], s["domain"]) == ("erm", "average"))
     assert found["differences"][-1]["mean"] == pytest.approx(nu["mean"] - erm["mean"])
-    status, out, err = featlearn("domains", "compare", "erm", "erm-nu", *words, "--seeds", 0, 1, 2)
+    status, out, err = featlearn(
+        "domains", "compare", "erm", "erm-nu", *words, "--seeds", 0, 1, 2, "--workers", 1
+    )  # flags of evaluate are taken as they are
     assert status == 0
     assert "6 of 18 runs are missing" in err
     assert "erm, day held out, seed 2, trial 0: not run" in err
@@ -150,6 +152,13 @@ def test_fit_and_predict(featlearn, pets):
     status, out, _ = featlearn("domains", "predict", "--model", "model.pt", "--all", "--out", "t.csv", pets)
     assert (status, out) == (0, "")
     assert Path("t.csv").read_text().splitlines()[0] == "path,label,probability,blue,red"
+    status, _, err = featlearn("domains", "predict", "--model", "model.pt", "--out", "t.csv", f"{pets}/day")
+    assert status == 2
+    assert "--replace writes over it" in err
+    assert len(Path("t.csv").read_text().splitlines()) == 31
+    words = ("--out", "t.csv", "--replace", f"{pets}/day")
+    assert featlearn("domains", "predict", "--model", "model.pt", *words)[0] == 0
+    assert len(Path("t.csv").read_text().splitlines()) == 11
 
 
 REFUSED = [
@@ -180,6 +189,8 @@ REFUSED = [
     (("fit", "--data", "pets", "--out", "no/model.pt"), "a file in a folder that exists"),
     (("fit", "--data", "pets", "--seed", -1), "seed = -1"),
     (("predict", "pets"), "model is missing"),
+    (("predict", "--model", "no.pt", "--out", "pets", "pets"), "a file in a folder that exists"),
+    (("evaluate", "--data", "pets", "--device", "mps"), "a device that torch sees here"),
     (("predict", "--model", "no.pt", "pets"), "model = no.pt"),
     (("predict", "--model", "pets/day/red/0.png", "pets"), "a file of tensors"),
 ]

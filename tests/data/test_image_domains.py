@@ -82,6 +82,38 @@ def test_the_fingerprint_follows_the_files(tree):
     assert len({before, changed, folder(tree, SMALL).fingerprint}) == 3
 
 
+@pytest.mark.parametrize("side", [4, 200])
+def test_the_fingerprint_sees_edits_that_keep_the_size(tree, side):
+    path = image(tree / "photo" / "cat" / "0.bmp", (1, 2, 3), size=(side, side))
+    before, size = folder(tree, SMALL).fingerprint, path.stat().st_size
+    assert folder(tree, SMALL).fingerprint == before
+    image(path, (1, 2, 4), size=(side, side))
+    assert path.stat().st_size == size
+    assert folder(tree, SMALL).fingerprint != before
+
+
+def test_folders_without_an_image_are_remarked(tree):
+    (tree / "splits" / "train").mkdir(parents=True)
+    (tree / "photo" / "bird").mkdir()
+    assert folder(tree, SMALL).remarks == ("2 folders hold no image and are left out: photo/bird, splits",)
+    assert folder(tree, SMALL).names == ("photo", "sketch")
+
+
+def test_images_that_are_not_plain_colour_are_remarked(tree):
+    image(tree / "photo" / "cat" / "0.png", (1, 2, 3, 4), "RGBA")
+    image(tree / "photo" / "cat" / "1.png", 7, "L")
+    image(tree / "photo" / "dog" / "1.png", 7, "1")
+    image(tree / "photo" / "dog" / "2.tif", (1, 2, 3, 4), "CMYK")
+    assert folder(tree, SMALL).remarks == (
+        "of 11 images 1 with an alpha channel, 2 without colour: read as RGB, transparent as white",
+    )
+
+
+def test_the_name_of_the_folder_that_one_stands_in(tree, monkeypatch):
+    monkeypatch.chdir(tree)
+    assert folder(".", SMALL).name == "pets"
+
+
 def test_nested_hidden_and_other_files(tree):
     image(tree / "photo" / "cat" / "session2" / "5.png")
     image(tree / "photo" / "cat" / ".thumbnails" / "5.png")
@@ -232,6 +264,15 @@ def test_labels_that_differ_by_case(tree):
     assert [len(d.y) for d in found.domains] == [5, 5]
 
 
+def test_labels_that_differ_by_unicode_form(tree):
+    (tree / "photo" / "cat").rename(tree / "photo" / "caf\u00e9")
+    (tree / "sketch" / "cat").rename(tree / "sketch" / "cafe\u0301")
+    with pytest.raises(DataError) as e:
+        folder(tree, SMALL)
+    assert r"labels 'cafe\u0301' and 'caf\xe9' (sketch; photo) differ by Unicode form alone" in message(e)
+    assert len(folder(tree, SMALL, Checks(merge_case=True)).labels) == 2
+
+
 def test_domains_that_differ_by_case_in_a_table(tree):
     rows = ["path,label,domain"]
     rows += [f"photo/cat/{i}.png,cat,Photo" for i in range(2)] + [f"photo/dog/{i}.png,dog,photo" for i in range(2)]
@@ -326,6 +367,13 @@ def test_a_table_that_names_files_that_are_gone_or_twice(tree):
     rows = ["path,label,domain", "photo/cat/0.png,cat,a", "photo/dog/0.png,dog,a", "photo/cat/1.png,cat,b"]
     (tree / "t.csv").write_text("\n".join([*rows, "photo/cat/0.png,cat,b"]))
     assert table(tree / "t.csv", SMALL).remarks[-1].startswith("1 files stand under several domains or labels: ")
+    (tree / "t.csv").write_text("\n".join([*rows, "sketch/../photo/cat/0.png,cat,b"]))
+    assert table(tree / "t.csv", SMALL).remarks[-1].startswith("1 files stand under several domains or labels: ")
+    (tree / "t.csv").write_text("\n".join([*rows, "photo/cat/1.png,cat,b"]))
+    assert (
+        "1 files are listed more than once; one image can train and validate: "
+        in table(tree / "t.csv", SMALL).remarks[-1]
+    )
     (tree / "t.csv").write_text("\n".join([*rows, "photo/cat/77.png,cat,b"]))
     with pytest.raises(DataError, match=r"1 of 4 images cannot be read: .*77.png"):
         table(tree / "t.csv", SMALL)

@@ -265,6 +265,40 @@ def test_training_ends_with_the_valley():
     assert (found.window.first, found.window.last) == (0, 0)
 
 
+def test_momenta_are_dropped_where_an_objective_asks_for_it():
+    """From step 10 on no parameter has a gradient: only the momenta of before could move any."""
+    training, _ = parts()
+
+    def still(fresh):
+        def objective(featurizer, classifier, minibatches, state):
+            found = erm(featurizer, classifier, minibatches, state)
+            late = state.step >= 10
+            return dataclasses.replace(
+                found, loss=0 * found.loss if late else found.loss, fresh_optimizer=fresh and state.step == 10
+            )
+
+        return objective
+
+    def after(steps, fresh):
+        schedule = dataclasses.replace(FAST, steps=steps)
+        return train(*network(), still(fresh), training, schedule, key=KEY).weights["classifier.weight"]
+
+    assert torch.equal(after(15, fresh=True), after(10, fresh=True))
+    assert not torch.equal(after(15, fresh=False), after(10, fresh=False))
+
+
+def test_the_mean_of_weights_has_statistics_of_its_own():
+    training, watch = parts()
+    net, head = network()
+    net = nn.Sequential(net, nn.BatchNorm1d(8))
+    found = train(net, head, erm, training, FAST, key=KEY, watch=watch, average=SwadRule(1, 50))
+    found.weights_into(net, head, averaged=True)
+    kept = net[1].running_mean.clone()
+    steps = (minibatches_of_step(training, FAST.batch, step, KEY) for step in range(100))
+    refresh_statistics(net, (b.x for minibatches in steps for b in minibatches))
+    torch.testing.assert_close(kept, net[1].running_mean)
+
+
 def test_the_penalty_lowers_the_nuclear_norm_of_what_is_learned():
     training, watch = parts()
     plain, penalised = (
@@ -413,7 +447,7 @@ def test_shares_of_the_steps_are_those_of_the_released_code():
 
 
 def test_algorithms_between_domains_refuse_one():
-    for base in ("coral", "vrex"):
+    for base in ("mixup", "coral", "vrex", "group-dro"):
         with pytest.raises(SettingError, match=f"at least 2 for {base}"):
             build(Algorithm(base), Settings(), 60, 1, nn.Identity(), torch.zeros(1))
 

@@ -197,8 +197,19 @@ def test_without_a_gradient_nothing_more_is_made():
 def test_it_is_differentiable_once_and_says_so():
     x = normal(4, 6).requires_grad_()
     (first,) = torch.autograd.grad(nuclear_norm(x) ** 2, x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+    with pytest.raises(SettingError, match="second derivative"):
         first.sum().backward()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_second_derivative_of_a_sum_of_losses_is_refused(method):
+    """There the gradient that comes in is a constant, and dropping the norm's part would go unnoticed."""
+    x = normal(4, 6).requires_grad_()
+    (first,) = torch.autograd.grad((x**3).sum() + nuclear_norm(x, method=method), x, create_graph=True)
+    (plain,) = torch.autograd.grad((x**3).sum() + nuclear_norm(x, method=method), x)
+    torch.testing.assert_close(first, plain, rtol=0, atol=0)
+    with pytest.raises(SettingError, match="second derivative"):
+        first.square().sum().backward()
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------
@@ -246,6 +257,9 @@ def test_stable_rank_as_printed_and_as_usual():
     assert stable_rank(x) == 3
     assert stable_rank(x, "printed") == pytest.approx(30)
     assert stable_rank(torch.zeros(3, 4)) == stable_rank(torch.zeros(3, 4), "printed") == 0
+    for tiny in (1e-200, 1e200):
+        assert stable_rank(tiny * torch.eye(3).double()) == 3
+        assert stable_rank(tiny * torch.eye(3).double(), "printed") == pytest.approx(3 * tiny)
 
 
 @pytest.mark.parametrize("shape", [(5, 9), (9, 5)])

@@ -80,6 +80,9 @@ def test_trials_are_drawn_alike_for_all_algorithms(tree):
             assert by["erm", seed, trial].schedule == by["erm-nu", seed, trial].schedule
             assert 32 <= by["erm", seed, trial].schedule.batch < 64
             assert by["erm", seed, trial].settings == Settings()
+    other = dataclasses.replace(config, settings=Settings(nuclear_weight=0.3, coral_weight=7.0))
+    changed = {c for c in cells(other) if c not in set(by.values())}
+    assert {c.algorithm for c in changed} == {"erm-nu"}  # a weight that plain ERM does not have makes no new run of it
     weights = {c.settings.nuclear_weight for c in by.values() if c.algorithm == "erm-nu"}
     assert len(weights) == 5  # the given one, and four draws
 
@@ -393,6 +396,15 @@ def test_devices():
     assert sources.device_of("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     with pytest.raises(SettingError, match="device"):
         sources.device_of("gpu0")
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:99", "mps", "meta", "xpu"])
+def test_devices_that_are_not_here(name, monkeypatch):
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    if name == "cuda":
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SettingError, match="a device that torch sees here: cpu"):
+        sources.device_of(name)
 
 
 def test_store_and_arrays_are_plain(tree, tmp_path):

@@ -2,6 +2,8 @@
 
 import csv
 import hashlib
+import os
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from featlearn.data.pictures import Reading
 
 DECODED = 20000
 """Up to so many files are decoded when a set is loaded; of more only the beginning is looked at."""
+ENDS = 4096
+"""Bytes of a file's beginning and end that the fingerprint takes in."""
 SHOWN = 3
 """How many files or classes an error or remark names."""
 
@@ -71,7 +75,8 @@ class DomainSet:
     """Several domains with common labels.
 
     labels: names of the classes; shape: (channels, height, width); remarks: one line each, what is odd about the data;
-    fingerprint: changes when a file is added, removed, renamed, moved between classes or changes its size.
+    fingerprint: changes when a file is added, removed, renamed, moved between classes, or other in its size, its first
+    or its last ENDS bytes.
     """
 
     name: str
@@ -124,8 +129,9 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
     out (the latter are counted in a remark). Inputs are (n, 3, size, size).
 
     Errors: DataError, one line: no such folder, no image, fewer than two domains or classes, a domain with one image,
-    labels that differ by case alone, unreadable images (how many and which). Remarks: classes that a domain lacks, or
-    that one domain alone has, files that are not images or lie outside of a class.
+    labels that differ by case or Unicode form alone, unreadable images (how many and which). Remarks: classes that a
+    domain lacks, or that one domain alone has, files that are not images or lie outside of a class, folders without an
+    image, images with an alpha channel or without colour.
 
     Example:
         >>> folder("PACS").names  # doctest: +SKIP
@@ -134,22 +140,30 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
     root = Path(path).expanduser()
     if not root.is_dir():
         raise DataError(f"data = {str(path)!r} is not a folder; give a folder of domain/class/image, or a .csv file")
-    found, other, stray = [], 0, 0
+    found, other, stray, empty = [], 0, 0, []
     for domain in _folders(root):
         stray += sum(f.is_file() and f.suffix.lower() in pictures.SUFFIXES for f in domain.iterdir())
+        counts = {}
         for label in _folders(domain):
-            for file in sorted(label.rglob("*")):
-                if not file.is_file() or any(part.startswith(".") for part in file.relative_to(root).parts):
-                    continue
-                if file.suffix.lower() in pictures.SUFFIXES:
-                    found.append(_File(domain.name, label.name, file))
-                else:
-                    other += 1
+            inside = [
+                file
+                for file in sorted(label.rglob("*"))
+                if file.is_file() and not any(part.startswith(".") for part in file.relative_to(root).parts)
+            ]
+            images = [file for file in inside if file.suffix.lower() in pictures.SUFFIXES]
+            found += [_File(domain.name, label.name, file) for file in images]
+            other += len(inside) - len(images)
+            counts[label.name] = len(images)
+        without = [f"{domain.name}/{name}" for name, n in counts.items() if not n]
+        empty += without if any(counts.values()) else [domain.name]
     if not found:
         raise DataError(f"data = {str(path)!r} holds no image at domain/class/image; is it the right level?")
     remarks = [f"{other} files without the suffix of an image are left out"] if other else []
     remarks += [f"{stray} images lie in a domain outside of any class and are left out"] if stray else []
-    return _assembled(root.name, root, found, remarks, reading or Reading(), checks or Checks())
+    known = {f.label for f in found}  # a class that other domains have is missed below
+    empty = [name for name in empty if name.partition("/")[2] not in known]
+    remarks += [f"{len(empty)} folders hold no image and are left out: {_some(empty)}"] if empty else []
+    return _assembled(root.resolve().name, root, found, remarks, reading or Reading(), checks or Checks())
 
 
 def _folders(root: Path) -> list[Path]:
@@ -213,6 +227,7 @@ def _assembled(
         files = [f for i, f in enumerate(files) if i not in {j for j, _ in bad}]
         _enough(files, checks.least)
     remarks += _missing_classes(files) + _repeated(files)
+    remarks += _modes([f.path for f in files], checks.threads) if decode else []
     if len(files) > DECODED:
         remarks.append(
             f"{len(files)} files: only their beginnings were checked; a damaged one ends the run that meets it"
@@ -231,25 +246,33 @@ def _assembled(
 def _one_spelling(
     names: set[str], what: str, files: Sequence[_File], field: str, merge: bool = False
 ) -> Mapping[str, str]:
-    """The spelling to use for each name; DataError where two differ by case alone."""
+    """The spelling to use for each name; DataError where two differ by case or Unicode form alone."""
+
+    def same(name: str) -> str:
+        return unicodedata.normalize("NFC", name).casefold()
+
     first: dict[str, str] = {}
     for name in sorted(names):
-        first.setdefault(name.casefold(), name)
+        first.setdefault(same(name), name)
     for name in sorted(names):
-        other = first[name.casefold()]
+        other = first[same(name)]
         if other != name and not merge:
             places = [sorted({f.domain for f in files if getattr(f, field) == n}) for n in (other, name)]
             where = f" ({', '.join(places[0][:SHOWN])}; {', '.join(places[1][:SHOWN])})" if field == "label" else ""
             more = ", or merge them (merge_case, --merge-case)" if field == "label" else ""
-            raise DataError(f"{what} {other!r} and {name!r}{where} differ by case alone; rename one{more}")
-    return {name: first[name.casefold()] for name in names}
+            forms = {unicodedata.normalize("NFC", n) for n in (name, other)}
+            alone, shown = ("case", repr) if len(forms) > 1 else ("Unicode form", ascii)
+            raise DataError(f"{what} {shown(other)} and {shown(name)}{where} differ by {alone} alone; rename one{more}")
+    return {name: first[same(name)] for name in names}
 
 
 def _enough(files: Sequence[_File], least: int) -> None:
     counts = {d: sum(f.domain == d for f in files) for d in sorted({f.domain for f in files})}
     if len(counts) < least:
         which = f"one domain ({next(iter(counts))})" if counts else "no domain"
-        raise DataError(f"the data has {which}; at least {least} are needed, so that one can be held out")
+        raise DataError(
+            f"the data has {which}; at least {least} are needed, so that one can be held out; is it domain/class/image?"
+        )
     small = [f"{d} has {n} image" for d, n in counts.items() if n < 2]
     if small:
         raise DataError(
@@ -279,11 +302,23 @@ def _missing_classes(files: Sequence[_File]) -> list[str]:
 
 
 def _repeated(files: Sequence[_File]) -> list[str]:
-    places: dict[Path, set[tuple[str, str]]] = {}
+    places: dict[str, list[tuple[str, str]]] = {}
     for f in files:
-        places.setdefault(f.path, set()).add((f.domain, f.label))
-    again = [str(path) for path, found in places.items() if len(found) > 1]
-    return [f"{len(again)} files stand under several domains or labels: {_some(again)}"] if again else []
+        places.setdefault(os.path.normpath(f.path), []).append((f.domain, f.label))
+    several = [path for path, found in places.items() if len(set(found)) > 1]
+    twice = [path for path, found in places.items() if len(set(found)) < len(found)]
+    out = [f"{len(several)} files stand under several domains or labels: {_some(several)}"] if several else []
+    if twice:
+        out.append(f"{len(twice)} files are listed more than once; one image can train and validate: {_some(twice)}")
+    return out
+
+
+def _modes(paths: Sequence[Path], threads: int) -> list[str]:
+    """A remark on images that are not plain colour."""
+    found = pictures.kinds(paths, threads)
+    odd = {what: found.count(what) for what in ("with an alpha channel", "without colour")}
+    told = ", ".join(f"{n} {what}" for what, n in odd.items() if n)
+    return [f"of {len(paths)} images {told}: read as RGB, transparent as white"] if told else []
 
 
 def _some(names: Sequence[str]) -> str:
@@ -294,7 +329,12 @@ def _fingerprint(root: Path, files: Sequence[_File]) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for f in files:
         path = f.path.relative_to(root) if f.path.is_relative_to(root) else f.path
-        digest.update(f"{f.domain}\0{f.label}\0{path.as_posix()}\0{f.path.stat().st_size}\n".encode())
+        size = f.path.stat().st_size
+        digest.update(f"{f.domain}\0{f.label}\0{path.as_posix()}\0{size}\n".encode())
+        with open(f.path, "rb") as file:
+            digest.update(file.read(ENDS))
+            file.seek(max(ENDS, size - ENDS))
+            digest.update(file.read(ENDS))
     return digest.hexdigest()
 
 

@@ -172,6 +172,19 @@ def unreadable(paths: Sequence[str | Path], threads: int = 1, decode: bool = Tru
     return [(i, reason) for i, reason in enumerate(mapped(why, list(paths), threads)) if reason]
 
 
+def kinds(paths: Sequence[str | Path], threads: int = 1) -> list[str]:
+    """Of each image by the beginning of its file: "with an alpha channel", "without colour", or ""."""
+    from PIL import Image
+
+    def kind(path: str | Path) -> str:
+        with Image.open(path) as image:
+            if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+                return "with an alpha channel"
+            return "without colour" if image.mode[0] in "1LIF" else ""
+
+    return mapped(kind, list(paths), threads)
+
+
 def mapped(work: Any, items: Sequence[Any], threads: int) -> list[Any]:
     """work(item) of each, in order, in `threads` threads."""
     if threads <= 1 or len(items) < 2:

@@ -27,7 +27,7 @@ from featlearn.methods.domains.objectives import (
 )
 
 BASES = ("erm", "mixup", "coral", "irm", "vrex", "group-dro", "miro")
-MANY_DOMAINS = ("coral", "vrex")
+MANY_DOMAINS = ("mixup", "coral", "vrex", "group-dro")
 """Without a second training domain these are ERM and nothing else."""
 MIRO_RATE = 10.0
 """The variances of MIRO learn this much faster than the network, as in its code."""
@@ -165,7 +165,7 @@ def build(
     featurizer: as it is before training, of which MIRO keeps a frozen copy; example: one input or more (n, ...), for
     the shapes of its stages.
 
-    Errors: SettingError for CORAL and V-REx with one domain.
+    Errors: SettingError for algorithms of MANY_DOMAINS with one domain.
     """
     if chosen.base in MANY_DOMAINS and domains < 2:
         remedy = "use erm, or add a domain (one more is held out)"

@@ -24,7 +24,7 @@ from featlearn.methods.domains import (
     split,
     train,
 )
-from featlearn.methods.domains.algorithms import MANY_DOMAINS
+from featlearn.methods.domains.algorithms import MANY_DOMAINS, settings_of
 from featlearn.methods.domains.training import Alone
 from featlearn.methods.nuclear_norm import stable_rank
 from featlearn.run.experiment import CellResult, Cost, Experiment, SummaryRow, Table
@@ -111,10 +111,12 @@ def cells(config: Config) -> Sequence[Cell]:
                     if trial:
                         drawn = sample(drawn, algorithm(name), Key("domains/search") / seed / trial)
                     schedule = dataclasses.replace(config.schedule, batch=drawn.batch, rate=drawn.rate)
+                    # those of other algorithms at their defaults: changing them is no new run of this one
+                    own = {n: getattr(drawn.settings, n) for n in settings_of(algorithm(name))}
                     out.append(
                         Cell(
                             config.source, len(config.domains), config.network, name, held_out, seed, trial, schedule,
-                            drawn.settings, config.device,
+                            Settings(**own), config.device,
                         )
                     )  # fmt: skip
     return out

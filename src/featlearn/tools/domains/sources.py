@@ -133,6 +133,8 @@ def device_of(name: str) -> torch.device:
         found = torch.device(name)
     except RuntimeError:
         raise SettingError("device", repr(name), "auto, cpu, cuda or cuda:N", "leave it out for auto") from None
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise SettingError("device", repr(name), "a device that torch sees", "it sees no GPU here: use cpu")
+    seen = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not seen.get(found.type, False) or (found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count()):
+        there = ", ".join(kind for kind, is_there in seen.items() if is_there)
+        raise SettingError("device", repr(name), f"a device that torch sees here: {there}", "leave it out for auto")
     return found
