@@ -84,6 +84,8 @@ def test_a_frequency_without_neurons_has_no_ratio():
         (lambda: circuits.Config(k=(2,), p=(2,), steps=(9,), batch=(3,)), "k, p"),
         (lambda: circuits.Config(k=(2,), p=(8,), steps=(9,), batch=(3,)), "k, p"),
         (lambda: circuits.Config(train=0.0), "train"),
+        (lambda: circuits.Config(train=1e-4, k=(2,), p=(5,), steps=(9,), batch=(3,)), "train"),
+        (lambda: circuits.Config(train=0.999, k=(2,), p=(5,), steps=(9,), batch=(3,)), "train"),
         (lambda: circuits.Config(neurons=-1), "neurons"),
         (lambda: circuits.Config(steps=(0, 1, 1)), "steps"),
         (lambda: circuits.Config(batch=(0, 1, 1)), "batch"),

@@ -116,6 +116,7 @@ def test_censored_runs_are_counted_and_their_ratio_is_a_bound(tables):
         (lambda: attention.Config(pairs=((2, 1),)), "p"),
         (lambda: attention.Config(readouts=("mean",)), "readouts"),
         (lambda: attention.Config(share=1.0), "share"),
+        (lambda: attention.Config(share=0.001, pairs=((3, 5),)), "share"),
         (lambda: attention.Config(heads=0), "heads"),
         (lambda: attention.Config(rate=0.0), "rate"),
         (lambda: attention.Config(seeds=(0, 0)), "seeds"),
@@ -124,6 +125,7 @@ def test_censored_runs_are_counted_and_their_ratio_is_a_bound(tables):
         (lambda: grokking.Config(variants=("other",)), "variants"),
         (lambda: grokking.Config(equal_train=9409), "equal_train"),
         (lambda: grokking.Config(more_decay=-1.0), "more_decay"),
+        (lambda: grokking.Config(share=0.999, pairs=((2, 5),)), "share"),
         (lambda: grokking.Config(readout="mean"), "readout"),
     ],
 )

@@ -94,6 +94,26 @@ def _memory(device: torch.device) -> int | float:
         return math.inf
 
 
+def train_points(p: int, k: int, share: float | int, field: str = "share") -> int:
+    """How many of the p^k points a share is. field: its name in errors.
+
+    Errors: `SettingError` for a share that leaves a side empty.
+
+    Example:
+        >>> train_points(5, 2, 0.6)
+        15
+    """
+    if not 0 <= share <= 1:
+        raise SettingError(field, share, "between 0 and 1", "0.5 trains on half of the points")
+    total = p**k
+    n = round(share * total)
+    if n in (0, total):
+        side = "no point to train on" if n == 0 else "no point to test on"
+        remedy = "lower the share, or take torch.arange(p**k) to train on all" if n else "raise the share"
+        raise SettingError(field, share, f"a split of {total} points with two sides, this has {side}", remedy)
+    return n
+
+
 def split(
     p: int, k: int, share: float | int, key: Key, device: str | torch.device = "cpu"
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " m"]]:
@@ -117,13 +137,7 @@ def split(
     if wide * total > have:
         allowed = f"at most the {have:.3g} bytes of memory, one index of {wide} bytes a point"
         raise SettingError("p^k", f"{total} points = {wide * total:.3g} bytes", allowed, f"lower p = {p} or k = {k}")
-    if not 0 <= share <= 1:
-        raise SettingError("share", share, "between 0 and 1", "0.5 trains on half of the points")
-    n = round(share * total)
-    if n in (0, total):
-        side = "no point to train on" if n == 0 else "no point to test on"
-        remedy = "take torch.arange(p**k) to train on all" if n else "raise the share"
-        raise SettingError("share", share, f"a split of {total} points with two sides, this has {side}", remedy)
+    n = train_points(p, k, share)
     order = torch.randperm(
         total, generator=(key / "split").torch(), dtype=torch.int32 if wide == 4 else torch.int64
     ).to(device)

@@ -89,7 +89,7 @@ class Config:
             raise SettingError("readouts", self.readouts, f"some of {READOUTS}", "leave it out for both")
         check_counts(self, "heads", "width", "head_dim", "batch", "steps")
         check_positive(self, "rate")
-        check_share(self.share)
+        check_share(self.share, self.pairs)
         check_seeds(self.seeds)
         check_device_name(self.device)
 

@@ -27,7 +27,7 @@ from featlearn.nets import PowerNetwork, power_init
 from featlearn.report.plots import Picture
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.tasks.modular_addition import ModularAddition, decoder, split
+from featlearn.tasks.modular_addition import ModularAddition, decoder, split, train_points
 
 ENTRIES = {
     4: ("fourier.figure4_1", "fourier.figure4_2"),
@@ -81,6 +81,8 @@ class Config:
         check_positive(self, "scale")
         if not 0 < self.train <= 1:
             raise SettingError("train", self.train, "a share of the points in (0, 1]", "0.5 is printed; 1 has no test")
+        for k, p in zip(self.k, self.p, strict=True) if self.train < 1 else ():
+            train_points(p, k, self.train, "train")
         if self.neurons < 0:
             raise SettingError("neurons", self.neurons, "at least 0", "0 takes the printed number")
         check_seeds(self.seeds)

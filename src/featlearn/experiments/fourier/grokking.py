@@ -124,7 +124,7 @@ class Config:
             raise SettingError(
                 "equal_train", self.equal_train, f"below the {fewest} points of the smallest pair", "some must be left"
             )
-        check_share(self.share)
+        check_share(self.share, self.pairs)
         check_seeds(self.seeds)
         check_device_name(self.device)
 

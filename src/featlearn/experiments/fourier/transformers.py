@@ -12,7 +12,7 @@ from featlearn.experiments.settings import check_device
 from featlearn.learn import ModularRun, ModularSchedule, fit_modular
 from featlearn.nets import ModularShape, ModularTransformer
 from featlearn.run.experiment import Cost
-from featlearn.tasks.modular_addition import check_points, decoder, split
+from featlearn.tasks.modular_addition import check_points, decoder, split, train_points
 
 DEVIATIONS = (
     ("heads and their width", "160 heads, hidden dimension 128, which 160 does not divide",
@@ -73,10 +73,12 @@ def check_device_name(device: str) -> None:
         raise SettingError("device", device, "cpu or cuda", "cpu is the default")
 
 
-def check_share(share: float) -> None:
+def check_share(share: float, pairs: Sequence[tuple[int, int]]) -> None:
     """Refuse a split with an empty side."""
     if not 0 < share < 1:
         raise SettingError("share", share, "between 0 and 1", "0.5 is printed")
+    for k, p in pairs:
+        train_points(p, k, share)
 
 
 def shape_of(cell: Cell) -> ModularShape:
