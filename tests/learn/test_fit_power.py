@@ -82,6 +82,18 @@ def test_probes_and_repeatability():
     assert torch.equal(net.u, power_init(6, 2, 5, Key("n")).u)  # the start is not changed
 
 
+def test_one_batch_without_a_loss_does_not_end_training():
+    """One point a step: its loss is 0 long before that of every point is."""
+    decode, points = decoder(11, 2), torch.arange(121)
+    start = power_init(40, 2, 11, Key("n"), scale=0.3)
+    schedule = PowerSchedule(steps=400, batch=1, rate=0.3, penalty=0.0)
+    ended = fit_power(start, points, decode, Key("t"), schedule)
+    x, y = decode(points)
+    loss = torch.nn.functional.cross_entropy(ended.net(x), y)
+    assert float(loss) > 0
+    assert ended.stalled is None
+
+
 def test_a_loss_of_exactly_zero_ends_training_and_says_so():
     decode = decoder(3, 2)
     start = fit_power(power_init(16, 2, 3, Key("n"), scale=0.3), torch.arange(9), decode, Key("t"),
@@ -89,6 +101,9 @@ def test_a_loss_of_exactly_zero_ends_training_and_says_so():
     schedule = PowerSchedule(steps=400, batch=None, penalty=0.0)
     ended = fit_power(start, torch.arange(9), decode, Key("t"), schedule)
     assert ended.stalled == room.LOOK
+    looked = fit_power(start, torch.arange(9), decode, Key("t"), schedule, probes=[lambda n: {"size": float(n.norm())}],
+                       probe_at=(0, 400))  # fmt: skip
+    assert looked.steps == (0, room.LOOK)
     penalised = PowerSchedule(steps=400, batch=None, penalty=1e-3)
     assert fit_power(start, torch.arange(9), decode, Key("t"), penalised).stalled is None
 

@@ -114,6 +114,9 @@ def test_smaller_sizes_than_printed_are_not_a_verdict_on_the_print(name):
     assert "k = 3, p = 23" in bad.why
 
 
+FIGURE_PAIRS = ((3, 97), (4, 47), (5, 23))
+
+
 def network_rows(penalties=(0.01,), pairs=((2, 23), (3, 11)), **change):
     """Last rows of trained networks as the work describes them, and a look of each."""
     found = []
@@ -135,10 +138,12 @@ def network_rows(penalties=(0.01,), pairs=((2, 23), (3, 11)), **change):
 @pytest.mark.parametrize(
     "name, change, expected",
     [
-        ("trained_recipe", {}, "holds"),
-        ("trained_recipe", {"test_acc": None}, "holds"),
-        ("trained_recipe", {"test_acc": 60.0}, "refuted"),
-        ("trained_recipe", {"m": 10}, "refuted"),
+        ("trained_recipe", {}, "assumptions unmet"),
+        ("trained_recipe", {"test_acc": 60.0}, "not run"),
+        ("trained_recipe", {"pairs": FIGURE_PAIRS}, "holds"),
+        ("trained_recipe", {"pairs": FIGURE_PAIRS, "test_acc": None}, "holds"),
+        ("trained_recipe", {"pairs": FIGURE_PAIRS, "test_acc": 60.0}, "refuted"),
+        ("trained_recipe", {"pairs": FIGURE_PAIRS, "m": 10}, "refuted"),
         ("trained_loss", {}, "holds"),
         ("trained_loss", {"loss": 0.1}, "refuted"),
         ("trained_loss", {"loss": 0.12}, "refuted"),

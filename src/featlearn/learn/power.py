@@ -81,8 +81,8 @@ class PowerSchedule:
 class PowerRun:
     """net: the trained network. steps (t): the looks. trace: the numbers of each probe at these looks (t), by name.
 
-    stalled: the step at which the loss of a batch was exactly 0 and nothing else moved the weights, or None: every
-    probability had rounded to 1, so that gradients are 0 and training stopped there.
+    stalled: the step at which the loss of every training point was exactly 0 and nothing else moved the weights, or
+    None: all probabilities had rounded to 1, so that gradients are 0 and training stopped there, with a last look.
     """
 
     net: PowerNetwork
@@ -138,6 +138,15 @@ class _Engine:
         self.table.grad.addcmul_(rows, penalty / largest * share.pow(k - 1) / whole)
 
 
+def _all_zero(net: PowerNetwork, train: Tensor, decode: Decode) -> bool:
+    """Whether no training point has a loss; one batch without any says little about the others."""
+    for part in train.split(block_rows(len(net), train.device)):
+        x, y = decode(part)
+        if float(torch.nn.functional.cross_entropy(net(x), y, reduction="sum")) != 0:
+            return False
+    return True
+
+
 def fit_power(
     net: PowerNetwork,
     train: Int[Tensor, " n"],
@@ -175,8 +184,8 @@ def fit_power(
     at, steps, trace = frozenset(probe_at), [], {}
     stalled: int | None = None
 
-    def look(step: int) -> None:
-        if step in at:
+    def look(step: int, wanted: bool = False) -> None:
+        if wanted or step in at:
             steps.append(step)
             for name, value in (item for probe in probes for item in probe(engine.net()).items()):
                 trace.setdefault(name, []).append(value)
@@ -193,8 +202,14 @@ def fit_power(
         if (step + 1) % LOOK == 0 or step + 1 == s.steps:
             if not math.isfinite(value := float(loss)):
                 raise Diverged(f"loss is {value} at step {step + 1}; lower the rate {s.rate}")
-            if value == 0 and not s.penalty and not s.weight_decay:
+            if (
+                value == 0
+                and not s.penalty
+                and not s.weight_decay
+                and (whole or _all_zero(engine.net(), train, decode))
+            ):
                 stalled = step + 1
+                look(stalled, wanted=bool(probes))
                 break
         if s.penalty:
             engine.add_penalty(s.penalty_at(step))

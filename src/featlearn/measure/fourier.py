@@ -154,6 +154,8 @@ def phase_residual(
         >>> round(float(phase_residual(u, w)), 4)
         0.1
     """
+    if u.shape[-1] != w.shape[-1]:
+        raise SettingError("w", f"{w.shape[-1]} values", f"as many as u, {u.shape[-1]}", "both are over the p numbers")
     one, other = _spectrum(u, -1), _spectrum(w, -1)
     if frequency is None:
         frequency = top_frequency(w, constant=False)
@@ -418,6 +420,9 @@ def grokking_delay(
     if len(steps) == 0 or len(steps) != train_accuracy.shape[-1]:
         allowed = f"one for each of {train_accuracy.shape[-1]} accuracies, at least one"
         raise SettingError("steps", f"{len(steps)} steps", allowed, "give the step of every evaluation")
+    if test_accuracy.shape[-1] != train_accuracy.shape[-1]:
+        allowed = f"as many as train_accuracy, {train_accuracy.shape[-1]}"
+        raise SettingError("test_accuracy", f"{test_accuracy.shape[-1]} looks", allowed, "look at both sides at once")
     if bool((steps[1:] <= steps[:-1]).any()):
         raise SettingError("steps", "not increasing", "steps in order", "sort them with their accuracies")
     for name, accuracy in (("train_accuracy", train_accuracy), ("test_accuracy", test_accuracy)):

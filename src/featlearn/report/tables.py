@@ -154,7 +154,7 @@ def wide(rows: Sequence[SummaryRow], title: str = "") -> Grid:
 
 def _plus_minus(r: SummaryRow) -> str:
     half = (r.high - r.low) / 2
-    if r.n < 2 or not math.isfinite(half):
+    if r.n < 2 or half == 0 or not math.isfinite(half):  # a statistic of all seeds together has no interval
         return value(r)
     return f"{value(r)} ± {number(half, r.unit, half)}"
 

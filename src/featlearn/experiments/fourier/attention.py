@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from featlearn.core import SettingError
+from featlearn.experiments.fourier.trained import task_name
 from featlearn.experiments.fourier.transformers import (
     DEVIATIONS,
     Cell,
@@ -117,7 +118,7 @@ def run_cell(cell: Cell) -> CellResult:
         SWAPPED: attention_matrices(start, tokens=run.net["token"].detach())[0],
     }
     base = {"k": cell.k, "p": cell.p, "readout": cell.readout, "heads": cell.heads, "seed": cell.seed,
-            "setting": f"k = {cell.k}, p = {cell.p}, read at {cell.readout}"}  # fmt: skip
+            "setting": f"{task_name(cell.k, cell.p)}, read at {cell.readout}"}  # fmt: skip
     rows: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = dict(trace_arrays(run))
     for row, matrix in matrices.items():

@@ -18,6 +18,7 @@ from featlearn.experiments.fourier.trained import (
     picture_arrays,
     printed_width,
     structure,
+    task_name,
     vectors,
 )
 from featlearn.experiments.settings import check_counts, check_device, check_positive, check_seeds
@@ -117,6 +118,9 @@ class Cell:
     device: str
 
 
+STOPPED = "learning stopped: the loss of every training point is 0"
+
+
 def cells(config: Config) -> list[Cell]:
     """One cell per network and seed; the first seed of each keeps a picture."""
     c = config
@@ -153,7 +157,7 @@ def run_cell(cell: Cell) -> CellResult:
 
     at = sorted({round(c.steps * (i / c.looks) ** 2) for i in range(c.looks + 1)})
     run = fit_power(start, train, decoder(c.p, c.k), key / "batches", schedule, probes=[probe], probe_at=at)
-    base = {"setting": f"k = {c.k}, p = {c.p}", "row": "Network", "seed": c.seed, "k": c.k, "p": c.p, "m": c.m}
+    base = {"setting": task_name(c.k, c.p), "row": "Network", "seed": c.seed, "k": c.k, "p": c.p, "m": c.m}
     rows = [
         {**base, "step": step, **{name: trace[i] for name, trace in run.trace.items()}}
         for i, step in enumerate(run.steps)
@@ -166,7 +170,8 @@ def run_cell(cell: Cell) -> CellResult:
         "test_acc": (on_all["acc"] * len(everything) - on_train["acc"] * len(train)) / rest if rest else None,
         "margin": on_all["margin"], "mean_margin": on_all["mean_margin"],
         "share_start": float(frequency_share(vectors(start.to("cpu"))).mean()),
-        "test99": arrived[0] if arrived else None, "steps": c.steps, "stalled": run.stalled, **structure(run.net),
+        "test99": arrived[0] if arrived else None, "steps": run.stalled or c.steps, "stalled": run.stalled,
+        **structure(run.net),
     })  # fmt: skip
     return CellResult(rows, picture_arrays(start, run.net, key / "shown") if c.picture else {})
 
@@ -183,6 +188,10 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 entry = ENTRIES.get(here.rows[0]["k"], ("", ""))[metric not in ("phase", "same")]
                 high = min(high, 100.0) if unit == "%" else high
                 out.append(SummaryRow(setting, "Network", metric, mean, low, high, len(values), unit=unit, entry=entry))
+        stopped = here.values("stalled")
+        if len(stopped):
+            found = (float(stopped.mean()), float(stopped.min()), float(stopped.max()))
+            out.append(SummaryRow(setting, "Network", STOPPED, *found, len(stopped), unit="steps"))
     return out
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.fourier.trained import check_pairs, judged, printed_width, structure
+from featlearn.experiments.fourier.trained import check_pairs, judged, printed_width, structure, task_name
 from featlearn.experiments.settings import check_counts, check_ladders, check_positive, check_seeds
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.nets import PowerNetwork, power_init
@@ -114,7 +114,7 @@ def run_cell(cell: Cell) -> CellResult:
 
     at = sorted({round(c.steps * (i / c.looks) ** 2) for i in range(c.looks + 1)})
     run = fit_power(start, everything, decoder(c.p, c.k), key, schedule, probes=[probe], probe_at=at)
-    setting = f"k = {c.k}, p = {c.p}, m = {c.m}, lambda = {c.penalty:g}"
+    setting = f"{task_name(c.k, c.p)}, m = {c.m}, lambda = {c.penalty:g}"
     base = {"setting": setting, "row": "Network", "seed": c.seed, "k": c.k, "p": c.p, "m": c.m, "penalty": c.penalty}
     rows = [
         {**base, "step": step, **{name: trace[i] for name, trace in run.trace.items()}}
@@ -165,8 +165,8 @@ def draw(table: Table) -> Mapping[str, Picture]:
                 spread = [interval([max(r["margin_at"], -0.5) for r in mine if r["step"] == s]) for s in x]
                 mean, low, high = zip(*spread, strict=True)
                 lines.append(Series(f"lambda = {penalty:g}", x, mean, low, high))
-                data += [{"k": k, "p": p, "m": m, "penalty": penalty, "step": s, "margin": m}
-                         for s, m in zip(x, mean, strict=True)]  # fmt: skip
+                data += [{"k": k, "p": p, "m": m, "penalty": penalty, "step": s, "margin": v}
+                         for s, v in zip(x, mean, strict=True)]  # fmt: skip
             curves(ax, lines, "full-batch steps", "margin / gamma*", log="x", title=f"k = {k}, p = {p}, m = {m}")
             ax.axhline(1.0, color=style.PRINT, lw=1.2, ls=":")
             ax.set_ylim(-0.55, 1.08)

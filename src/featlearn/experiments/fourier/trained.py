@@ -16,7 +16,7 @@ from featlearn.measure import (
     top_frequency,
 )
 from featlearn.nets import PowerNetwork
-from featlearn.tasks.modular_addition import decoder, theory_covers
+from featlearn.tasks.modular_addition import check_points, decoder, theory_covers
 from featlearn.theory.fourier.closed_form import gamma_star
 
 PART = 2**20  # points decoded at once when all of them are judged
@@ -31,9 +31,16 @@ def check_pairs(k: tuple[int, ...], p: tuple[int, ...], **beside: tuple[object, 
         if len(values) != len(k):
             raise SettingError(name, values, f"{len(k)} values, one for each k = {k}", "pair them in order")
     for one_k, one_p in zip(k, p, strict=True):
+        check_points(one_p, one_k)
         if one_k < 2 or one_p < 3 or one_p % 2 == 0:
             why = theory_covers(one_p, one_k)
             raise SettingError("k, p", f"{one_k}, {one_p}", "k of at least 2 and odd p of at least 3", f"{why}")
+
+
+def task_name(k: int, p: int) -> str:
+    """How tables call a task: "k = 3, p = 9 is not prime (outside the theory)" where the theorems do not cover it."""
+    why = theory_covers(p, k)
+    return f"k = {k}, {why.partition(':')[0]} (outside the theory)" if why else f"k = {k}, p = {p}"
 
 
 def printed_width(k: int, p: int) -> int:

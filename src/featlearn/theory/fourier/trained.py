@@ -122,7 +122,7 @@ def judge_recipe(table: Table) -> Evidence:
     pairs = [tuple(int(part[1:]) for part in name.split("_")) for name in widths]
     ours = np.array([rows[0]["m"] for rows in found.values()])
     accuracy = tested(found)
-    return Evidence(
+    evidence = Evidence(
         (
             Case("printed m = 2^(2k-2) (p-1)", list(widths.values()), [4 ** (k - 1) * (p - 1) for k, p in pairs],
                  [2 * v for v in widths.values()], rival_says="2^(2k-1) (p-1)"),
@@ -132,6 +132,7 @@ def judge_recipe(table: Table) -> Evidence:
         ),
         comment="Test accuracy for " + named(list(found)) + ": " + ", ".join(f"{v:.2f} %" for v in accuracy) + ".",
     )  # fmt: skip
+    return at_sizes(evidence, CIRCUITS, found, [(k, FIGURES[k][0]) for k in FIGURES])
 
 
 def by_penalty(table: Table) -> dict[tuple[int, int], dict[tuple[int, float], Rows]]:
@@ -227,7 +228,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("fourier.trained_recipe", ("fourier.method_nn_training",),
           "Networks with m = 2^(2k-2) (p-1) neurons learn the task from half of all points.",
           reads(CIRCUITS, judge_recipe), printed="SGD in section 4.5, AdamW in C.10.1; lambda of which penalty, steps "
-          "and start are not said."),
+          "and start are not said.", expected="assumptions unmet"),
     Claim("fourier.trained_loss", ("fourier.definition4_1",),
           "No network has a loss below the closed form, and training on all points comes within 1 % of it.",
           reads(MARGIN, judge_oracle)),

@@ -180,11 +180,12 @@ CLAIMS: tuple[Claim, ...] = (
           "A one-layer transformer learns the task for k = 3, 4 and 5.",
           reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy)), expected="not run"),
     Claim("fourier.grokking", ("fourier.figure4_4",),
-          "Two-layer transformers grok for every k, and less so for larger k.",
+          "Two-layer transformers learn test points later than training points for the smallest k, twice as late or "
+          "more, and by a smaller factor for larger k.",
           reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)),
           expected="not established",
-          printed="Data sets called roughly equal differ by 9.5 times (3125 to 29791 points); the text says SGD, the "
-          "caption AdamW."),
+          printed="They grok for every k. Data sets called roughly equal differ by 9.5 times (3125 to 29791 points); "
+          "the text says SGD, the caption AdamW."),
     Claim("fourier.grokking_decay", ("fourier.figure4_4",),
           "The same with a weight decay some hundred times the printed one.",
           reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED)),
