@@ -260,8 +260,10 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
 
 
 def _check_devices(plans: Sequence[Any]) -> None:
-    """Refuse, before any work, a device that this machine lacks; cells already done need none."""
-    for device in {getattr(p.cells[i], "device", "cpu") for p in plans for i in p.missing} - {"cpu"}:
+    """Refuse, before any work, a GPU that this machine lacks; cells already done need none. Other names are for the
+    experiment to judge, which may be a user's own."""
+    wanted = {getattr(p.cells[i], "device", "") for p in plans for i in p.missing}
+    for device in (d for d in wanted if isinstance(d, str) and d.startswith("cuda")):
         from featlearn.core import SettingError
         from featlearn.experiments.settings import check_device
 

@@ -10,7 +10,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.tasks import ModularAddition
-from featlearn.tasks.modular_addition import check_points, labels, points, split, theory_covers
+from featlearn.tasks.modular_addition import check_points, labels, points, split, task_name, theory_covers
 
 KEY = Key("tests/modular-addition")
 
@@ -84,6 +84,13 @@ def test_a_split_is_random():
 def test_a_split_with_an_empty_side_is_refused(share, says):
     with pytest.raises(SettingError, match=says):
         split(5, 2, share, KEY)
+
+
+def test_tasks_outside_the_theory_are_named_so():
+    assert task_name(3, 97) == "k = 3, p = 97"
+    assert task_name(3, 9) == "k = 3, p = 9 is not prime (outside the theory)"
+    assert task_name(2, 8) == "k = 2, p = 8 is even (outside the theory)"
+    assert task_name(2, 2) == "k = 2, p = 2 (outside the theory)"
 
 
 def test_more_points_than_memory_are_refused_with_their_bytes():

@@ -65,13 +65,17 @@ def open_rgb(path: str | Path) -> Any:
         raise DataError(f"{path} cannot be read as an image ({reason}); replace it or leave it out") from None
 
 
+def _has_alpha(image: Any) -> bool:
+    return image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info
+
+
 def _rgb(image: Any) -> Any:
     from PIL import Image
 
     if image.mode.startswith("I"):  # 16 bits, for which convert() would clip everything above 255
         values = np.asarray(image).astype(np.float64)
         image = Image.fromarray((values / (257 if values.max() > 255 else 1)).clip(0, 255).astype(np.uint8))
-    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+    if _has_alpha(image):
         image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
     return image.convert("RGB")
@@ -178,9 +182,9 @@ def kinds(paths: Sequence[str | Path], threads: int = 1) -> list[str]:
 
     def kind(path: str | Path) -> str:
         with Image.open(path) as image:
-            if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+            if _has_alpha(image):
                 return "with an alpha channel"
-            return "without colour" if image.mode[0] in "1LIF" else ""
+            return "without colour" if image.mode in ("1", "L", "F") or image.mode.startswith("I") else ""
 
     return mapped(kind, list(paths), threads)
 

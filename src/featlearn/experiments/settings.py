@@ -72,6 +72,12 @@ def check_target(target: float) -> None:
         raise SettingError("target", target, "between 50 and 100 percent", "95 is the default")
 
 
+def check_device_name(device: str) -> None:
+    """Refuse names that are no device; whether a GPU is there shows when a cell starts, maybe on another machine."""
+    if device not in ("cpu", "cuda"):
+        raise SettingError("device", device, "cpu or cuda", "cpu is the default")
+
+
 def check_device(device: str) -> None:
     """Refuse a device that is not there; cells call it, since they may run on another machine than the command."""
     if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):

@@ -94,6 +94,12 @@ def _memory(device: torch.device) -> int | float:
         return math.inf
 
 
+def task_name(k: int, p: int) -> str:
+    """How tables call a task: "k = 3, p = 9 is not prime (outside the theory)" where the theorems do not cover it."""
+    why = theory_covers(p, k)
+    return f"k = {k}, {why.partition(':')[0]} (outside the theory)" if why else f"k = {k}, p = {p}"
+
+
 def train_points(p: int, k: int, share: float | int, field: str = "share") -> int:
     """How many of the p^k points a share is. field: its name in errors.
 

@@ -22,19 +22,17 @@ import numpy as np
 import torch
 
 from featlearn.core import SettingError
-from featlearn.experiments.fourier.trained import task_name
 from featlearn.experiments.fourier.transformers import (
     DEVIATIONS,
     Cell,
     accuracies,
-    check_device_name,
     check_pairs,
     check_share,
     cost,
     trace_arrays,
     train,
 )
-from featlearn.experiments.settings import check_counts, check_positive, check_seeds
+from featlearn.experiments.settings import check_counts, check_device_name, check_positive, check_seeds
 from featlearn.measure.fourier import power_2d, top_share_2d
 from featlearn.nets import attention_matrices
 from featlearn.nets.modular_transformer import READOUTS
@@ -42,6 +40,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture
 from featlearn.run.estimate import estimates
 from featlearn.run.experiment import CellResult, Deviation, Experiment, SummaryRow, Table
+from featlearn.tasks.modular_addition import task_name
 from featlearn.theory.fourier.rows import ATTENTION, START, SWAPPED, TRAINED
 
 ENTRY = {3: "fourier.figureC_5", 4: "fourier.figure4_3", 5: "fourier.figureC_6"}

@@ -18,17 +18,16 @@ from featlearn.experiments.fourier.trained import (
     picture_arrays,
     printed_width,
     structure,
-    task_name,
     vectors,
 )
-from featlearn.experiments.settings import check_counts, check_device, check_positive, check_seeds
+from featlearn.experiments.settings import check_counts, check_device, check_device_name, check_positive, check_seeds
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.measure import frequency_share
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.report.plots import Picture
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.tasks.modular_addition import ModularAddition, decoder, split, train_points
+from featlearn.tasks.modular_addition import ModularAddition, decoder, split, task_name, train_points
 
 ENTRIES = {
     4: ("fourier.figure4_1", "fourier.figure4_2"),
@@ -87,6 +86,7 @@ class Config:
         if self.neurons < 0:
             raise SettingError("neurons", self.neurons, "at least 0", "0 takes the printed number")
         check_seeds(self.seeds)
+        check_device_name(self.device)
         for i in range(len(self.k)):
             _schedule(self, i)
 
@@ -116,9 +116,6 @@ class Cell:
     seed: int
     picture: bool
     device: str
-
-
-STOPPED = "learning stopped: the loss of every training point is 0"
 
 
 def cells(config: Config) -> list[Cell]:
@@ -174,6 +171,9 @@ def run_cell(cell: Cell) -> CellResult:
         **structure(run.net),
     })  # fmt: skip
     return CellResult(rows, picture_arrays(start, run.net, key / "shown") if c.picture else {})
+
+
+STOPPED = "learning stopped: the loss of every training point is 0"
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:

@@ -29,25 +29,24 @@ import numpy as np
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.fourier.trained import task_name
 from featlearn.experiments.fourier.transformers import (
     DEVIATIONS,
     Cell,
     accuracies,
-    check_device_name,
     check_pairs,
     check_share,
     cost,
     trace_arrays,
     train,
 )
-from featlearn.experiments.settings import check_counts, check_positive, check_seeds
+from featlearn.experiments.settings import check_counts, check_device_name, check_positive, check_seeds
 from featlearn.measure.fourier import grokking_delay
 from featlearn.nets.modular_transformer import READOUTS
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import geometric_interval, interval
 from featlearn.run.experiment import CellResult, Deviation, Experiment, SummaryRow, Table
+from featlearn.tasks.modular_addition import task_name
 from featlearn.theory.fourier.rows import DECAYED, EQUAL, GROKKING, PRINTED
 from featlearn.theory.fourier.trend import falling_trend
 

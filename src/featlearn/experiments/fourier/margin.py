@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.experiments.fourier.trained import check_pairs, judged, printed_width, structure, task_name
+from featlearn.experiments.fourier.trained import check_pairs, judged, printed_width, structure
 from featlearn.experiments.settings import check_counts, check_ladders, check_positive, check_seeds
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.nets import PowerNetwork, power_init
@@ -19,7 +19,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
 from featlearn.run.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
-from featlearn.tasks.modular_addition import ModularAddition, decoder
+from featlearn.tasks.modular_addition import ModularAddition, decoder, task_name
 from featlearn.theory.fourier.closed_form import minimum
 
 ENTRIES = ("fourier.lemma4_7", "fourier.theorem4_9", "fourier.definition4_1")

@@ -37,12 +37,6 @@ def check_pairs(k: tuple[int, ...], p: tuple[int, ...], **beside: tuple[object, 
             raise SettingError("k, p", f"{one_k}, {one_p}", "k of at least 2 and odd p of at least 3", f"{why}")
 
 
-def task_name(k: int, p: int) -> str:
-    """How tables call a task: "k = 3, p = 9 is not prime (outside the theory)" where the theorems do not cover it."""
-    why = theory_covers(p, k)
-    return f"k = {k}, {why.partition(':')[0]} (outside the theory)" if why else f"k = {k}, p = {p}"
-
-
 def printed_width(k: int, p: int) -> int:
     """m = 2^(2k - 2) (p - 1), the printed number of neurons."""
     return 2 ** (2 * k - 2) * (p - 1)

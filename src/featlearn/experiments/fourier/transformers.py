@@ -67,12 +67,6 @@ def check_pairs(field: str, pairs: Sequence[tuple[int, int]]) -> None:
             raise SettingError(field, (k, p), "k of at least 2", "one number leaves nothing to add")
 
 
-def check_device_name(device: str) -> None:
-    """Refuse names that are no device; whether a GPU is there shows when a cell starts, maybe on another machine."""
-    if device not in ("cpu", "cuda"):
-        raise SettingError("device", device, "cpu or cuda", "cpu is the default")
-
-
 def check_share(share: float, pairs: Sequence[tuple[int, int]]) -> None:
     """Refuse a split with an empty side."""
     if not 0 < share < 1:
