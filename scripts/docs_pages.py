@@ -219,12 +219,13 @@ def readme(text: str) -> str:
 def claims_page(work: str, claims: tuple[Any, ...]) -> str:
     """The claims of one work."""
     from featlearn import inventory
+    from featlearn.run.claim import HITS
 
     out = [f"# Claims of {work}", f"{escape(inventory.load(work).title)}", code(f"featlearn verify {work}", "sh")]
     for c in claims:
         out += [f"## {escape(c.id)}", escape(c.says)]
         if c.printed:
-            out.append(f"Where the print is wrong: {escape(c.printed)}")
+            out.append(f"{HITS[c.hits] if c.hits else 'Remark on the text'}: {escape(c.printed)}")
         entries = ", ".join(f"`{e}`" for e in c.entries)
         out.append(f"Entries: {entries}. Expected verdict: {c.expected}.")
         out.append(code(f"featlearn verify {c.id}", "sh"))

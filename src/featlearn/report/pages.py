@@ -35,7 +35,8 @@ from featlearn.run.claim import VERDICTS
 
 MEANING = {
     "holds": "every observation agrees with its prediction and disagrees with the nearest wrong answer",
-    "refuted": "an observation contradicts the statement as printed",
+    "refuted": "an observation contradicts the claim as its page words it; the badge beside it says what of the paper "
+    "that hits: its statement, a proof step, a number, a remark, or nothing where the claim is a question of ours",
     "vacuous": "true, but too weak a bound to be violated at any size we can run; the page says where it would bite",
     "assumptions unmet": "a premise fails at every size we can run, so the statement says nothing here",
     "not established": "the check could not tell the statement from the nearest wrong answer",

@@ -5,6 +5,7 @@ from typing import Any
 from featlearn.report.context import Site
 from featlearn.report.html import Html, badge, tag
 from featlearn.report.model import ClaimPage, State, verdict_state
+from featlearn.run.claim import HITS
 
 
 def home(site: Site) -> Html:
@@ -29,11 +30,13 @@ def count(n: int, one: str, many: str) -> str:
 
 
 def verdict_badges(c: ClaimPage) -> Html:
-    """The verdict, and whether it is the one we stand behind."""
+    """The verdict, what of the paper it contradicts, and whether it is the one we stand behind."""
     v = c.verdict
-    expected = None
+    expected = hits = None
+    if v.verdict == "refuted" or v.claim.hits:
+        hits = badge(State(HITS[v.claim.hits].lower(), "bad" if v.claim.hits else "none"))
     if not v.as_expected:
         expected = badge(State(f"expected: {v.claim.expected}", "bad"))
     elif v.verdict != "holds":
         expected = tag("span", "as expected", class_="soft small")
-    return tag("div", badge(verdict_state(v.verdict)), expected, class_="badges")
+    return tag("div", badge(verdict_state(v.verdict)), hits, expected, class_="badges")

@@ -27,7 +27,7 @@ from featlearn.report.html import (
 from featlearn.report.model import ClaimPage, ExperimentPage, State, by_work, experiment_state, verdict_state
 from featlearn.report.parts import count, home, section, short, verdict_badges
 from featlearn.report.plots import Picture
-from featlearn.run.claim import Case
+from featlearn.run.claim import HITS, Case
 from featlearn.run.experiment import SummaryRow
 
 
@@ -112,7 +112,7 @@ def claim(site: Site, c: ClaimPage) -> str:
     for id_ in cl.entries:
         e = site.entries.get(id_)
         entries.append([site.link("entry", id_), e.kind if e else "", e.where if e else ""])
-    printed = cl.printed
+    printed, box = cl.printed, HITS[cl.hits] if cl.hits else "Remark on the text"
     vacuous = [k for k in ev.cases if k.vacuous]
     assumptions = [
         [a.says, a.detail, badge(State("met", "good") if a.met else State("unmet", "warn"))] for a in ev.assumptions
@@ -129,7 +129,7 @@ def claim(site: Site, c: ClaimPage) -> str:
         tag("p", v.why),
         tag("div", tag("p", f"The check itself broke: {c.error}"), class_="note bad", role="note") if c.error else None,
         *(
-            [tag("div", tag("p", tag("b", "Where the print is wrong")), prose(printed), class_="note", role="note")]
+            [tag("div", tag("p", tag("b", box)), prose(printed), class_="note", role="note")]
             if printed
             else []
         ),

@@ -17,6 +17,14 @@ from featlearn.run.experiment import Table
 Tables = Callable[[str], Table | None]
 VERDICTS = ("holds", "refuted", "vacuous", "assumptions unmet", "not established", "data needed", "not run")
 RELATIONS = ("equal", "at most", "at least")
+HITS: Mapping[str, str] = {
+    "statement": "Contradicts the statement as reported",
+    "proof": "Contradicts a step of the proof, not the statement",
+    "number": "Contradicts a reported number, not the statement",
+    "remark": "Contradicts a remark in the text, not a statement",
+    "": "Contradicts nothing in the paper",
+}
+"""What of a paper an accusation hits, and the words for it on pages."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +114,16 @@ class Claim:
     check: Callable[[Any, Callable[[str], Any]], Evidence]
     expected: str = "holds"
     printed: str = ""
+    hits: str = ""
     draw: Callable[[Evidence], Any] | None = None
 
     def __post_init__(self):
         if self.expected not in VERDICTS:
             raise ValueError(f"expected = {self.expected!r} is not allowed: one of {VERDICTS}")
+        if self.hits not in HITS:
+            raise ValueError(f"hits = {self.hits!r} is not allowed: one of {tuple(HITS)}")
+        if self.hits and not self.printed:
+            raise ValueError(f"hits = {self.hits!r} without printed: quote the sentence, its place and what is right")
 
 
 @dataclass(frozen=True)

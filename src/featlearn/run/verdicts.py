@@ -85,6 +85,7 @@ def to_json(verdict: Verdict, error: str = "") -> dict[str, Any]:
         "entries": list(claim.entries),
         "says": claim.says,
         "printed": claim.printed,
+        "hits": claim.hits,
         "expected": claim.expected,
         "verdict": verdict.verdict,
         "why": verdict.why,
