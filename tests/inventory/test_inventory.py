@@ -145,6 +145,10 @@ unstated = ["u"]
 printed = [{setting = "n=1", row = "r", metric = "m", value = 1, unit = "%", spread = 0.5}]
 [entry.numbers]
 x = 1
+[entry.derived]
+twice = 2
+[entry.own_runs]
+mean = 3.5
 """
 GOOD = '[work]\nid = "looped"\ntitle = "t"\ndocuments = ["d"]\nabout = "a"\n' + ENTRY
 
@@ -152,7 +156,7 @@ GOOD = '[work]\nid = "looped"\ntitle = "t"\ndocuments = ["d"]\nabout = "a"\n' + 
 def test_a_good_file_is_read():
     (e,) = _parse(GOOD, "looped").entries
     assert (e.id, e.work, e.kind, e.check_kind, e.unstated) == ("looped.a", "looped", "lemma", "exact", ("u",))
-    assert e.numbers == {"x": 1}
+    assert (e.numbers, e.derived, e.own_runs) == ({"x": 1}, {"twice": 2}, {"mean": 3.5})
     assert e.printed == (inventory.Printed("n=1", "r", "m", 1.0, "%", 0.5),)
     assert isinstance(e.printed[0].value, float)
 
@@ -173,6 +177,9 @@ def test_a_good_file_is_read():
         ("value = 1", 'value = "1"', "value must be a number"),
         ("0.5}", '0.5}, {setting = "n=1", row = "r", metric = "m", value = 2}', "occurs twice"),
         ("[entry.numbers]", "[entry.number]", "unknown key 'number'; did you mean 'numbers'"),
+        ("[entry.derived]", "[entry.derivd]", "unknown key 'derivd'; did you mean 'derived'"),
+        ("[entry.own_runs]", "[entry.ownruns]", "unknown key 'ownruns'; did you mean 'own_runs'"),
+        ("[entry.own_runs]\nmean = 3.5", "[[entry.own_runs]]\nmean = 3.5", "own_runs must be a table"),
         ("about =", "abuot =", r"\[work\]: unknown key 'abuot'"),
         ('id = "looped"', 'id = "fourier"', "expected 'looped'"),
         ("[work]", "[work", "looped.toml: "),

@@ -47,7 +47,13 @@ def work():
         entry(
             "toy.lemma2", "lemma", says=NASTY, check_kind="exact", setting={"d": 5, "list": [1, 2], "in": {"a": True}}
         ),
-        entry("toy.figure3", "figure", numbers={"columns": ["a", "b"], "rows": [[1, None], [2.5, 3]]}),
+        entry(
+            "toy.figure3",
+            "figure",
+            numbers={"columns": ["a", "b"], "rows": [[1, None], [2.5, 3]]},
+            derived={"ratio": 2.75},
+            own_runs={"mean": 0.125},
+        ),
     )
     return Work("toy", f"A toy work {NASTY}", ("toy_paper", "thesis ch. 0"), "What it is about.", entries, "Notes.")
 

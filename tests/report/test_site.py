@@ -1,6 +1,7 @@
 """The site: complete, closed, escaped, and careful with what lies in its folder."""
 
 import dataclasses
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -159,6 +160,20 @@ def test_numbers_without_print_stand_side_by_side_below_the_pictures(tmp_path, p
     assert re.sub("<[^>]+>", " ", heads).split() == ["row", "steps", "norm"]
     assert source.index("<img") < source.index(heads)
     assert ("Numbers that are not in print" in source, "The print has no numbers" in source) == (printed, not printed)
+
+
+def test_entry_pages_keep_reported_values_apart_from_derived_ones_and_own_runs(pages):
+    source = pages["entry/toy.figure3.html"].source
+    titles = ("Printed values", "Derived from the reported values", "Runs of our own", "How it can be checked")
+    starts = [source.index(f"<h2>{title}</h2>") for title in titles]
+    assert starts == sorted(starts)
+    parts = [source[a:b] for a, b in itertools.pairwise(starts)]
+    assert ["2.5" in x for x in parts] == [True, False, False]
+    assert ["2.75" in x for x in parts] == [False, True, False]
+    assert ["0.125" in x for x in parts] == [False, False, True]
+    plain = pages["entry/toy.table1.html"].text
+    assert "Derived from" not in plain
+    assert "Runs of our own" not in plain
 
 
 def test_entry_pages_show_the_pictures_of_their_experiments(pages):

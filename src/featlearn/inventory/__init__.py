@@ -82,8 +82,9 @@ class Entry:
     """One table, figure, statement or method of a work.
 
     `unstated`: what the print leaves open. `ambiguities`, `ocr_or_source_issue`, `verified_by_hand`: errors and open
-    readings found in it, and what checks by hand gave. `setting` and `numbers` are as in the print, nested freely;
-    `from_code`: what the released code does. The mappings are shared by all callers: do not change them.
+    readings found in it, and what checks by hand gave. `setting` and `numbers` are as reported, nested freely;
+    `derived`: values that follow from what is reported but are not in the text; `own_runs`: results of runs of our
+    own; `from_code`: what the released code does. The mappings are shared by all callers: do not change them.
     """
 
     id: str
@@ -99,6 +100,8 @@ class Entry:
     ocr_or_source_issue: str = ""
     setting: Mapping[str, Any] = field(default_factory=dict, hash=False)
     numbers: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    derived: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    own_runs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     verified_by_hand: Mapping[str, Any] = field(default_factory=dict, hash=False)
     from_code: Mapping[str, Any] = field(default_factory=dict, hash=False)
     printed: tuple[Printed, ...] = ()
@@ -167,7 +170,7 @@ def _index(work: str) -> tuple[Work, dict[str, Entry]]:
 
 
 _TEXT = ("where", "says", "check", "cost")
-_TABLES = ("setting", "numbers", "verified_by_hand", "from_code")
+_TABLES = ("setting", "numbers", "derived", "own_runs", "verified_by_hand", "from_code")
 _ENTRY_KEYS = frozenset(("id", "kind", "check_kind", "unstated", *_TEXT))
 _ENTRY_OPTIONAL = frozenset(("ambiguities", "ocr_or_source_issue", "printed", *_TABLES))
 _WORK_KEYS = frozenset(("id", "title", "documents", "about"))

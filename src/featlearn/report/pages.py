@@ -182,6 +182,8 @@ def entry(site: Site, w: Any, e: Any) -> str:
         *checked,
         tag("div", site.pictures_of[e.id], class_="pictures") if e.id in site.pictures_of else None,
         *_printed(e),
+        *section("Derived from the reported values", nested(e.derived) if e.derived else None),
+        *section("Runs of our own", nested(e.own_runs) if e.own_runs else None),
         tag("h2", "How it can be checked"),
         prose(e.check),
         *section("Setting", nested(e.setting) if e.setting else None),
