@@ -26,18 +26,15 @@ BY_NAME = {claim.id.removeprefix("gradient_features."): claim for claim in CLAIM
 EXACT = [name for name, claim in BY_NAME.items() if claim.check.__qualname__ != "reads.<locals>.check"]
 """Claims that need no rows; the others are tested on planted rows."""
 REFUTED = {
-    "assumption3_1_logistic": 2,
     "lemma_b78": 1,
     "lemma3_17_printed": 1,
-    "lemma_b37_gamma": 2,
+    "lemma_b37_gamma": 1,
     "definition_parity_mean": 1,
-    "lemma3_21_norm": 2,
     "lemma3_21_sign": 2,
     "theorem3_22": 1,
     "theorem_b65": 1,
-    "theorem_b56": 1,
 }
-"""Claims of the print that fail, and how many of their cases do."""
+"""Claims that fail, and how many of their cases do."""
 OPEN = {"lemma_b54", "lemma_b68", "theorem_b69"}
 """Claims whose mechanism is checked where the premises are not met."""
 NO_CLAIM = {"notation", "skipped"}
@@ -56,8 +53,9 @@ def test_verdict_is_the_expected_one(name):
     failing = [case.name for case in cases if not case.ok]
     assert len(failing) == REFUTED.get(name, 0), failing
     assert all(case.rival_rejected for case in cases if case.ok)
-    if name in REFUTED:  # beside what fails stands what is right, and what print says
-        assert BY_NAME[name].printed or name == "theorem_b56"
+    if name in REFUTED:  # beside what fails stands what is right, the quotation, and what of the paper it hits
+        assert BY_NAME[name].printed
+        assert BY_NAME[name].hits
         assert len(failing) < len(cases)
 
 
@@ -94,7 +92,8 @@ def louder(w, b, *rest):
 
 
 WRONG = {
-    "assumption3_1": (framework, "loss_facts", lambda kind, scale=1.0: np.array([1, 1.01, 1, 0, 0])),
+    "assumption3_1": (framework, "loss_facts", lambda kind, unit=1.0: np.array([1, 1.01, 1, 0, 0])),
+    "assumption3_1_logistic": (framework, "loss_facts", lambda kind, unit=1.0: np.array([1, 1, 0.51, 0, 0])),
     "method_init": (framework, "forgetful_step", lambda net, x, y, e, **k: right_step(net, x + 0.1, y.roll(1), e, **k)),
     "algorithm1": (framework, "simplified_gradients", lambda w, b, x, y: right_gradients(w, b + 0.2, x, y)),
     "definition3_5": (framework, "simplified_gradients", lambda w, b, x, y: right_gradients(w, b, x, -y)),
@@ -111,6 +110,7 @@ WRONG = {
     "lemma3_17_features": (mixtures, "gaussian_gradients", louder),
     "lemma3_17_network": (mixtures, "own_loss", lambda C, s: right_own(C - 0.4, s)),
     "lemma_b37": (xor_mixture, "xor_sure", lambda d, s, tau=1.0: 0.04),
+    "lemma3_21_norm": (parities, "twin_tips", lambda k: (right_tips(k)[0] * 1.01, right_tips(k)[1])),
     "lemma3_21": (parities, "hats", lambda u, k, h=1.0, shift=0: right_hats(u, k, 0.97 * h, shift)),
     "lemma3_21_features": (parities, "simplified_gradients", lambda w, b, x, y: right_parity(w, 0 * b, x, y)),
     "definition_uniform_parity": (uniform_parity, "log_xi", lambda d, k: right_xi(d, k) + 0.1),
@@ -118,7 +118,7 @@ WRONG = {
     "lemma_b64": (uniform_parity, "hats", lambda u, k, h=1.0, shift=0: right_hats(u, k, 0.97 * h, shift)),
     "lemma_b68": (multi_index, "projection", lambda w, u: 0.5),
 }
-right_cone, right_L = framework.in_cone, framework.smoothness
+right_cone, right_L, right_tips = framework.in_cone, framework.smoothness, parities.twin_tips
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -133,6 +133,18 @@ def test_bumps_are_the_sum_of_parities(r, k):
     phi = np.array(list(itertools.product((-1.0, 1.0), repeat=r * k))).reshape(-1, r, k)
     got = parities.hats(phi.sum(2) / k**0.5, k).sum(1)
     np.testing.assert_allclose(got, phi.prod(2).sum(1), atol=1e-9)
+
+
+def test_the_chance_of_the_cone_is_that_of_drawn_starts():
+    """d = 1e4, 2e6 starts: about 2e5 of them in the cone, so one standard error is 0.3 %."""
+    d, m = 1e4, 2_000_000
+    rng = Key("cone").numpy()
+    u, v, rest = rng.normal(size=m), rng.normal(size=m), np.sqrt(rng.chisquare(d - 2, size=m))
+    level = np.log(np.log(d)) ** 0.5
+    g1, g3, g0 = dynamics.xor_components(u, v, rest, np.full(m, level * d**0.5), 1.0, int(d))
+    size = np.sqrt(g1**2 + g3**2 + g0**2)
+    share = ((np.abs(g1) > (1 - d**-0.5) * size) & (size >= d**0.5 / 8)).mean()
+    assert xor_mixture.cone_chance(d, Key("chance"), draws=20_000) == pytest.approx(share, rel=0.05)
 
 
 def test_xor_components_equal_the_closed_form():

@@ -112,16 +112,13 @@ def judge_network(table: Table) -> Evidence:
 
 
 def judge_kernels(table: Table) -> Evidence:
-    """Whether d^2 samples are needed for more than a trivial error: kernels at n = d^1.5, and their growth with d."""
+    """Samples that kernels need, beside a lower bound c d^2 whose constant and smallest d the text leaves open.
+
+    With the largest c that the rows allow the bound holds, and so does one of another exponent with its own constant.
+    """
     snr = min(s for s in shared_levels(table) if s >= 4) if any(s >= 4 for s in shared_levels(table)) else 4.0
     dims = [d for d in grid(table) if mixture(table, NTK, d, level_at(table, d, snr))]
-    found = {row: [interval(mixture(table, row, d, level_at(table, d, snr)))[0] for d in dims] for row in (NTK, RBF)}
-    each = np.full(len(dims), 40.0)
-    cases = [
-        Case(f"{row}'s error at n = d^1.5, sqrt(d)/sigma = {snr:g}: d = {', '.join(map(str, dims))}", each, found[row],
-             each + 20, "at least", 0.0, "worse than guessing", unit="%")
-        for row in (NTK, RBF)
-    ]  # fmt: skip
+    cases = []
     takes = {row: needs_by_dimension(table, row, snr, 10.0) for row in (NETWORK, NTK, RBF)}
     said = []
     for row, (d, n) in takes.items():
@@ -129,28 +126,33 @@ def judge_kernels(table: Table) -> Evidence:
             continue
         fit = power_fit(d, n)
         said.append(f"{row} {fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]")
-        name = f"exponent in d of the samples to 10 % error, {row}"
         if row == NETWORK:
-            cases.append(Case(name + ", upper end", 1.5, fit.high, 1.0, "at most", 0.0, "linear growth"))
-        else:
-            cases.append(Case(name, 2.0, fit.slope, 1.5, tolerance=0.25, rival_says="3/2, near what it is"))
-    at = max(dims)
-    own, ntk = ([n for d, n in zip(*takes[row], strict=True) if d == at] for row in (NETWORK, NTK))
+            name = f"exponent in d of the samples to 10 % error, {row}, upper end"
+            cases.append(Case(name, 1.5, fit.high, 1.0, "at most", 0.0, "linear growth"))
+            continue
+        found = {at: float(np.exp(np.mean([math.log(v) for e, v in zip(d, n, strict=True) if e == at]))) for at in d}
+        at, least = np.array(sorted(found)), np.array([found[v] for v in sorted(found)])
+        square, other = (at**power * float((least / at**power).min()) for power in (2.0, 1.5))
+        name = f"samples to 10 % error, {row}, d = {', '.join(f'{v:g}' for v in at)}, against c d^2"
+        either = "c d^1.5: with a constant of its own either bound holds"
+        cases.append(Case(name, square, least, other, "at least", 1e-6, either))
+    top = max(dims)
+    own, ntk = ([n for d, n in zip(*takes[row], strict=True) if d == top] for row in (NETWORK, NTK))
     if own and ntk:
         ratio = interval(np.log(ntk))[1] - interval(np.log(own))[2]
         cases.append(
-            Case(f"samples of the NTK over those of the network, d = {at}, lower end", 2.0, math.exp(ratio), at,
+            Case(f"samples of the NTK over those of the network, d = {top}, lower end", 2.0, math.exp(ratio), top,
                  "at least", 0.0, "d times as many")
         )  # fmt: skip
     levels = []
     for level in shared_levels(table):
-        n = [v for d, v in zip(*needs_by_dimension(table, NTK, level, 10.0), strict=True) if d == at]
+        n = [v for d, v in zip(*needs_by_dimension(table, NTK, level, 10.0), strict=True) if d == top]
         if n:
             levels.append(f"{np.exp(np.mean(np.log(n))):.0f} at sqrt(d)/sigma = {level:g}")
     return Evidence(
         tuple(cases),
         comment=f"Exponents in d of the samples to 10 % error at sqrt(d)/sigma = {snr:g}: {'; '.join(said)}. The NTK "
-        f"at d = {at} takes {', '.join(levels)}. " + words(table, {d: level_at(table, d, snr) for d in dims}),
+        f"at d = {top} takes {', '.join(levels)}. " + words(table, {d: level_at(table, d, snr) for d in dims}),
     )
 
 
@@ -225,11 +227,9 @@ CLAIMS: tuple[Claim, ...] = (
           "10 points better than d random features at the largest sigma where it succeeds.",
           reads(KERNELS, judge_network)),
     Claim("gradient_features.claim_xor_kernels", ("gradient_features.claim_xor_beyond_kernel",),
-          "XOR mixture: with d^1.5 samples kernels are near guessing, as fixed features need d^2.",
-          reads(KERNELS, judge_kernels), "refuted",
-          printed="The d^2 of Refinetti et al. is a rate for large d. At d up to 200 the NTK and a Gaussian kernel "
-          "succeed with d^1.5 samples, at two to three times the network's error, and what they need grows about as "
-          "d^1.5. At sqrt(d)/sigma = 4 that is two to four times the network's samples, at 6 as many."),
+          "XOR mixture: for large enough d fixed features need Omega(d^2) samples. At d up to 200 the rate is not "
+          "visible: what the NTK and a Gaussian kernel need is compatible with it and with smaller ones.",
+          reads(KERNELS, judge_kernels), "not established"),
     Claim("gradient_features.prop3_23_trained", ("gradient_features.prop3_23",),
           "Structured parities: fixed features are at least 10 points worse than the trained network, and their hinge "
           "loss is above the bound.", reads(KERNELS, judge_parities), "vacuous"),

@@ -29,7 +29,7 @@ def check_data(key, tables) -> Evidence:
                  rival_says="margin w*"),
             Case("min y <w*, x>", 0.4, least, 0.0, tolerance=1e-3, rival_says="0"),
         ),
-        comment="The print asks for E[y P x] = 0 and calls it independence; this instance is independent.",
+        comment="The text asks for E[y P x] = 0 and glosses it as independence; this instance has both.",
     )  # fmt: skip
 
 

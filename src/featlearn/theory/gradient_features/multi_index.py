@@ -58,9 +58,10 @@ def check_residual(key, tables) -> Evidence:
             Case("mean and correlations of the residual", np.zeros(7), corr, raw, tolerance=0.1,
                  rival_says="those of y itself"),
             Case("test error with the linear part added back", 0.0, whole, bare, tolerance=0.25,
-                 rival_says="without it, as printed"),
+                 rival_says="without it"),
         ),
-        comment="The print trains a on y - rho - <beta, x> and measures against g*; the linear part must come back. "
+        comment="Which target the later steps use is not said; (B.569) has g*. With the residual as the target, as "
+        "here, the linear part has to come back in the predictor. "
         f"Mean and correlation are of order 1/sqrt n, not 0: rho and beta are no least-squares fit. The residual has "
         f"variance {exact:.2f}.",
     )  # fmt: skip
@@ -160,12 +161,15 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("gradient_features.definition_multi_index", ("gradient_features.definition_multi_index",),
           "Polynomials of r directions with E g*^2 = 1 and mean Hessian H.", check_definition),
     Claim("gradient_features.algorithm7", ("gradient_features.algorithm7",),
-          "Mean and linear part are taken off before the step, and belong to the predictor.", check_residual,
-          printed="The linear part is not added back in print."),
+          "Mean and linear part are taken off before the step; a network fitted to the residual predicts with both "
+          "added back.", check_residual),
     Claim("gradient_features.lemma_b68", ("gradient_features.lemma_b68",),
           "One step turns the first layer into the span of the directions; a second layer then fits.",
           check_features, "assumptions unmet"),
     Claim("gradient_features.theorem_b69", ("gradient_features.theorem_b69",),
           "Gradient descent on the second layer then learns the polynomial.", check_theorem, "assumptions unmet",
-          printed="The proof writes ||a~||_2 where the lemma bounds its square."),
+          hits="proof",
+          printed="Thesis, proof of Theorem B.69, after (B.576): the bound that it puts on ||a~||_2 is the one that "
+          "Lemma B.68, (B.564), gives for its square. The number of steps, which is set by ||a^(1)||_2 = O(sqrt m), "
+          "stays as it is."),
 )  # fmt: skip
