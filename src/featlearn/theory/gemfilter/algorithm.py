@@ -193,9 +193,9 @@ def check_positions(key: Key, tables: Any) -> Evidence:
                  rival_says="accepted"),
             Case("longest prompt taken", 64, fits, 80, rival_says="longer than the window"),
         ),
-        comment=f"n = {N}, k = {K}, t = {T}. Pass two re-indexes; the print's k + t counts one past the last position, "
-        "and the last generated token is never fed. Pass one still spans n positions, so a prompt longer than the "
-        "trained window is not rescued by GemFilter.",
+        comment=f"n = {N}, k = {K}, t = {T}. Pass two re-indexes; k + t and n + t are the lengths, positions count "
+        "from 0 and the last generated token is never fed. Pass one still spans n positions, so a prompt longer than "
+        "the trained window is not rescued by GemFilter.",
     )  # fmt: skip
 
 
@@ -269,14 +269,16 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("gemfilter.algorithm2_selection", ("gemfilter.algorithm2",),
           "The k tokens kept are those of sum_j q_n^j . k_i^j, pooled, with rotary embedding, min(k, n) of them, in "
           "the order of the prompt.", check_selection,
-          printed="Whether r counts from 0 or 1, and whether scores are taken before or after the rotary embedding, is "
-          "not said; both change the selection. The released code counts from 0 and scores after it."),
+          printed="Algorithm 2 counts layers from 1 (r in [m]); how the experiments' layers 13 and 19 are numbered, "
+          "and whether scores are taken before or after the rotary embedding, is not said. Both change the selection. "
+          "The released code numbers from 0 and scores after it, as here."),
     Claim("gemfilter.algorithm2_second_pass", ("gemfilter.algorithm2",),
           "k >= n gives plain generation; else generation on T_J; layers from r on do not run in pass one; padded "
           "batches equal single prompts.", check_second_pass),
     Claim("gemfilter.rope_positions", ("gemfilter.rope_positions",),
           "Pass two runs at positions 0..k+t-2, where methods that keep positions reach n+t-2.", check_positions,
-          printed="Printed as k + t and n + t. Pass one still runs at n positions."),
+          printed="Appendix G.2 gives k + t and n + t, the lengths; these are the same as indices from 0, the last "
+          "token not being fed. Pass one runs at n positions."),
     Claim("gemfilter.behaviour", ("gemfilter.official_code",),
           "Exactly max_new_tokens, several end tokens, arguments of generate(), state after exceptions, float32 "
           "scores.", check_behaviour),

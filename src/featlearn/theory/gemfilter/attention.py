@@ -61,7 +61,7 @@ def check_attention(key: Key, tables: Any) -> Evidence:
                  tolerance=1e-12, rival_says="the printed form, whose denominators see the future"),
         ),
         comment="Row n, the only one that Algorithm 2 reads, is the same in both forms; every row agrees after "
-        f"division by its sum. Printed row sums here run from {float(sums.min()):.2f} to 1.",
+        f"division by its sum. Row sums of the definition's form here run from {float(sums.min()):.2f} to 1.",
     )  # fmt: skip
 
 
@@ -198,8 +198,8 @@ def check_ranking(key: Key, tables: Any) -> Evidence:
                  "no more than k / n: rankings that have nothing to do with each other"),
         ),
         comment=f"Gaussian queries and keys, n = {n}, {draws} draws; with eight heads {found[8][1]:.2f} of the best 10 "
-        f"and {found[8][2]:.2f} of the best 100 are common. The prose sums the attention matrices of the heads, the "
-        "formula and the listing sum their logits: for h > 1 these are two methods.",
+        f"and {found[8][2]:.2f} of the best 100 are common. The formula, the words 'i.e., the inner product' "
+        "and the listing sum logits; a reader who sums attention probabilities has another method for h > 1.",
         data={"k": np.array(sizes), "one head": found[1], "eight heads": found[8]},
     )  # fmt: skip
 
@@ -231,7 +231,7 @@ def check_listing(key: Key, tables: Any) -> Evidence:
     return Evidence(
         (
             Case("tokens kept by the average over 5", literal, sets["avg"], sets["max"],
-                 rival_says="the maximum over 5, of the prose in G.4.2"),
+                 rival_says="the maximum over 5, one reading of G.4.2"),
             Case("tokens kept without pooling", literal_selection(by_head.double().numpy(), k, 1), sets["none"],
                  sets["avg"], rival_says="the average over 5"),
             Case("order: ascending", np.sort(sets["avg"]), sets["avg"], sets["avg"][::-1],
@@ -251,7 +251,7 @@ def runs(call: Any) -> float:
 
 
 def check_printed_pooling(key: Key, tables: Any) -> Evidence:
-    """The printed pooling call, and the two changes that make it run."""
+    """The pooling call of the listing, and the two changes that make it run."""
     scores = torch.randn(1, 1, 1, 64, generator=key.torch())  # one prompt, heads summed, one query, 64 keys
     pool: Any = torch.nn.functional.avg_pool1d
     shape = {"padding": 2, "stride": 1}
@@ -263,7 +263,7 @@ def check_printed_pooling(key: Key, tables: Any) -> Evidence:
             Case("runs with its query axis dropped and its keyword renamed", 1.0, squeezed, 0.0,
                  rival_says="still refused"),
             Case("runs with its keyword renamed (1 = yes)", 1.0, renamed, 0.0, rival_says="a 4-D input is refused"),
-            Case("runs as printed (1 = yes)", 1.0, as_listed, 0.0, rival_says="an unknown keyword is refused"),
+            Case("runs as listed (1 = yes)", 1.0, as_listed, 0.0, rival_says="an unknown keyword is refused"),
         ),
         comment="avg_pool1d has no keyword `kernel` and takes no 4-D input; here `kernel_size` and a squeezed axis.",
     )  # fmt: skip
@@ -271,10 +271,13 @@ def check_printed_pooling(key: Key, tables: Any) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     Claim("gemfilter.def9_1", ("gemfilter.def9_1",),
-          "Causal attention masks before the softmax: rows sum to 1 and see no later key. The printed order, mask "
-          "after softmax, agrees on row n only, and on every row once divided by its sum.", check_attention,
-          printed="Definition 9.1 multiplies the mask into the softmax: rows sum to less than 1 and depend on later "
-          "keys through their denominators. The mask belongs inside the softmax."),
+          "Causal attention masks before the softmax: rows sum to 1 and see no later key. The order of Definition "
+          "9.1, mask after softmax, agrees on row n only, and on every row once divided by its sum.", check_attention,
+          hits="statement",
+          printed="Definition 9.1: 'M_c ⊙ Softmax(QK^T / √d) · V', read as the mask times a softmax over all n keys. "
+          "As a definition of the causal attention of the models used it is not that: rows before the last sum to less "
+          "than 1 and depend on later keys through their denominators; the models mask inside the softmax. Row n, the "
+          "only one that Algorithm 2 reads, is the same."),
     Claim("gemfilter.def9_2", ("gemfilter.def9_2", "gemfilter.skipped"),
           "F_{1:r} is the prefix of F_{1:m}: its output is the r-th hidden state, and layers r+1..m continue from it.",
           check_layers, printed="Where the final norm sits is not said: it follows layer m, so F_{1:r} is without it."),
@@ -285,12 +288,17 @@ CLAIMS: tuple[Claim, ...] = (
           check_pooling),
     Claim("gemfilter.algorithm2_ranking", ("gemfilter.algorithm2",),
           "Ranking by summed logits equals ranking by summed attention probabilities for one head, not for several.",
-          check_ranking, printed="Section 9.3.1 sums the attention matrices of the heads in words and their logits in "
-          "the formula. Line 6 of Algorithm 2 prints K_n (one row) where the product with all of K is meant."),
+          check_ranking, hits="statement",
+          printed="A misprint in Algorithm 2, line 6: 'Q_n^(r) K_n^(r)T', with K_n read as one row as Q_n is; by the "
+          "line's own comment the product is in R^n, so K is meant. (Section 9.3.1 says which scores are summed: the "
+          "'attention matrix', 'i.e., the inner product'.)"),
     Claim("gemfilter.listing", ("gemfilter.listing",),
           "The listing, made to run: sum over heads, mean over 5 positions, k best, ascending.", check_listing,
-          printed="G.4.2 says maximum pooling, the listing averages: they keep different tokens."),
+          printed="Appendix G.4.2 has 'a maximum pooling kernel size (line 16 of the PyTorch code below) of 5'; line "
+          "16 averages, which is what is done here. Pooling by the maximum would keep other tokens."),
     Claim("gemfilter.listing_as_printed", ("gemfilter.listing",),
-          "The pooling call of the printed listing runs.", check_printed_pooling, expected="refuted",
-          printed="avg_pool1d(kernel=...) on a 4-D tensor: the keyword is kernel_size, and the query axis has to go."),
+          "The pooling call of the listing in G.4.1 runs.", check_printed_pooling, expected="refuted", hits="statement",
+          printed="Appendix G.4.1, PyTorch listing, line 16: 'F.avg_pool1d(in_pro, kernel=kernel, ...)', read with "
+          "torch's own avg_pool1d and the 4-D tensor of the lines before. The keyword is kernel_size, and the query "
+          "axis has to be dropped; the released code does both."),
 )  # fmt: skip

@@ -132,25 +132,33 @@ def check_generation_time(key: Key, tables: Any) -> Evidence:
 
 @needs_transformers
 def check_same_generation(key: Key, tables: Any) -> Evidence:
-    """GemFilter against a cache of k tokens in the generation phase, at the sizes of the case study and of the runs."""
+    """GemFilter against a cache of k tokens in the generation phase: at t = k, and at the 50 tokens of the runs."""
     m, k, few = 2, 48, 4
     model, ids = decoder(key / "model", m), prompt(key / "ids", k)
     ratios = []
     for t in (k, few):
         again, steps = measured_steps(model, ids, t)
         ratios.append((again + steps) / steps)
-    exact = [1 + k**2 / sum(k + j for j in range(1, t + 1)) for t in (k, few)]
-    run = 1 + 1024**2 / sum(1024 + j for j in range(1, 51))
+
+    def ratio(k: int, t: int) -> float:
+        return 1 + k**2 / sum(k + j for j in range(1, t + 1))
+
+    run = ratio(1024, 50)
+    sizes = 2 ** np.arange(10, 18)
     return Evidence(
         (
-            Case("counted ratio, t = k and t = 4 (k = 48)", exact, ratios, [1.0, 1.0], tolerance=1e-9,
-                 rival_says="no second prompt"),
-            Case("ratio at t = k", 2.0, ratios[0], 1.5, "at most", 0.0, "1.5: the second prompt is not free"),
-            Case("ratio at k = 1024 and the 50 tokens of Figure 9.3", 2.0, run, 20.0, "at most", 0.0, "20"),
+            Case("counted ratio, t = k and t = 4 (k = 48)", [ratio(k, k), ratio(k, few)], ratios, [1.0, 1.0],
+                 tolerance=1e-9, rival_says="no second prompt"),
+            Case("exponent in k of the ratio at t = k", 0.0,
+                 slope(sizes[:4], [ratio(int(x), int(x)) for x in sizes[:4]]), 1.0, tolerance=0.01, rival_says="1"),
+            Case("exponent in k of the ratio at t = 50, k from 1024 to 131072: 0 if the two are the same up to a "
+                 "constant", 0.0, slope(sizes, [ratio(int(x), 50) for x in sizes]), 1.5, tolerance=0.01,
+                 rival_says="1.5"),
         ),
         comment=f"The second prompt of k tokens costs k^2, against k t + t^2 / 2 for the tokens: {run:.1f} times as "
         "much attention as SnapKV at k = 1024, t = 50, and (k + t) / t = 21.5 times as many products with weights. "
-        "Equal up to a constant only when t is of the order of k, as in the case study.",
+        "Equal up to a constant when t is of the order of k, as in the case study (k = t), where the factor is "
+        f"{ratio(1024, 1024):.2f}.",
     )  # fmt: skip
 
 
@@ -192,18 +200,24 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("gemfilter.time_prompt", ("gemfilter.theorem9_3", "gemfilter.case_study"),
           "Attention of the prompt costs 2 m h d n^2 multiply-adds; pass one of GemFilter r/m of that, exactly.",
           check_prompt_time,
-          printed="d is worded as the hidden feature dimension; in m h n^2 d it is that of one head."),
+          printed="Theorem 9.3 words d as 'the hidden feature dimensions'; Section 9.3.1 gives every head matrices in "
+          "R^(n x d), so d is read as the width of one head."),
     Claim("gemfilter.time_generation", ("gemfilter.theorem9_3",),
           "Attention of t generated tokens: m h (n t + t^2) d, m h (k t + t^2) d with k cached tokens, and "
           "m h (k^2 + k t + t^2) d for GemFilter.", check_generation_time),
     Claim("gemfilter.time_generation_same", ("gemfilter.theorem9_3", "gemfilter.fig9_3"),
-          "In the generation phase GemFilter takes the same time as SnapKV and H2O, up to a factor of 2.",
-          check_same_generation, expected="refuted",
-          printed="Said after Theorem 9.3. Its own table has k^2 + t^2 against k t + t^2: the same only if t is of the "
-          "order of k. With k = 1024 and the 50 tokens of Figure 9.3 the factor is 20."),
+          "In the generation phase GemFilter takes the same time as SnapKV and H2O, up to a constant, for all k and t.",
+          check_same_generation, expected="refuted", hits="remark",
+          printed="After Theorem 9.3: 'during the iterative generation phase, GemFilter has the same running time and "
+          "GPU memory consumption as SnapKV/H2O', read up to a constant and for every k and t of the theorem. The "
+          "theorem's own table has k^2 + t^2 against k t + t^2: the same if t is of the order of k, as in the case "
+          "study, not for t fixed. With k = 1024 and the 50 tokens of Figure 9.3 the factor in attention is 21. The "
+          "table itself stands."),
     Claim("gemfilter.time_other_operations", ("gemfilter.theorem9_3",),
           "All operations other than attention take Theta(n d) per layer and head.", check_other_operations,
-          expected="refuted",
-          printed="So says the proof (G.3). Projections and MLP take Theta(n D^2) for hidden size D, which is what a "
-          "prompt costs below some 27k to 53k tokens on LLaMA 3.1 8B, and nearly all of what a generated token costs."),
+          expected="refuted", hits="proof",
+          printed="Proof of Theorem 9.3 (Appendix G.3): 'each head takes Θ(n^2 d) to calculate the attention … and "
+          "Θ(nd) for other operations (g_i in Definition 9.2)', with the MLP in g_i as Definition 9.2 has it. "
+          "Projections and MLP take Θ(n D^2) for hidden size D. The theorem's prompt row is not touched where n is "
+          "large against D; on LLaMA 3.1 8B attention catches up at some 27k to 53k tokens."),
 )  # fmt: skip

@@ -73,13 +73,13 @@ def check_memory(key: Key, tables: Any) -> Evidence:
         ),
         comment=f"n = {n}, k = {k}, t = {t}, float32, every tensor that an operation makes counted. Pass one holds no "
         "keys and values of the layers before r, and of layer r its keys alone. The last generated token is never fed, "
-        "so k + t - 1 are cached; the print has k + t. For grouped heads h means h_kv.",
+        "so k + t - 1 are cached, within the k + t of the theorem. For grouped heads h means h_kv.",
     )  # fmt: skip
 
 
 @needs_transformers
-def check_printed_prompt_memory(key: Key, tables: Any) -> Evidence:
-    """The printed expression 2 m h d for the prompt's cache, against its length."""
+def check_reported_prompt_memory(key: Key, tables: Any) -> Evidence:
+    """The reported expression 2 m h d for the prompt's cache, against its length."""
     m, model = 3, decoder(key / "model", 3)
     lengths = np.array([16, 32, 64])
     seen = [kv_bytes(cache_of(continue_from(model, prompt(key / n, n)))) for n in lengths.tolist()]
@@ -88,10 +88,10 @@ def check_printed_prompt_memory(key: Key, tables: Any) -> Evidence:
         (
             Case("bytes per token: 2 m h_kv d", np.full(3, key_value_bytes(m, 1)), per_token,
                  np.full(3, key_value_bytes(m, 1)) / lengths, rival_says="no growth with n", unit="bytes"),
-            Case("cache of n = 16, 32, 64 tokens: 2 m h_kv d, as printed", np.full(3, key_value_bytes(m, 1)), seen,
+            Case("cache of n = 16, 32, 64 tokens: 2 m h_kv d, as reported", np.full(3, key_value_bytes(m, 1)), seen,
                  key_value_bytes(m, 1) * lengths, rival_says="2 m h_kv n d", unit="bytes"),
         ),
-        comment="The generation row of the same table and the wording of the proof have the n.",
+        comment="The generation row of the same table, 2 m h (n + t) d, has the n.",
     )  # fmt: skip
 
 
@@ -166,8 +166,11 @@ def check_llama_bytes(key: Key, tables: Any) -> Evidence:
 
 @needs_transformers
 def check_bottleneck(key: Key, tables: Any) -> Evidence:
-    """Peak of both phases, by the theorem's own expressions."""
+    """Peak of both phases, by the theorem's own expressions, and the length from which the prompt is the larger."""
     shape = llama_8b()
+    kept = (K_CASE + 1024) * shape.token
+    # n at which r w + 2 h n d = m w + 2 m h (k + t) d
+    even = ((shape.depth - R_CASE) * shape.layer + shape.depth * kept) / shape.token
     first = shape.prompt(N_CASE, K_CASE, R_CASE) / GIB
     then = shape.generation(N_CASE, K_CASE, 1024) / GIB
     return Evidence(
@@ -179,9 +182,11 @@ def check_bottleneck(key: Key, tables: Any) -> Evidence:
             Case("GemFilter: the prompt needs at least as much as generation", then[2], first[2], 0.0, "at least",
                  0.0, "nothing", unit="GiB"),
         ),
-        comment=f"GemFilter: {first[2]:.2f} GiB in pass one, {then[2]:.2f} in generation, where all m layers are "
+        comment=f"LLaMA 3.1 8B shape, n = {N_CASE}, k = t = {K_CASE}. GemFilter: {first[2]:.2f} GiB in pass one, "
+        f"{then[2]:.2f} in generation, where all m layers are "
         f"needed; over both phases {max(first[2], then[2]):.2f} against {max(first[1], then[1]):.2f} for SnapKV, "
-        f"{1 - max(first[2], then[2]) / max(first[1], then[1]):.1%} less.",
+        f"{1 - max(first[2], then[2]) / max(first[1], then[1]):.1%} less. From n = {even / 1e6:.1f} million "
+        "tokens on GemFilter's prompt needs more than its generation.",
     )  # fmt: skip
 
 
@@ -196,22 +201,26 @@ def savings(shape: Shape, n: int, r: int, k: int = K_CASE, t: int = 50) -> np.nd
 
 
 @needs_transformers
-def check_printed_savings(key: Key, tables: Any) -> Evidence:
-    """30 % and 70 %: the best agreement over prompt lengths and readings of the theorem."""
+def check_reported_savings(key: Key, tables: Any) -> Evidence:
+    """30 % and 70 % beside the theorem's expressions, over prompt lengths and readings."""
     lengths = np.unique(np.geomspace(1024, N_CASE, 200).astype(int)).tolist()
     grid = np.array(
         [savings(llama_8b(heads), n, r) for heads in (8, 32) for r in (13, 14) for n in lengths]
     )  # case reading saving
     error = np.abs(grid - [0.3, 0.7]).max(-1)
     nearest = grid.reshape(-1, 2)[error.argmin()]
+    dropped = savings(llama_8b(), N_CASE, R_CASE)[0]
     return Evidence(
         (
-            Case("shares saved against SnapKV and standard, nearest of all", [0.3, 0.7], nearest, nearest,
-                 tolerance=0.05, rival_says="what the expressions give"),
+            Case("larger distance to 30 % and 70 % of the nearest reading, points", 17.3, 100 * float(error.min()), 0.0,
+                 tolerance=0.1, rival_says="0: some reading gives both"),
+            Case("shares saved in the prompt phase at 131072 tokens, 13 layers: SnapKV, standard", [0.576, 0.801],
+                 dropped, [0.3, 0.7], tolerance=1e-3, rival_says="the shares of the figure"),
         ),
         comment="Readings: layers past the filter dropped or resident, prompt phase or both phases, 8 or 32 key heads, "
-        f"13 or 14 layers, every n up to 128K. Nearest: {nearest[0]:.0%} and {nearest[1]:.0%}. The figure's metric is "
-        "not stated; what it measured is not the theorem's memory.",
+        f"13 or 14 layers, every n up to 128K. Nearest: {nearest[0]:.0%} and {nearest[1]:.0%}. The figure measures a "
+        "program, with activations, embeddings and the allocator that the theorem leaves out; that it supports the "
+        "theorem, as Section 9.4.5 says, is about the order of the methods.",
     )  # fmt: skip
 
 
@@ -220,21 +229,25 @@ CLAIMS: tuple[Claim, ...] = (
           "The cache takes 2 m h_kv n d for the standard prompt and 2 m h_kv (k + t) d in GemFilter's second pass; the "
           "peak of pass one does not grow with the number of layers.", check_memory),
     Claim("gemfilter.memory_as_printed", ("gemfilter.theorem9_3",),
-          "The cache of a prompt takes 2 m h d, whatever its length.", check_printed_prompt_memory, expected="refuted",
-          printed="Theorem 9.3, its restatement and proof print 2 m h d, the case study m h d; 2 m h n d is meant."),
+          "The cache of a prompt takes 2 m h d, whatever its length.", check_reported_prompt_memory, expected="refuted",
+          hits="statement",
+          printed="Theorem 9.3 (and G.4) gives standard attention's prompt memory as 'mw + 2mhd', and its proof '2mhd "
+          "GPU memory consumption for the KV cache'; no reading of the symbols has the prompt's length in it. It is "
+          "2mhnd, as the generation row, 2mh(n + t)d, has it."),
     Claim("gemfilter.memory_llama_8b", ("gemfilter.theorem9_3",),
           "LLaMA 3.1 8B shape, n = 131072, k = 1024, r = 13: 29.0, 13.6 and 5.8 GiB in the prompt phase; 13.5 instead "
           "of 5.8 while the layers past the filter stay in memory.", check_llama_bytes,
-          printed="r w + 2 h n d counts r layers of weights; the released code keeps all m, and the saving against "
-          "SnapKV falls from 58 % to 1 %."),
+          printed="r w + 2 h n d is the memory of a program that holds r layers of weights in pass one; the released "
+          "code holds all m, with which the saving against SnapKV is 1 % in place of 58 %."),
     Claim("gemfilter.memory_bottleneck", ("gemfilter.case_study",),
-          "For SnapKV and GemFilter the memory bottleneck is the prompt, not the generation.", check_bottleneck,
-          expected="refuted",
-          printed="Said at the end of 9.3.2. By Theorem 9.3 itself GemFilter needs m w in generation and r w in pass "
-          "one: 13.3 against 5.8 GiB at the sizes of the case study. Over both phases it saves 3 % against SnapKV."),
+          "At the LLaMA 3.1 8B shape and the sizes of the case study the memory bottleneck of SnapKV and of GemFilter "
+          "is the prompt, not the generation.", check_bottleneck, expected="refuted", hits="remark",
+          printed="Section 9.3.2: 'for other methods, the memory bottleneck arises during prompt computation', read "
+          "for GemFilter too, at the sizes of the case study. Right for SnapKV. By Theorem 9.3 GemFilter needs m w in "
+          "generation and r w in pass one, 13.3 against 5.8 GiB on this shape; the sentence is true for it from some "
+          "2.1 million tokens on."),
     Claim("gemfilter.memory_savings", ("gemfilter.fig9_3",),
-          "Memory savings of 30 % against SnapKV and 70 % against standard attention follow from Theorem 9.3.",
-          check_printed_savings, expected="refuted",
-          printed="Section 9.4.5 says that Figures 9.3 and 9.6 support the theorem. No prompt length up to 128K and no "
-          "reading of its expressions gives both numbers, within 15 points each."),
+          "Our question, whether Theorem 9.3's expressions give the measured savings of 30 % against SnapKV and 70 % "
+          "against standard attention: no prompt length up to 128K and no reading gives both within 17 points.",
+          check_reported_savings),
 )  # fmt: skip

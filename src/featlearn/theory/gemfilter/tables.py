@@ -1,4 +1,4 @@
-"""Print audits of Tables 9.1, 9.2 and G.1: averages, orders and what the prose makes of them."""
+"""Audits of the reported Tables 9.1, 9.2 and G.1: averages, orders and what the prose makes of them."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def check_averages(key: Key, tables: Any) -> Evidence:
 
 
 def check_negligible(key: Key, tables: Any) -> Evidence:
-    """'A negligible drop even with 1024 tokens': at most one point on average, at most five on any data set."""
+    """'A negligible performance drop, even with only 1024 selected tokens': the drops; the text has no threshold."""
     drop, worst, where = [], [], []
     for model in MODELS:
         rows = table("table9_1", model)
@@ -69,17 +69,18 @@ def check_negligible(key: Key, tables: Any) -> Evidence:
         where.append(min(gap, key=lambda k: gap[k]))
     shown = table("table9_1", LLAMA)
     names = ", ".join(f"{d:+.2f} ({w} {v:+.2f})" for d, v, w in zip(drop, worst, where, strict=True))
+    snap = [table("table9_1", m)["SnapKV-1024"]["average"] - table("table9_1", m)["All KV"]["average"] for m in MODELS]
     return Evidence(
         (
             Case("LLaMA, k = 1024: average and NarrativeQA against full", [-2.22, -11.31],
                  [drop[0], shown["GemFilter-1024"]["nrtvqa"] - shown["All KV"]["nrtvqa"]],
                  [-0.85, -7.66], tolerance=1e-9, rival_says="k = 2048"),
-            Case("average against full, three models, at least -1", [-1.0] * 3, drop, [0.0] * 3, "at least", 0.0,
-                 "no drop"),
-            Case("worst data set, at least -5", [-5.0] * 3, worst, [0.0] * 3, "at least", 0.0, "no drop"),
+            Case("average against full, three models: at least -3, one reading of 'negligible'", [-3.0] * 3, drop,
+                 [-2.5] * 3, "at least", 0.0, "a stricter reading, -2.5: the text gives no threshold"),
         ),
-        comment=f"LLaMA, Mistral, Phi at k = 1024: {names}. SnapKV-1024 drops by 1.47, 1.65 and 0.94. "
-        "What counts as negligible is not said; 1 and 5 points are our reading.",
+        comment=f"Average and worst data set for LLaMA, Mistral, Phi at k = 1024: {names}. SnapKV-1024 moves by "
+        f"{snap[0]:+.2f}, {snap[1]:+.2f} and {snap[2]:+.2f} on average. Whether such drops are negligible is for the "
+        "reader to say; the section gives no threshold, so nothing is confirmed or contradicted.",
     )  # fmt: skip
 
 
@@ -110,42 +111,49 @@ def check_orders(key: Key, tables: Any) -> Evidence:
 
 
 def check_h2o(key: Key, tables: Any) -> Evidence:
-    """'Significantly better than H2O': whether the order survives without passage retrieval."""
-    gaps, wins = [], []
+    """'Significantly better performance than H2O': at the same budget, with a quarter of it, without one data set."""
+    same, same_less, quarter, quarter_less, wins = [], [], [], [], []
     for model in MODELS:
         rows = table("table9_1", model)
-        one, two = rows["GemFilter-1024"], rows["H2O-4096"]
-        kept = [k for k in one if k not in ("average", "pre")]
-        gaps.append(float(np.mean([one[k] - two[k] for k in kept])))
-        wins.append(sum(one[k] > two[k] for k in one if k != "average"))
-    with_pre = [averages(model, "GemFilter")[0] - table("table9_1", model)["H2O-4096"]["average"] for model in MODELS]
-    listed = ", ".join(f"{g:+.2f}" for g in gaps)
+        two = rows["H2O-4096"]
+        kept = [k for k in two if k not in ("average", "pre")]
+        for budget, gaps, less in ((4096, same, same_less), (1024, quarter, quarter_less)):
+            one = rows[f"GemFilter-{budget}"]
+            gaps.append(one["average"] - two["average"])
+            less.append(float(np.mean([one[k] - two[k] for k in kept])))
+            wins.append(sum(one[k] > two[k] for k in one if k != "average"))
+    listed = ", ".join(f"{g:+.2f}" for g in quarter_less)
     return Evidence(
         (
-            Case("GemFilter-1024 over H2O-4096, all 14", [0.0] * 3, with_pre, [1.0] * 3, "at least", 0.0, "by a point"),
-            Case("the same without PassageRetrieval, 13 data sets", [0.0] * 3, gaps, [1.0] * 3, "at least", 0.0,
-                 "by a point"),
-            Case("data sets won of 14, at least half", [7.0] * 3, wins, [10.0] * 3, "at least", 0.0, "ten"),
+            Case("GemFilter-4096 over H2O-4096, LLaMA, Mistral, Phi", [2.46, 3.10, 3.04], same, same_less,
+                 tolerance=0.005, rival_says="without PassageRetrieval"),
+            Case("the same, above 0", np.zeros(3), same, np.full(3, 3.0), "at least", 0.0, "three points on each"),
+            Case("the same without PassageRetrieval, 13 data sets", [0.63, 1.31, 1.88], same_less, quarter_less,
+                 tolerance=0.005, rival_says="GemFilter-1024"),
+            Case("GemFilter-1024 over H2O-4096, four times its budget", [0.87, 1.45, 2.43], quarter, quarter_less,
+                 tolerance=0.005, rival_says="without PassageRetrieval"),
         ),
-        comment=f"GemFilter-1024 wins {wins} of 14; without PassageRetrieval it is {listed} "
-        "(LLaMA, Mistral, Phi). H2O-4096 read prompts cut in the middle to 8192 tokens in the released code, "
-        "which the text does not say; PassageRetrieval is where that hurts most. H2O had four times the budget.",
+        comment=f"Data sets won of 14 at 4096 and at 1024: LLaMA {wins[:2]}, Mistral {wins[2:4]}, Phi {wins[4:]}. At "
+        f"1024 and without PassageRetrieval: {listed}. In the released code H2O read prompts cut in the middle to 8192 "
+        "tokens, which the text does not mention; PassageRetrieval is where that costs most.",
     )  # fmt: skip
 
 
-def check_monotone(key: Key, tables: Any) -> Evidence:
-    """More tokens, higher average: GemFilter and SnapKV, three models."""
+def check_budgets(key: Key, tables: Any) -> Evidence:
+    """Averages against the budget: GemFilter and SnapKV, three models."""
     steps = np.array([np.diff(averages(model, "GemFilter")) for model in MODELS])
     other = np.array([np.diff(averages(model, "SnapKV")) for model in MODELS])
     return Evidence(
         (
             Case("SnapKV: gain from 1024 to 2048 to 4096", np.zeros((3, 2)), other, np.full((3, 2), 0.4), "at least",
                  0.0, "by 0.4"),
-            Case("GemFilter: gain from 1024 to 2048 to 4096", np.zeros((3, 2)), steps, np.full((3, 2), 0.4), "at least",
-                 0.0, "by 0.4"),
+            Case("GemFilter: sign of the gain, LLaMA, Mistral, Phi", [[1, 1], [1, -1], [-1, 1]], np.sign(steps),
+                 np.ones((3, 2)), rival_says="a gain at every step"),
+            Case("GemFilter: its two losses, Mistral at 4096 and Phi at 2048", [-0.32, -1.05],
+                 [steps[1, 1], steps[2, 0]], [other[1, 1], other[2, 0]], tolerance=1e-9, rival_says="SnapKV's"),
         ),
-        comment=f"LLaMA {steps[0].round(2)}, Mistral {steps[1].round(2)}, Phi {steps[2].round(2)}: Phi falls with 2048 "
-        "tokens, Mistral with 4096. Where a larger budget costs a point, a difference of a point orders no methods.",
+        comment=f"LLaMA {steps[0].round(2)}, Mistral {steps[1].round(2)}, Phi {steps[2].round(2)}. The paper does not "
+        "say that more tokens score more; the two losses give a size below which differences of averages order little.",
     )  # fmt: skip
 
 
@@ -153,7 +161,7 @@ def check_kept(key: Key, tables: Any) -> Evidence:
     """8 % with 1024 and 32 % with 4096: shares of the mean length, or means of shares."""
     length = 1024 / 0.08
     words = np.array(list(WORDS.values()), dtype=float)
-    tokens = words * length / words.mean()  # scaled to the mean length that the print implies
+    tokens = words * length / words.mean()  # scaled to the mean length that both percentages imply
     shares = np.array([np.minimum(1, k / tokens).mean() for k in (1024, 4096)])
     return Evidence(
         (
@@ -164,9 +172,9 @@ def check_kept(key: Key, tables: Any) -> Evidence:
             Case("mean of the shares kept, k = 1024, 4096: at least", [0.105, 0.40], shares, [0.12, 0.45], "at least",
                  0.0, "more than .12 and .45"),
         ),
-        comment=f"Both percentages imply {length:.0f} tokens. Prompts differ in length and k >= n keeps all of one, so "
-        f"the average prompt keeps some {shares[0]:.0%} and {shares[1]:.0%} (each data set at its mean length, in "
-        "words, as LongBench lists it).",
+        comment=f"Both percentages are k over {length:.0f} tokens. Prompts differ in length and k >= n keeps all of "
+        f"one, so the average prompt keeps some {shares[0]:.0%} and {shares[1]:.0%} (each data set at its mean length, "
+        "in words, as LongBench lists it).",
     )  # fmt: skip
 
 
@@ -203,20 +211,23 @@ def check_layers(key: Key, tables: Any) -> Evidence:
     )  # fmt: skip
 
 
-def check_best_layer_everywhere(key: Key, tables: Any) -> Evidence:
-    """Whether layer 13 is best on most data sets, too."""
+def check_peak(key: Key, tables: Any) -> Evidence:
+    """'The peak performance is observed at the 13th layer': on average; and where it lies by data set."""
     rows = [layer_row(x) for x in LAYERS]
     names = [k for k in rows[0] if k != "average"]
     wins = {x: 0 for x in LAYERS}
     for name in names:
         wins[LAYERS[int(np.argmax([row[name] for row in rows]))]] += 1
+    peak = LAYERS[int(np.argmax([row["average"] for row in rows]))]
     return Evidence(
         (
-            Case("data sets won in all", 14, sum(wins.values()), 13, rival_says="one lost"),
-            Case("data sets on which layer 13 is best, at least half of 14", 7, wins[13], 3, "at least", 0.0, "three"),
+            Case("layer with the best average", 13, peak, 19, rival_says="19, best on as many data sets"),
+            Case("data sets on which layers 1, 7, 12, 13, 14, 19, 25, 31 are best", [0, 0, 0, 5, 3, 5, 1, 0],
+                 [wins[x] for x in LAYERS], [14 * (x == 13) for x in LAYERS], rival_says="layer 13 on all 14"),
         ),
-        comment="Best on: " + ", ".join(f"layer {x}: {n}" for x, n in wins.items() if n) + ".",
-    )
+        comment="Best on: " + ", ".join(f"layer {x}: {n}" for x, n in wins.items() if n) + ". The sentence is about "
+        "the average; by data set no layer is best on more than five of 14.",
+    )  # fmt: skip
 
 
 def check_chat(key: Key, tables: Any) -> Evidence:
@@ -236,58 +247,59 @@ def check_chat(key: Key, tables: Any) -> Evidence:
             Case("gain by the template, average of six, at least 22 points", np.full(4, 22.0), gain, np.full(4, 23.0),
                  "at least", 0.0, "23 points"),
         ),
-        comment="'Comparable to state of the art' is: last of four, within 3.1 points of the best.",
+        comment="G.4.7 calls GemFilter comparable to the other methods: its average is the lowest of four, 3.1 points "
+        "below the best and 0.46 below full attention.",
     )  # fmt: skip
 
 
 def check_chat_gains(key: Key, tables: Any) -> Evidence:
-    """'All methods gain a large improvement' on every data set."""
+    """'All methods gain a large improvement': averages of four methods, with and without the template."""
     rows, without = table("tableG_1"), table("table9_1", LLAMA)
     gain = np.array([[rows[r][k] - without[r][k] for k in QA] for r in rows])
     return Evidence(
         (
+            Case("gain by the template, mean of six data sets: full, MInference, SnapKV, GemFilter",
+                 [22.14, 23.87, 25.81, 22.65], gain.mean(1), gain[:, 0], tolerance=0.005,
+                 rival_says="the gain on NarrativeQA"),
+            Case("all of them above 0", np.zeros(4), gain.mean(1), np.full(4, 23.0), "at least", 0.0, "above 23"),
             Case("gain on the five data sets other than NarrativeQA", np.full((4, 5), 16.0), gain[:, 1:],
                  np.full((4, 5), 20.0), "at least", 0.0, "20 points each"),
-            Case("gain on NarrativeQA", np.zeros(4), gain[:, 0], np.full(4, 2.0), "at least", 0.0, "two points"),
         ),
-        comment="NarrativeQA: " + ", ".join(f"{r} {g:+.2f}" for r, g in zip(rows, gain[:, 0], strict=True)) + ".",
+        comment="Means: " + ", ".join(f"{r} {g:+.1f}" for r, g in zip(rows, gain.mean(1), strict=True))
+        + ". By data set the exception is NarrativeQA: "
+        + ", ".join(f"{r} {g:+.2f}" for r, g in zip(rows, gain[:, 0], strict=True)) + ".",
     )  # fmt: skip
 
 
 CLAIMS: tuple[Claim, ...] = (
     Claim("gemfilter.table_averages", ("gemfilter.table9_1", "gemfilter.table9_2", "gemfilter.tableG_1"),
-          "Every printed average is the mean of its row, to two decimals.", check_averages),
+          "Every reported average is the mean of its row, to two decimals.", check_averages),
     Claim("gemfilter.table9_1_negligible", ("gemfilter.table9_1",),
-          "With 1024 tokens GemFilter loses at most 1 point on average and at most 5 on any data set.",
-          check_negligible, expected="refuted",
-          printed="'Negligible drop, even with only 1024 selected tokens': -2.22, -1.22 and -1.88 on average, -11.31, "
-          "-11.94 and -10.94 on the worst data set (LLaMA, Mistral, Phi)."),
+          "The drop of GemFilter with 1024 tokens, 2.22, 1.22 and 1.88 points on average and up to 11.94 on one data "
+          "set, is negligible (Section 9.4.2, which gives no threshold).",
+          check_negligible, expected="not established"),
     Claim("gemfilter.table9_1_orders", ("gemfilter.table9_1",),
           "GemFilter is above H2O-4096 at every k on all three models (by 0.87 at least), GemFilter-2048 above full "
           "attention on Mistral, and within 2.52 of SnapKV.", check_orders),
     Claim("gemfilter.table9_1_h2o", ("gemfilter.table9_1",),
-          "GemFilter-1024 is better than H2O-4096 with or without PassageRetrieval, and on half of the data sets.",
-          check_h2o, expected="refuted",
-          printed="'Significantly better performance than H2O' rests on one data set of 14 for LLaMA (-0.65 without "
-          "it), where H2O read prompts cut to 8192 tokens; at k = 1024 GemFilter wins 6 of 14 on each model."),
-    Claim("gemfilter.table9_1_monotone", ("gemfilter.table9_1",),
-          "GemFilter's average does not fall when k doubles.", check_monotone, expected="refuted",
-          printed="It falls for Phi from 1024 to 2048 (32.74 to 31.69) and for Mistral from 2048 to 4096 (47.11 to "
-          "46.79); SnapKV's never does."),
+          "GemFilter is better than H2O at the same budget of 4096 tokens, by 2.5 to 3.1 points on average (0.6 to 1.9 "
+          "without PassageRetrieval), and with a quarter of it by 0.9 to 2.4.", check_h2o),
+    Claim("gemfilter.table9_1_budgets", ("gemfilter.table9_1",),
+          "Our question, whether averages rise with the budget: SnapKV's always do; GemFilter's fall once for Phi "
+          "(32.74 to 31.69 from 1024 to 2048) and once for Mistral (47.11 to 46.79 from 2048 to 4096).", check_budgets),
     Claim("gemfilter.table9_1_kept", ("gemfilter.table9_1",),
-          "8 % and 32 % kept are 1024 and 4096 over one mean length, 12800 tokens, not means of the shares.",
-          check_kept, printed="'Reduces input tokens to an average of 8 %': a mean over prompts would be some 11 % "
-          "and 41 %, since short prompts are kept nearly whole."),
+          "8 % and 32 % kept are 1024 and 4096 over one mean length, 12800 tokens; the means of the shares kept of "
+          "each data set would be some 11 % and 41 %, since short prompts are kept nearly whole.", check_kept),
     Claim("gemfilter.table9_2_layers", ("gemfilter.table9_2",),
           "Filter layer 13 is best on average, layers 13 to 25 lie within 0.56 points, and layer 13 is 6.47 above 12.",
           check_layers),
     Claim("gemfilter.table9_2_each", ("gemfilter.table9_2",),
-          "Layer 13 is the best filter on at least half of the data sets.", check_best_layer_everywhere,
-          expected="refuted", printed="Layers 13 and 19 are best on five data sets each, 14 on three, 25 on one."),
+          "The average peaks at filter layer 13; by data set layers 13 and 19 are best on five each, 14 on three, 25 "
+          "on one.", check_peak),
     Claim("gemfilter.tableG_1_orders", ("gemfilter.tableG_1",),
           "With the chat template GemFilter is last of four methods, 3.1 points below SnapKV; all gain 22 on average.",
-          check_chat, printed="Described as comparable to state-of-the-art methods."),
+          check_chat),
     Claim("gemfilter.tableG_1_gains", ("gemfilter.tableG_1",),
-          "The chat template improves every method on every data set.", check_chat_gains, expected="refuted",
-          printed="'All methods gain a large improvement': on NarrativeQA full attention loses 6.94 and SnapKV 2.97."),
+          "All four methods gain by the chat template, 22 to 26 points on average over six data sets.",
+          check_chat_gains),
 )  # fmt: skip
