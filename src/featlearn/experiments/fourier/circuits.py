@@ -61,7 +61,7 @@ class Config:
     rate: float = 0.02
     """Step size of AdamW at its highest; 0.005 is printed."""
     penalty: float = 0.01
-    """lambda of the L_{2,k+1} norm at its highest; 0.005 is printed, for this norm or for weight decay."""
+    """lambda of the L_{2,k+1} norm at its highest; 0.005 is reported."""
     ramp: float = 0.2
     """Share of the steps over which the penalty climbs from 0."""
     weight_decay: float = 0.0
@@ -236,13 +236,14 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("lambda", "0.005, not said of which penalty; SGD in the text, AdamW in the recipe",
+        Deviation("lambda", "0.005, the symbol of Definition 4.1; SGD in Section 4.5, AdamW in C.10.1",
                   "AdamW, 0.01 on the L_{2,k+1} norm of Definition 4.1, no weight decay",
                   "weight decay of 0.005 leaves spectra broad; every minimiser has the best margin at any lambda"),
         Deviation("step size, batch", "0.005 constant, 1024", "0.02 falling by a half cosine, 2048 to 16384",
                   "several times fewer steps to the same margin (seeds from 1000)"),
         Deviation("steps, start", "not stated", "as set, N(0, 0.1^2)", "three days is the printed limit"),
-        Deviation("share of power", "sum over all p bins", "bins +j and -j together", "else a cosine has one half"),
+        Deviation("share of power", "sum over j, range not stated", "bins +j and -j together",
+                  "over all p bins a cosine has one half"),
     ),
     cost=cost,
 )  # fmt: skip

@@ -326,8 +326,8 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         *(Deviation(*d) for d in DEVIATIONS),
-        Deviation("data sets", "'roughly equal'", "as printed, and a variant where they are",
-                  "those printed hold 3125 to 29791 points"),
+        Deviation("data sets", "'roughly equal'", "as reported, and a variant of equal size",
+                  "those reported hold 3125 to 29791 points"),
         Deviation("weight decay", "1e-3", "as printed, and variants with more",
                   "at 1e-3 small networks do not grok within a budget of minutes"),
         Deviation("when accuracy has come", "not given", "first look at 99 % (and 95 %) on up to 2000 points a side; "

@@ -75,7 +75,7 @@ def check_rotation(key: Key, tables) -> Evidence:
 
 def check_task(key: Key, tables) -> Evidence:
     """Eq. (4.1): sizes and labels."""
-    sizes = entry("fourier.eq4_1").numbers["dataset_sizes"]
+    sizes = entry("fourier.eq4_1").derived["dataset_sizes"]
     shapes = [tuple(int(part[1:]) for part in name.split("_")) for name in sizes]
     counts, expected, literal, ours = [], [], [], []
     for k, p in ((2, 7), (3, 5), (4, 5)):
@@ -86,7 +86,7 @@ def check_task(key: Key, tables) -> Evidence:
         ours += y.tolist()
     return Evidence(
         (
-            Case("points p^k of the printed data sets", [sizes[n] for n in sizes], [p**k for k, p in shapes],
+            Case("points p^k of the data sets used", [sizes[n] for n in sizes], [p**k for k, p in shapes],
                  [k**p for k, p in shapes], rival_says="k^p"),
             Case("points of each class: p^(k-1)", expected, counts, np.array(expected) * 2.0,
                  rival_says="half the classes"),
@@ -124,7 +124,7 @@ def check_network(key: Key, tables) -> Evidence:
             Case("|theta|_{2, k+1}", sum(n ** (k + 1) for n in norms) ** (1 / (k + 1)), network_norm(*net),
                  math.sqrt(sum(n**2 for n in norms)), tolerance=1e-12, rival_says="the Euclidean norm"),
         ),
-        comment="theta is printed as an element of R^((k+1) x p): that is one neuron; the network has m of them.",
+        comment="R^((k+1) x p) is one neuron; the network has m of them.",
     )  # fmt: skip
 
 
@@ -383,7 +383,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("fourier.task", ("fourier.eq4_1",), "p^k points, p^(k-1) of each class.", check_task),
     Claim("fourier.network", ("fourier.eq4_2",),
           "f(a) = sum_i (sum_j u_ij(a_j))^k w_i is homogeneous of degree k + 1 in theta and in every neuron.",
-          check_network, printed="theta in R^((k+1) x p), which is the size of one neuron."),
+          check_network, printed="Section 4.3.1 writes 'theta := {theta_1, ..., theta_m} ∈ R^((k+1) x p)': the size of "
+          "each theta_i, read here as such."),
     Claim("fourier.objective", ("fourier.definition4_1",),
           "mean CE + lam |theta|_{2, k+1} has the global minimum min_c log(1 + (p-1) exp(-gamma* c^(k+1))) + lam c, "
           "attained by the constructed network.", check_objective),
@@ -393,11 +394,14 @@ CLAIMS: tuple[Claim, ...] = (
           "h(theta) = min over laws q of E_q g; normalised margin h / |theta|^(k+1).", check_normalised),
     Claim("fourier.saddle", ("fourier.definition4_5",),
           "Uniform q over all points and theta* are a saddle of E_q g(theta): theta* maximises over unit theta.",
-          check_saddle, printed="theta* in argmin_theta in Eq. (4.4) and (C.1), which must be argmax; and q = "
-          "unif(Z_p), which must be unif(Z_p^k)."),
+          check_saddle, hits="statement",
+          printed="Definition 4.5, Eq. (4.4): 'theta* ∈ arg min_{theta ∈ Theta} E_{(x,y) ~ q*}[g(theta, x, y)]', and "
+          "the same in Eq. (C.1); a misprint for arg max, since the next sentence has theta* as 'a solution that "
+          "maximizes the expected margin'. The proofs of Lemmas C.17 and C.18 write 'q = unif(Z_p)' for the uniform "
+          "law of the points, on Z_p^k."),
     Claim("fourier.class_weighted", ("fourier.definition4_6",),
           "g' >= g at every point; E g' is a sum over neurons.", check_class_weighted,
-          printed="psi' in Lemmas C.5 and C.6 is not defined."),
+          printed="psi' in Lemmas C.5 and C.6 is not defined there; read as g' of a single neuron."),
     Claim("fourier.regularised", ("fourier.lemma4_7",),
           "The normalised margin of minimisers tends to gamma* as lambda -> 0; here it is gamma* at every lambda with "
           "a minimum above 0.", check_regularised),

@@ -104,7 +104,7 @@ def judge_frequencies(table: Table) -> Evidence:
                  np.full(len(found), 0.999), "at most", 0.0, "less than 1"),
             Case("(b) share at one frequency at the start, mean over vectors", noise, means(found, "share_start"),
                  noise / 2, tolerance=5 * SPREAD * noise / np.sqrt(count),
-                 rival_says="half of it, the printed sum over all p bins"),
+                 rival_says="half of it, the sum over all p bins"),
             no_less("(c) the same at the end, mean over vectors of live neurons", 0.95, means(found, "share_vectors")),
             no_less("(c) 5th percentile over live neurons", 0.8, means(found, "share_low")),
         ),
@@ -124,7 +124,7 @@ def judge_recipe(table: Table) -> Evidence:
     accuracy = tested(found)
     evidence = Evidence(
         (
-            Case("printed m = 2^(2k-2) (p-1)", list(widths.values()), [4 ** (k - 1) * (p - 1) for k, p in pairs],
+            Case("reported m = 2^(2k-2) (p-1)", list(widths.values()), [4 ** (k - 1) * (p - 1) for k, p in pairs],
                  [2 * v for v in widths.values()], rival_says="2^(2k-1) (p-1)"),
             Case("m of the networks trained here", [4 ** (k - 1) * (p - 1) for k, p in found], ours, ours * 2,
                  rival_says="twice as many"),
@@ -223,12 +223,13 @@ CLAIMS: tuple[Claim, ...] = (
     *(Claim(f"fourier.trained_frequencies_k{k}", (counts, "fourier.method_max_normalised_power"),
             f"k = {k}: trained networks use every frequency about equally; the share of power at one frequency goes "
             "from that of noise to almost 1.", reads(CIRCUITS, of(k, judge_frequencies)), expected=AT_HAND[k],
-            printed="max_i |u^[i]|^2 / sum_j |u^[j]|^2, which is 1/2 for a cosine if all p bins count.")
+            printed="The captions leave the range of the sum over j open; read over frequencies, +j and -j together, "
+            "since over all p bins a cosine has 1/2.")
       for k, (_, _, counts) in FIGURES.items()),
     Claim("fourier.trained_recipe", ("fourier.method_nn_training",),
           "Networks with m = 2^(2k-2) (p-1) neurons learn the task from half of all points.",
-          reads(CIRCUITS, judge_recipe), printed="SGD in section 4.5, AdamW in C.10.1; lambda of which penalty, steps "
-          "and start are not said.", expected="assumptions unmet"),
+          reads(CIRCUITS, judge_recipe), printed="Section 4.5 says SGD, C.10.1 lists AdamW and the lambda of "
+          "Definition 4.1; steps and start are not stated.", expected="assumptions unmet"),
     Claim("fourier.trained_loss", ("fourier.definition4_1",),
           "No network has a loss below the closed form, and training on all points comes within 1 % of it.",
           reads(MARGIN, judge_oracle)),

@@ -16,7 +16,7 @@ from featlearn.theory.fourier.trend import Trend, falling_trend
 Rows = Sequence[Mapping[str, Any]]
 SPARSE, PLAIN, HEADS = 0.8, 0.2, 80.0
 """Share of power in the four strongest pairs of bins: of trained heads at least, of heads at the start at most; percent
-of heads. The print shows pictures without numbers; these are the inventory's."""
+of heads. The paper shows pictures without numbers; these are the inventory's."""
 
 
 FIGURES = ((3, 61), (4, 31), (5, 17))
@@ -93,7 +93,7 @@ def judge_learned_attention(table: Table) -> Evidence:
                  + named(tasks), np.ones(len(found)), found > 0.05, -found > 0.05,
                  rival_says="the two exchanged"),
         ),
-        comment="A control that the print lacks: the trained embedding around W^KQ of the start. "
+        comment="A control of our own: the trained embedding around W^KQ of the start. "
         + "; ".join(notes) + ".",
     )  # fmt: skip
 
@@ -184,10 +184,11 @@ CLAIMS: tuple[Claim, ...] = (
           "more, and by a smaller factor for larger k.",
           reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)),
           expected="not established",
-          printed="They grok for every k. Data sets called roughly equal differ by 9.5 times (3125 to 29791 points); "
-          "the text says SGD, the caption AdamW."),
+          printed="Figure 4.4 shows 'a grokking phenomenon in all figures' that weakens with k. Its data sets, chosen "
+          "'roughly equal', hold 9409, 29791, 14641 and 3125 points; fourier.grokking_equal_data has as many for "
+          "every k."),
     Claim("fourier.grokking_decay", ("fourier.figure4_4",),
-          "The same with a weight decay some hundred times the printed one.",
+          "The same with a weight decay some hundred times the reported one.",
           reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED)),
           expected="not established"),
     Claim("fourier.grokking_equal_data", ("fourier.figure4_4",),
