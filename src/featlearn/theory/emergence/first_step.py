@@ -33,7 +33,7 @@ DELTA = 0.1
 
 
 def eps_e(D: float | int, k: float | int, m: int, p_o: float, delta: float = DELTA) -> float:
-    """The printed relative error of the first step, constant 1."""
+    """The relative error of the first step, constant 1."""
     log = math.log(D * m / delta)
     return (k * math.sqrt(log) + log**1.5) / math.sqrt(p_o * (1 - p_o) * (D - k))
 
@@ -74,7 +74,7 @@ def signal_ratio(T: Array, k: int) -> Array:
 
 
 def check_first_step(key, tables) -> Evidence:
-    """Exact T_j against the engine, beta gamma/st, leading orders, and the sampled gradient at the printed sizes."""
+    """Exact T_j against the engine, beta gamma/st, leading orders, and the sampled gradient at the sizes of Table 1."""
     rng = key.numpy()
     small = [parity_mix(10, 3, 0.5), parity_mix(10, 3, 0.25), by_count(10, {0: 0.5, 2: 0.5}, (2,), 3)]
     exact, engine, leading = [], [], []
@@ -144,11 +144,12 @@ def check_first_step(key, tables) -> Evidence:
                  tolerance=0.05, rival_says="half of it, the 1/2 of the proof's first line"),
             Case("|T_a| <= max|q| sqrt(1 + E sum_{j != l in A}|phi_j phi_l|), all q negative",
                  np.abs(down.q).max(1) * spread, np.abs(t_down.T_a), down.q.max(1) * spread, relation="at most",
-                 rival_says="printed max_l q_l without absolute value, negative here"),
+                 rival_says="max_l q_l without absolute value, negative here"),
         ),
         comment=f"At D = 100 the exact signal-to-largest-background ratio of the population gradient has median "
         f"{np.median(signal_ratio(t.T, k)):.0f}; of {n} samples {np.median(signal_ratio(sampled, k)):.0f}: at the "
-        "printed sample size the first step is limited by sampling noise, not by the error the lemma bounds.",
+        "sample size of the simulations the first step is limited by sampling noise, not by the error the lemma "
+        "bounds.",
         data={"T": t.T, "sampled": sampled, "law": beta * gamma / st, "k": np.array(k)},
     )  # fmt: skip
 
@@ -168,7 +169,7 @@ def _rates(make, k: int, sizes: list[int], key: Key) -> Array:
 
 
 def check_first_step_bounds(key, tables) -> Evidence:
-    """Lemmas 6 and 18 as printed: their error eps_e, what it says at laptop sizes, and its rate in D."""
+    """Lemmas 6 and 18: their error eps_e, what it says at laptop sizes, and its rate in D."""
     D, k, m, p_o = 100, 5, 300, 0.5
     family = parity_mix(D, k, p_o)
     init = draw_init(family, 60, key.numpy())
@@ -197,15 +198,15 @@ def check_first_step_bounds(key, tables) -> Evidence:
                  3 * eta * error / st, eta * on, relation="at most", vacuous=size),
             Case("eps_e at the sizes of Table 1", 12.83, error, 1.0, tolerance=0.005, rival_says="below 1"),
             Case("exponent in D of st |T_A - beta gamma/st|, planted member", -0.5, slope[1][0], -1.0, tolerance=0.1,
-                 rival_says="1/D: the printed rate D^(-1/2) is attained"),
+                 rival_says="1/D: the rate D^(-1/2) of the bound is attained"),
             Case("the same for parity", -1.0, slope[0][0], -0.5, tolerance=0.25,
-                 rival_says="the printed rate D^(-1/2): pairs of parity bits carry no signal"),
+                 rival_says="the bound's rate D^(-1/2): pairs of parity bits carry no signal"),
             Case("exponent in D of background |T_j|", [-1.5, -1.5], [slope[0][1], slope[1][1]], [-1.0, -1.0],
-                 tolerance=0.2, rival_says="the printed rate sphi2 eps_e st ~ 1/D"),
+                 tolerance=0.2, rival_says="the bound's rate sphi2 eps_e st ~ 1/D"),
             Case("exponent in D of |T_b|", [-0.5, -0.5], [slope[0][2], slope[1][2]], [-1.0, -1.0], tolerance=0.1,
-                 rival_says="1/D: the printed rate is attained"),
+                 rival_says="1/D: the bound's rate is attained"),
             Case("exponent in D of |T_a| (q fixed)", [-0.5, -0.5], [slope[0][3], slope[1][3]], [0.0, 0.0],
-                 tolerance=0.1, rival_says="the printed max|q|, constant in D"),
+                 tolerance=0.1, rival_says="the bound max|q|, constant in D"),
         ),
         (*premises(D, k, m, p_o), Assumption("s_1 < 1/k", noise < 1 / k, f"{noise:.3f} against {1 / k:g}")),
         comment=f"Here eps_e = {error:.2f}, while |T_j| <= 1/(2 st) already. Measured: st |T_A - beta gamma/st| <= "
@@ -279,7 +280,7 @@ def draw_first_step(evidence: Evidence):
 
 
 def draw_rates(evidence: Evidence):
-    """Error on relevant patterns, background terms and bias terms against D, with the printed exponents."""
+    """Error on relevant patterns, background terms and bias terms against D, with the exponents of the bounds."""
     from matplotlib.figure import Figure
 
     data = evidence.data
@@ -291,7 +292,7 @@ def draw_rates(evidence: Evidence):
         for key, label in (("parity", "parity"), ("planted", "planted member")):
             axes.loglog(D, data[key][:, i], "o-", ms=4, label=label)
         top = max(data["parity"][0, i], data["planted"][0, i])
-        axes.loglog(D, 2 * top * (D / D[0]) ** printed, "--", color="0.5", label=f"printed rate D^{printed:g}")
+        axes.loglog(D, 2 * top * (D / D[0]) ** printed, "--", color="0.5", label=f"rate of the bound D^{printed:g}")
         axes.set(title=name, xlabel="D")
         axes.set_xticks(D, [f"{v:.0f}" for v in D])
         axes.minorticks_off()
@@ -303,11 +304,12 @@ def draw_rates(evidence: Evidence):
 CLAIMS: tuple[Claim, ...] = (
     Claim("emergence.lemma6", ("emergence.lemma6",),
           "First step, mechanism: T_j is beta gamma/st on relevant patterns and much smaller elsewhere; T_b and T_a by "
-          "their leading orders.", check_first_step,
-          printed="Lemma 17 bounds |T_a| by max_l q_l without absolute value, which fails when every q_l is negative.",
+          "their leading orders.", check_first_step, hits="statement",
+          printed="Lemma 17 (thesis, Lemma A.11): '|T_a| <= O(max_l q_l)', without an absolute value, fails where "
+          "every q_l is negative. A misprint: the next sentence bounds |T_a| by what holds for max_l |q_l|.",
           draw=draw_first_step),
     Claim("emergence.lemma6_bounds", ("emergence.lemma6", "emergence.lemma18"),
-          "First step, as printed: errors O(eps_e/st) on A, O(sphi2 eps_e st) elsewhere, O(eps_e) for biases.",
+          "First step, the bounds: errors O(eps_e/st) on A, O(sphi2 eps_e st) elsewhere, O(eps_e) for biases.",
           check_first_step_bounds, expected="assumptions unmet", draw=draw_rates),
     Claim("emergence.lemma18", ("emergence.lemma18",),
           "After one step with lam_w = 1/(2 eta): w = eta a sum_j T_j M_j exactly; b, a move by eta a T_b, eta T_a.",

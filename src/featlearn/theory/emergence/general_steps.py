@@ -67,7 +67,7 @@ def general_terms(law: GeneralLaw, w: Array, b: Array, noise: float, weights: Ar
 
 
 def eps_e(law: GeneralLaw, sigma_w: float, noise: float) -> float:
-    """The printed relative error of the first step, constant 1, with sigma_z where print has sigma_xi."""
+    """The relative error of the first step, constant 1, with the noise of the data, sigma_z, in its second term."""
     d, D = law.M.shape
     log = math.sqrt(2 * math.log(D / DELTA))
     return D * sigma_w * log / (law.scale**2 * noise) + math.sqrt(d) * law.sigma_z * sigma_w * log / (law.scale * noise)
@@ -297,9 +297,10 @@ CLAIMS = (
         "patterns, 3 sphi^2 eps_e st on others; noise part, bias and second-layer terms are small; weights become "
         "eta a (sum M_j T_j + v).",
         check_first_step,
-        printed="sigma_xi for sigma_z twice; |T_a| <= max q without absolute value. Lemma 43 bounds q_j^(1), "
-        "defined as <w, M_j>, but proves it for the coefficient of M_j: the inner product keeps rho_jl beta "
-        "gamma/st as sigma_w -> 0.",
+        hits="statement",
+        printed="Lemma 42 (thesis, Lemma A.36): '|T_a| <= O(max_l q_l)', without an absolute value, fails where every "
+        "q_l is negative; a misprint as in Lemma 17. Lemma 43 is right for the coefficients of M_j, which its sum "
+        "makes of q_j; for <w, M_j>, which the notation makes of q_j, the inner product keeps rho_jl beta gamma/st.",
     ),
     Claim(
         "emergence.lemma44",
@@ -307,7 +308,9 @@ CLAIMS = (
         "Second step in the general setting: the hinge is active on almost all inputs, T_j = beta gamma/st on "
         "relevant patterns and nearly 0 elsewhere, and some second layer has hinge loss below exp(-k).",
         check_second_step,
-        printed="a_i^(0) = a_{m+i}^(0) (should be minus) in the proof of 44; y g > 1 for y g < 1 in that of 45.",
+        hits="proof",
+        printed="Proof of Lemma 45 (thesis, Lemma A.40): 'By Lemma 44, ... y g^(1) > 1'; that lemma has y g^(1) < 1, "
+        "which is what the proof goes on with: a misprint in both versions.",
         draw=draw_steps,
     ),
 )

@@ -64,7 +64,7 @@ def check_init(key, tables) -> Evidence:
                  tolerance=sigmas(ERROR_RATE, 1) * math.sqrt(one / n), rival_says="twice as frequent"),
         ),
         comment=f"Exact chance that a neuron of D - k = 95 is atypical: {one:.2g}, so {m * one:.2f} such neurons are "
-        f"expected among m = {m}: the printed 2 m exp(-Theta(D-k)) says nothing at the sizes of Table 1. "
+        f"expected among m = {m}: 2 m exp(-Theta(D-k)) says nothing at the sizes of Table 1. "
         f"Theta is (1/2 - log 3/2)/2 = {slow:.4f} a dimension.",
         data={"top": top, "energy": energy, "limit": np.array(t_one)},
     )  # fmt: skip
@@ -189,11 +189,11 @@ def check_gradients(key, tables) -> Evidence:
             Case("dL/dw: literal formula and autograd", auto[0], literal_w, all_active, tolerance=1e-10,
                  rival_says="hinge taken as active on every sample"),
             Case("dL/db: engine and autograd", auto[1], got.b[0].numpy(), printed_b, tolerance=1e-10,
-                 rival_says="the printed db, without xi_i inside the indicator"),
+                 rival_says="the reported db, without xi_i inside the indicator"),
             Case("dL/da: engine and autograd", auto[2], got.a[0].numpy(), plain_a, tolerance=1e-10,
                  rival_says="activation not averaged over the noise"),
         ),
-        comment="The printed db leaves xi_i out of the indicator in both versions; with it the formula is exact. "
+        comment="The reported db leaves xi_i out of the indicator in both versions; with it the formula is exact. "
         f"The hinge is active on {active.mean():.0%} of the samples.",
     )  # fmt: skip
 
@@ -206,8 +206,9 @@ CLAIMS: tuple[Claim, ...] = (
           "The background projection exceeds c standard deviations with chance Q(c), up to the Berry-Esseen error.",
           check_background_tail),
     Claim("emergence.lemma12", ("emergence.lemma12",),
-          "The gradients of the smoothed hinge loss in closed form.", check_gradients,
-          printed="dL/db is printed without xi_i inside the indicator; that gate needs the noise average as well."),
+          "The gradients of the smoothed hinge loss in closed form.", check_gradients, hits="statement",
+          printed="Lemma 12 (thesis, (A.20)), dL/db: 'E_xi I[<w, x> + b in (0, 1)]' averages over xi_i an indicator "
+          "without xi_i, a misprint in both versions: dL/dw, (A.19), has it inside."),
     Claim("emergence.lemma13", ("emergence.lemma13",),
           "Leaving out a block moves every tail probability by at most 2|t|/sqrt(2 pi V) + 1.12 rho/V^(3/2).",
           check_block_removal),
