@@ -271,7 +271,7 @@ EXPERIMENT = Experiment(
             "omega sqrt(m d) below small constants; both are varied",
         ),
         Deviation("C0", "4^5 1024^2 e^4 = 5.9e10", "10", "5.9e10 puts every neuron into a set"),
-        Deviation("T", "1 + 1/(4 alpha)", "rounded up: 4 at alpha = 0.1", "the print gives no rule for 3.5 steps"),
+        Deviation("T", "1 + 1/(4 alpha)", "rounded up: 4 at alpha = 0.1", "the paper gives no rule for 3.5 steps"),
     ),
     cost=cost,
 )  # fmt: skip

@@ -227,7 +227,7 @@ EXPERIMENT = Experiment(
             "constants", "one constant C, above 1e22 if the proof is followed", "m = 400, alpha 0.1 and 0.25, eta 0.15",
             "no computer holds such a network; verify says `assumptions unmet` and this run tests the mechanism",
         ),
-        Deviation("T", "1 + 1/(4 alpha)", "rounded up: 4 at alpha = 0.1", "the print gives no rule for 3.5 steps"),
+        Deviation("T", "1 + 1/(4 alpha)", "rounded up: 4 at alpha = 0.1", "the paper gives no rule for 3.5 steps"),
         Deviation(
             "sigma, omega, m, eta", "not stated for the theorem", "those of Figure 2: sigma^2 = 1/d^1.2, "
             "omega^2 = 0.01/(m d), m = 400, 15 % flips", "the only ones that the work uses in more than two dimensions",

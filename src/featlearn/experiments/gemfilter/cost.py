@@ -208,7 +208,7 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation("model, device", "8B to 12B on an H100, flash attention", "SmolLM2-135M on the device at hand",
                   "benchmarks/gemfilter.py has the 8B shape with random weights, for a GPU"),
-        Deviation("SnapKV", "keys repeated for grouped heads", "one set per key head", "a fair rival"),
+        Deviation("SnapKV", "keys repeated for grouped heads (released code)", "one set per key head", "a fair rival"),
         Deviation("tokens generated", "50", "12, timed apart from the prompt", "a rate needs no more"),
     ),
     cost=cost,

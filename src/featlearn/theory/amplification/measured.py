@@ -220,8 +220,8 @@ def judge_printed_start(table: Table) -> Evidence:
                  [v.mean() for v in small.values()], "equal", 0.06, "the start of 0.001"),
             Case("exponent in d after one step", -0.2, slope(one), 0.0, "equal", 0.1, "flat"),
         ),
-        comment=f"The experiments of the work start at omega sqrt(m d) = {scale:g}, not small against alpha = 0.1 as "
-        f"A6 and A7 ask: after one step the median cosine is "
+        comment=f"Figure 2 starts at omega sqrt(m d) = {scale:g} and does not claim A1-A7; A6 and A7 ask for a start "
+        f"small against alpha = 0.1. After one step the median cosine is "
         f"{', '.join(f'{v.mean():.3f} (d = {d})' for d, v in one.items())}, still falling with d, and at {end} "
         f"{min(v.mean() for v in last.values()):.2f} to {max(v.mean() for v in last.values()):.2f}. The network "
         "classifies all the same (amplification.theorem1).",
@@ -425,9 +425,10 @@ CLAIMS: tuple[Claim, ...] = (
           "Closest-cluster cosine of the median neuron: about 1/sqrt(d), then 3/4 or more, then 0.95 or more.",
           reads(STEPS, judge_cosines)),
     Claim("amplification.printed_start", ("amplification.lemma12", "amplification.figure2"),
-          "At the start of the work's own Figure 2, omega sqrt(m d) = alpha, one step does not lift the features to a "
-          "constant.", reads(STEPS, judge_printed_start),
-          printed="The work illustrates amplification with omega^2 = 0.01/(m d) and alpha = 0.1, outside A6 and A7."),
+          "Our question, whether Lemma 12 extends to a start outside A6: at that of Figure 2, omega sqrt(m d) = alpha, "
+          "one step does not lift the features to a constant.", reads(STEPS, judge_printed_start),
+          printed="Figure 2 (Section 5, Appendix E) shows training past overfitting and does not claim A1-A7; its "
+          "omega^2 = 0.01/(m d) and alpha = 0.1 are outside A6 and A7, so Lemma 12 says nothing about it."),
     Claim("amplification.lemma13", ("amplification.lemma13", "amplification.cond9", "amplification.cond10"),
           "Alignment and almost-orthogonality hold from t = 1 to T.", reads(STEPS, judge_persistence)),
     Claim("amplification.lemma14", ("amplification.lemma14",),

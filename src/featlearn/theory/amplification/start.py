@@ -51,8 +51,8 @@ def check_start(key: Key, tables: Any) -> Evidence:
             Case("its mean over m: P(|g| >= 1/(2 C0))", np.full(3, exact), means, np.full(3, 1 - 1 / (2 * CONSTANT)),
                  tolerance=tol, rival_says="1 - 1/(2 C0), the bound of the density by 1"),
         ),
-        comment=f"m = {M}, C0 = {CONSTANT:g}, delta = {DELTA}. The deviation term makes the printed count {floor:.0f}; "
-        f"{counts[0]:.0f} is seen: the count hardly fluctuates, since few neurons fall below the threshold.",
+        comment=f"m = {M}, C0 = {CONSTANT:g}, delta = {DELTA}. The lemma's count is {floor:.0f} with its deviation "
+        f"term; {counts[0]:.0f} is seen: the count hardly fluctuates, since few neurons fall below the threshold.",
     )  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def check_sets(key: Key, tables: Any) -> Evidence:
 
 
 def check_geometry(key: Key, tables: Any) -> Evidence:
-    """Lemma 5 for four laws: distances to the centres, balance of clusters, share of flips."""
+    """Lemma 5 for four laws: distances to the centres, balance of clusters, share of flips; one C1 for all, 4."""
     n = 2000
     far, along = [], []
     for law in LAWS:
@@ -133,9 +133,9 @@ def check_geometry(key: Key, tables: Any) -> Evidence:
     steep = [float(np.polyfit(np.log(sizes), np.log(v), 1)[0]) for v in (flips, shares)]
     return Evidence(
         (
-            Case("max ||x_i - mu|| / (sigma sqrt(d)) <= C1 = 2, four laws, d = 50, 200, 800", np.full(12, 2.0), far,
-                 np.full(12, 1.0), "at most", 0.0, "1, the typical distance"),
-            Case("the same tends to 1 in high dimension: largest at d = 800", 1.0,
+            Case("(b) max ||x_i - mu||^2 / (sigma^2 d) <= C1 = 4, four laws, d = 50, 200, 800", np.full(12, 4.0),
+                 np.square(far), np.full(12, 1.0), "at most", 0.0, "1, the typical square"),
+            Case("its root tends to 1 in high dimension: largest at d = 800", 1.0,
                  max(far[2::3]), max(far[::3]), tolerance=0.35, rival_says="as at d = 50"),
             Case("max |<x_i - mu, mu'>| <= C1 sigma sqrt(d)", np.tile(2 * np.sqrt([50, 200, 800]), 4), along,
                  np.full(12, 2.0), "at most", 0.0, "2 sigma"),
@@ -145,8 +145,8 @@ def check_geometry(key: Key, tables: Any) -> Evidence:
                  "at most", 0.0, "no deviation"),
             Case("exponents in n of both", [-0.5, -0.5], steep, [-1.0, -1.0], tolerance=0.1, rival_says="1/n"),
         ),
-        comment="(a) and (b) hold with C1 = 2 for every law tried, and in (a) with room: sigma sqrt(d) is the size of "
-        "the whole deviation, its part along one mean is a few sigma.",
+        comment="All parts hold with the constant C1 = 4 for every law tried, (a), (c) and (d) with 2, and (a) with "
+        "room: sigma sqrt(d) is the size of the whole deviation, its part along one mean is a few sigma.",
     )  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def check_captures(key: Key, tables: Any) -> Evidence:
             Case("2/C0 <= 1/(16 C4^2) with C4 = 4096 e^2/(1 - 1/C0)^2: left over right side", 0.5, 2 / C0 * 16 * c4**2,
                  1.0, tolerance=1e-6, rival_says="1: C0 would be sharp"),
             Case("share of good runs, sigma sqrt(d) = 0.1, n = 2000", 1.0, good, printed, "equal", 4 * DELTA,
-                 "that at the printed sigma"),
+                 "that at the sigma of Figure 2"),
         ),
         comment=f"C0 = 4^5 1024^2 e^4 = {C0:.3g} follows from Lemma 8 with a factor 2 to spare. With C0 = 10, C1 = 2, "
         f"C2 = 200 and delta = 0.1 {good:.0%} of {runs} runs are good, {printed:.0%} at the printed sigma.",
@@ -255,9 +255,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("amplification.lemma4", ("amplification.lemma4",),
           "Each set J_mu holds at least (m/4)(1 - 1/C0)^2 neurons; cosines at the start are ~ 1/sqrt(d).", check_sets),
     Claim("amplification.lemma5", ("amplification.lemma5",),
-          "Samples lie within C1 sigma sqrt(d) of their centres; flips and clusters are balanced up to "
-          "C1 sqrt(log(1/delta)/n).", check_geometry,
-          printed="(b) is printed with C1 sigma^2 d; its uses take C1 as the constant of the distance."),
+          "||x_i - mu||^2 <= C1 sigma^2 d for every sample and its centre, with a universal C1 >= 2; flips and "
+          "clusters are balanced up to C1 sqrt(log(1/delta)/n).", check_geometry),
     Claim("amplification.lemma6", ("amplification.lemma6",),
           "A neuron of J_mu fires on more clean samples of mu than of -mu, by (1 - eta)/4 (2 Phi(cos/sigma) - 1) n.",
           check_edge),

@@ -214,13 +214,13 @@ def check_margins(key: Key, tables) -> Evidence:
         (
             Case("gamma_mu = y(mu) f(mu)", literal, gamma, literal * y, tolerance=1e-12, rival_says="f(mu) alone"),
             Case("g_mu = |l'(mu)|", size, g, size / 2, tolerance=1e-12,
-                 rival_says="without the factor 2, as the appendix reads"),
+                 rival_says="without the factor 2"),
             Case("g at margin 0", 1.0, float(loss_sizes(torch.zeros(1))), 0.5, rival_says="without the factor 2"),
             Case("g_min belongs to gamma_max and g_max to gamma_min", [size.min(), size.max()],
                  loss_sizes(torch.tensor([gamma.max(), gamma.min()])).numpy(), [size.max(), size.min()],
                  tolerance=1e-12, rival_says="the other way round"),
             Case("heavy margins are positive on all four clusters", printed * y, found.heavy_margins[0].numpy(),
-                 printed, tolerance=1e-12, rival_says="a relu(w.mu) as printed, negative on +-mu_2"),
+                 printed, tolerance=1e-12, rival_says="a relu(w.mu) without y(mu), negative on +-mu_2"),
         )
     )  # fmt: skip
 
@@ -279,8 +279,8 @@ CLAIMS: tuple[Claim, ...] = (
           "E y = 0.", check_data),
     Claim("xor_sgd.model", ("xor_sgd.model",),
           "f(x) = (1/p) sum a relu(w.x), ||w|| = theta, |a| = ||w||; rotating data and start commutes with a step.",
-          check_model, printed="Theorem 3.1 gives the radius as theta/sqrt(p), section 2.2 and Theorem E.1 as theta; "
-          "the code follows the latter."),
+          check_model, printed="Theorem 3.1 has the 'initialization scale' theta/sqrt(p), its restatement Theorem E.1 "
+          "and Section 2.2 theta; the code follows the latter."),
     Claim("xor_sgd.loss", ("xor_sgd.loss",), "l = 2 softplus(-y f), slope -y at f = 0, 2-Lipschitz.", check_loss),
     Claim("xor_sgd.minibatch_sgd", ("xor_sgd.minibatch_sgd",),
           "w -= eta mean[a l' 1(w.x > 0) x] and a -= eta mean[l' relu(w.x)] at once, gradients times p.", check_update),
@@ -289,8 +289,9 @@ CLAIMS: tuple[Claim, ...] = (
           check_decomposition),
     Claim("xor_sgd.margins", ("xor_sgd.margins",),
           "gamma_mu = y(mu) f(mu), g_mu = 2 exp(-gamma)/(1 + exp(-gamma)).", check_margins,
-          printed="The appendix reads g without the factor 2, and the heavy margin as a relu(w.mu) without y(mu), "
-          "which is negative on +-mu_2."),
+          printed="In our copy, whose formulas are damaged, Appendix D reads g without the factor 2 and the heavy "
+          "margin as a relu(w.mu); g follows here from the loss of Section 2.2, and the heavy margin has y(mu), "
+          "without which it would be negative on +-mu_2."),
     Claim("xor_sgd.signal_heavy", ("xor_sgd.signal_heavy",),
           "Definition 4.2 of a (zeta, H)-signal-heavy network: a planted one meets it, each clause can fail.",
           check_signal_heavy),

@@ -106,7 +106,7 @@ def check_lemma_c4(key: Key, tables) -> Evidence:
         "B1": "sqrt(2)/2",
         "B2": "sqrt(2)/2",
         "B3": "the cases exchanged",
-        "B4": "as printed: probabilities swapped",
+        "B4": "as stated: probabilities swapped",
     }
     return Evidence(
         tuple(
@@ -358,7 +358,11 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("xor_sgd.phase1_grad", ("xor_sgd.phase1_grad",),
           "-grad_12 L0 is about |a|/(||w_perp|| sqrt(2 pi)) (w_sig - w_opp).", check_phase1_grad),
     Claim("xor_sgd.lemmaC4", ("xor_sgd.lemmaC4",), "Exact components of the gradient of L0 (B1 to B4).", check_lemma_c4,
-          printed="B4 is printed with its two probabilities exchanged; the line of its proof has the sign used here."),
+          hits="statement",
+          printed="Lemma C.4, item B4: '-w_i grad L0 = |a| |w_i| / 4 (P[X near sqrt(2) ||w_opp||] - P[X near sqrt(2) "
+          "||w_sig||])' in our notation, near meaning within |w_i|. The two probabilities have to be exchanged: with "
+          "the gradient of L0 as Appendix C.1 gives it, -E y a relu'(w.x) x, the first line of the proof of B4 has a "
+          "minus sign too many, and its expectation over z has the order used here."),
     Claim("xor_sgd.lemmaC2_C5", ("xor_sgd.lemmaC2_C5",),
           "|grad_a L - grad_a L0| <= 2 ||w|| H, ||grad_w L - grad_w L0|| <= 2 |a| H, E(l' - l0')^2 <= 4 H^2, and the "
           "flip of a coordinate moves l' squared by at most 16 (E|a w_i|)^2.", check_lemma_c2_c5),

@@ -41,8 +41,8 @@ def judge_induction(table: Table) -> Evidence:
             Case("every run within 20 %", np.ones_like(every), every, np.full_like(every, 2.0), tolerance=0.2,
                  rival_says="rate 2 / sqrt(2 pi)"),
         ),
-        comment="Constants of the envelopes are not given in print; what is checked is the growth ratio itself, over "
-        "all neurons and the steps of the first unit of time.",
+        comment="Constants of the envelopes are not given in the paper; what is checked is the growth ratio itself, "
+        "over all neurons and the steps of the first unit of time.",
     )  # fmt: skip
 
 
@@ -158,8 +158,8 @@ def judge_remark(table: Table) -> Evidence:
             Case("loss left by the frozen layer beyond the other's", np.full(len(loss), 0.5), loss,
                  np.full(len(loss), 1.4), "at least", 0.0, "1.4, no learning at all"),
         ),
-        comment="What the remark fears, mass outside S that keeps pace, is not seen: with equal |a| the frozen network "
-        "still ends signal-dominated and right on every test sample; it only grows linearly.",
+        comment="The remark is about what the proof could maintain. In these runs, with equal |a|, the frozen network "
+        "ends signal-dominated and right on every test sample; it grows linearly.",
     )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("xor_sgd.lemma4_1_C1", ("xor_sgd.lemma4_1_C1",),
           "At the end of phase 1 each cluster has a tenth of the neurons, dominated by signal, and the rest is small.",
           reads(PHASES, judge_lemma41), expected="assumptions unmet",
-          printed="The exponent of the log in part 3 reads like 5 or c."),
+          printed="The exponent of the logarithm in part 3 of Lemma C.1 is not legible in our copy (5 or c)."),
     Claim("xor_sgd.lemma4_4_D3", ("xor_sgd.lemma4_4_D3",),
           "On heavy networks the smallest margin grows at least at 2 tau g_max and the largest at most at 2 tau g_min, "
           "so margins balance.", reads(PHASES, judge_balance), expected="assumptions unmet"),
@@ -248,7 +248,8 @@ CLAIMS: tuple[Claim, ...] = (
           reads(PHASES, judge_remark)),
     Claim("xor_sgd.theorem3_1", ("xor_sgd.theorem3_1",), "Minibatch SGD needs d polylog(d) samples.",
           reads(SAMPLES, judge_theorem), expected="assumptions unmet",
-          printed="Theorem 3.1 prints the radius theta/sqrt(p), Theorem E.1 theta; Lemma C.1 asks m >= d/theta^2."),
+          printed="Theorem 3.1 has the radius theta/sqrt(p) and batches m >= d/theta, Theorem E.1 theta and d/theta, "
+          "Lemma C.1 d/theta^2: powers of log d apart."),
     Claim("xor_sgd.theorem3_1_time", ("xor_sgd.theorem3_1",), "The loss is small after a time of C log d.",
           reads(PHASES, judge_loss_time), expected="assumptions unmet"),
     Claim("xor_sgd.prior_rates", ("xor_sgd.prior_rates",), "The NTK, and kernels, need about d^2 samples.",
