@@ -14,7 +14,8 @@ from featlearn.core import SettingError
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of, lean, lean_attention, lean_release, select
 from featlearn.methods.gemfilter.lean import SinksAndWindow, lean_hidden, lean_select, on_device_for_filter
 from featlearn.methods.gemfilter.lean_attention import attend
-from featlearn.methods.gemfilter.selecting import observe, undisturbed
+from featlearn.methods.gemfilter.selecting import observe
+from featlearn.methods.gemfilter.views import undisturbed
 
 CLOSE = 5e-6  # of the largest: the models' norms and spelled-out softmaxes round to float32 even in float64
 build = functools.partial(families.build, dtype=torch.float64, max_position_embeddings=256)

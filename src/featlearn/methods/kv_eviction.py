@@ -15,14 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout, layout_of, watching
-from featlearn.methods.gemfilter.selecting import (
-    POOLINGS,
-    check_prompt,
-    last_queries,
-    probabilities,
-    undisturbed,
-)
+from featlearn.methods.gemfilter.layouts import Layout, layout_of
+from featlearn.methods.gemfilter.selecting import POOLINGS, check_prompt, last_queries, probabilities
+from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
 from featlearn.methods.memory import device_of
 
 POLICIES = ("full", "snapkv", "h2o", "streaming", "one_run")
@@ -75,8 +70,8 @@ def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefi
             found["h2o"][layer] = received_attention(layout, attn, layout.queries(attn, hidden, rotary), keys)
 
     scored = layout.global_layers(model) if want else []
-    with watching(layout, model, scored, score), undisturbed(model):
-        out = model(input_ids, use_cache=True, logits_to_keep=1)
+    with watched(layout, model, scored, score) as seeing, undisturbed(seeing) as own:
+        out = own(input_ids, use_cache=True, logits_to_keep=1, **PLAIN_OUTPUT)
     scores = {name: tuple(values) for name, values in found.items()}
     return Prefilled(input_ids, cache_of(out), out.logits[:, -1], scores)
 
@@ -255,10 +250,10 @@ def generate(
     rows = cache.layers[0].keys.shape[0]
     token = prefilled.logits.argmax(-1, keepdim=True).expand(rows, 1).to(device)
     ends, name, found = torch.tensor(stop, device=device, dtype=token.dtype), cache_name(model), [token]
-    with undisturbed(model):
+    with undisturbed(model) as own:
         while len(found) < max_new_tokens and not bool(torch.isin(token, ends).all()):
             places = torch.full((rows, 1), place, device=device)
-            step = model(token, position_ids=places, use_cache=True, **{name: cache})
+            step = own(token, position_ids=places, use_cache=True, **{name: cache})
             new = step.logits[:, -1].argmax(-1, keepdim=True)
             token, place = torch.where(torch.isin(token, ends), token, new), place + 1
             found.append(token)

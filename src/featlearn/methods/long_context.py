@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction
 from featlearn.methods.gemfilter.generating import generate, greedily
-from featlearn.methods.gemfilter.layouts import layout_of, watching
+from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.recommended import recommended
 from featlearn.methods.gemfilter.selecting import (
     RAW,
@@ -22,6 +22,7 @@ from featlearn.methods.gemfilter.selecting import (
     count_of,
     score_layer,
 )
+from featlearn.methods.gemfilter.views import watched
 from featlearn.methods.memory import measured
 
 METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming", "one_run")
@@ -126,8 +127,8 @@ def answer(
             found.append(score_layer(ask.layout, attn, hidden, rotary, ask.mask, scoring))
 
         def read() -> tuple[kv_eviction.Prefilled, Any]:
-            with watching(ask.layout, model, [ask.layer], score):
-                filled = kv_eviction.prefill(model, input_ids)
+            with watched(ask.layout, model, [ask.layer], score) as seeing:
+                filled = kv_eviction.prefill(seeing, input_ids)
             [chosen] = best(found[0], ask.mask, ask.protected, ask.counts)
             return filled, kv_eviction.evict(filled, method, count, indices=chosen)
     else:

@@ -24,7 +24,8 @@ from featlearn.experiments.gemfilter.prompts import (
     recall,
 )
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Layout, Scoring, layout_of
-from featlearn.methods.gemfilter.selecting import best, last_queries, probabilities, products, smooth, undisturbed
+from featlearn.methods.gemfilter.selecting import best, last_queries, probabilities, products, smooth
+from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.run.estimate import interval
@@ -100,8 +101,8 @@ def run_cell(cell: Cell) -> CellResult:
         prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
         ids = prompt.input_ids[None].to(model.get_input_embeddings().weight.device)
         layers = range(len(layout.layers(model)))
-        with keeping(layout, model, layers) as seen, undisturbed(model):
-            model.get_decoder()(input_ids=ids, use_cache=False)
+        with keeping(layout, model, layers) as (seeing, seen), undisturbed(seeing) as own:
+            own.get_decoder()(input_ids=ids, use_cache=False, **PLAIN_OUTPUT)
         base = {
             "setting": f"n = {cell.length}, {'chat' if cell.chat else 'plain'}",
             "depth": depth,

@@ -12,8 +12,9 @@ from torch import Tensor
 from featlearn.core import Key, SettingError
 from featlearn.data.models import check_model, load_model
 from featlearn.data.texts import check_essays, essays, split
-from featlearn.methods.gemfilter.layouts import Layout, watching
+from featlearn.methods.gemfilter.layouts import Layout
 from featlearn.methods.gemfilter.selecting import Scoring, best, score_layer
+from featlearn.methods.gemfilter.views import watched
 from featlearn.tasks.needles import Needle, Prompt, hide, needles
 
 SETS = ("choose", "report")
@@ -142,16 +143,16 @@ def check_grid(lengths: tuple[int, ...], depths: tuple[float, ...], counts: tupl
 
 
 @contextlib.contextmanager
-def keeping(layout: Layout, model: Any, layers: Iterable[int]) -> Iterator[dict[int, tuple[Any, ...]]]:
-    """What the attention of some layers receives of the prompt while the model runs: layer -> (module, hidden, rotary);
-    later calls are generated tokens."""
+def keeping(layout: Layout, model: Any, layers: Iterable[int]) -> Iterator[tuple[Any, dict[int, tuple[Any, ...]]]]:
+    """The model to run, and what the attention of some layers receives of the prompt as it does: layer -> (module,
+    hidden, rotary); later calls are generated tokens."""
     seen: dict[int, tuple[Any, ...]] = {}
 
     def keep(layer: int, attn: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
         seen.setdefault(layer, (attn, hidden, rotary))
 
-    with watching(layout, model, set(layers), keep):
-        yield seen
+    with watched(layout, model, set(layers), keep) as seeing:
+        yield seeing, seen
 
 
 def protected_of(prompt: Prompt, start: int) -> Tensor:

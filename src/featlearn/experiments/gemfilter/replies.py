@@ -61,8 +61,8 @@ def replies(
     layout = layout_of(model)
     ids = ids.to(model.get_input_embeddings().weight.device)
     wanted = {row: policy for row, policy in CACHES.items() if row in rows}
-    with keeping(layout, model, (layer, raw_layer)) as seen:
-        filled = kv_eviction.prefill(model, ids, want=[p for p in wanted.values() if p in kv_eviction.SCORED])
+    with keeping(layout, model, (layer, raw_layer)) as (seeing, seen):
+        filled = kv_eviction.prefill(seeing, ids, want=[p for p in wanted.values() if p in kv_eviction.SCORED])
     out: dict[tuple[str, int], Reply] = {}
 
     def continued(cache: Any) -> list[str]:

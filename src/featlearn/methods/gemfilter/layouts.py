@@ -4,8 +4,6 @@ Scoring a layer needs its queries and keys as the layer itself forms them: proje
 A family that is not listed is refused by name rather than scored wrongly.
 """
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +27,6 @@ FAMILIES = (
     "qwen3",  # norms on queries and keys
     "smollm3",  # some layers without rotary embedding
 )
-
-See = Callable[[int, nn.Module, Tensor, tuple[Tensor, Tensor]], None]
 
 OTHER_KINDS = "a decoder with causal softmax attention"
 
@@ -136,34 +132,6 @@ def layout_of(model: Any) -> Layout:
             "model", kind, known, "its attention layout is not known here; add it to methods/gemfilter/layouts.py"
         )
     return Layout(kind)
-
-
-def received(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Hidden states and rotary (cos, sin) among what a layer's attention was called with."""
-    hidden = args[0] if args else kwargs["hidden_states"]
-    return hidden, kwargs["position_embeddings"] if "position_embeddings" in kwargs else args[1]
-
-
-@contextlib.contextmanager
-def watching(layout: Layout, model: Any, layers: Iterable[int], see: See) -> Iterator[None]:
-    """While the block runs the model: see(layer, attention module, hidden states, rotary (cos, sin)), as the attention
-    of each of these layers is called. The model is as before when the block ends, also by an exception."""
-
-    def hook(layer: int) -> Callable[..., None]:
-        def call(attn: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            see(layer, attn, *received(args, kwargs))
-
-        return call
-
-    handles = []
-    try:
-        for layer in layers:
-            attn: Any = layout.layers(model)[layer].self_attn
-            handles.append(attn.register_forward_pre_hook(hook(layer), with_kwargs=True))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def check_layer(layout: Layout, model: Any, layer: int, length: int) -> int:

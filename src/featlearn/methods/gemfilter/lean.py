@@ -36,9 +36,9 @@ from featlearn.methods.gemfilter.selecting import (
     Selection,
     check_request,
     last_queries,
-    undisturbed,
     vote,
 )
+from featlearn.methods.gemfilter.views import uncompiled, undisturbed
 from featlearn.methods.memory import PassCost, measured
 
 PLAIN = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
@@ -126,8 +126,8 @@ def check_layers(layout: Layout, model: Any, layer: int) -> torch.device:
         raise SettingError("model", layout.model_type, f"one of {', '.join(LAYERS)}", use)
     layers: Any = layout.layers(model)
     for i in range(layer + 1):
-        parts = {name for name, part in layers[i].named_children() if not isinstance(part, nn.Dropout)}
-        inner = {name for name, _ in layers[i].self_attn.named_children()}
+        parts = {name for name, part in uncompiled(layers[i]).named_children() if not isinstance(part, nn.Dropout)}
+        inner = {name for name, _ in uncompiled(layers[i].self_attn).named_children()}
         if parts != known or not inner <= ATTENTION:
             names = ", ".join(sorted((parts ^ known) | (inner - ATTENTION)))
             raise SettingError("model", f"{layout.model_type} with {names}", ", ".join(sorted(known)), use)
@@ -156,11 +156,11 @@ def lean_scores(
     tail: int = 0,
 ) -> Float[Tensor, "1 n"]:
     """Smoothed scores of one prompt without padding; settings are not checked. tail: dense rows at least."""
-    with undisturbed(model):
+    with undisturbed(model) as own:
         hidden, rotary = lean_hidden(
-            layout, model, input_ids, layer, chunk=chunk, attention=attention, tail=max(tail, scoring.rows)
+            layout, own, input_ids, layer, chunk=chunk, attention=attention, tail=max(tail, scoring.rows)
         )
-        return _score(layout, layout.layers(model)[layer].self_attn, hidden, rotary, scoring, chunk)
+        return _score(layout, layout.layers(own)[layer].self_attn, hidden, rotary, scoring, chunk)
 
 
 def lean_hidden(
@@ -175,7 +175,7 @@ def lean_hidden(
 ) -> tuple[Float[Tensor, "1 n e"], tuple[Tensor, Tensor]]:
     """What the attention of `layer` receives: normed hidden states and its rotary (cos, sin), as `observe` gives them.
 
-    Call it within `undisturbed(model)`.
+    Call it with what `undisturbed` gives.
     """
     layers: Any = layout.layers(model)
     home = next(layers[layer].input_layernorm.parameters()).device

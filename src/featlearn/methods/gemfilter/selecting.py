@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of, watching
+from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of
+from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
 from featlearn.methods.memory import PassCost, device_of, measured
 
 POOLINGS = ("avg", "max", "none")
@@ -282,19 +283,6 @@ def vote(
     return smooth(found, mask, scoring)
 
 
-@contextlib.contextmanager
-def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; every module's own mode comes back in any case."""
-    training = [m for m in model.modules() if m.training]
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for m in training:
-            m.training = True
-
-
 class _ReadError(Exception):
     """Ends the forward pass at the filter layer; not an error of anyone's."""
 
@@ -315,12 +303,13 @@ def observe(
 
     whole = bool(mask.all())
     places = None if whole else (mask.cumsum(1) - 1).clamp(min=0)
-    with watching(layout, model, [layer], stop), undisturbed(model), contextlib.suppress(_ReadError):
-        model.get_decoder()(
+    with watched(layout, model, [layer], stop) as seeing, undisturbed(seeing) as own, contextlib.suppress(_ReadError):
+        own.get_decoder()(
             input_ids=input_ids,
             attention_mask=None if whole else mask.long(),
             position_ids=places,
             use_cache=False,
+            **PLAIN_OUTPUT,
         )
     return seen[0], seen[1], seen[2]
 

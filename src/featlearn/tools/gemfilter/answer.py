@@ -12,7 +12,8 @@ from featlearn.core import SettingError
 from featlearn.methods.gemfilter import Result, Scoring, Selection, generate, layout_of, recommended, select
 from featlearn.methods.gemfilter.generating import greedily, readable
 from featlearn.methods.gemfilter.layouts import check_layer
-from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of, undisturbed
+from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of
+from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of, measured
 from featlearn.tasks.metrics import qa_f1
 from featlearn.tasks.needles import INTRODUCTION
@@ -163,8 +164,8 @@ def log_likelihood(model: Any, input_ids: Int[Tensor, "1 n"], reply_ids: Int[Ten
     """log-probability (t) of every token of a reply (1, t) after a prompt (1, n) and the reply's earlier tokens."""
     ids = torch.cat([input_ids, reply_ids.to(input_ids.device)], dim=1).to(device_of(model))
     t = reply_ids.shape[1]
-    with undisturbed(model):
-        logits = model(ids, use_cache=False, logits_to_keep=t + 1).logits[0, -t - 1 : -1].float()
+    with undisturbed(model) as own:
+        logits = own(ids, use_cache=False, logits_to_keep=t + 1).logits[0, -t - 1 : -1].float()
         return logits.log_softmax(-1).gather(1, ids[0, -t:, None])[:, 0].cpu()
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.methods.gemfilter.layouts import check_layer, layout_of
-from featlearn.methods.gemfilter.selecting import SOFTMAX, Scoring, check_prompt, count_of, select, undisturbed
+from featlearn.methods.gemfilter.selecting import SOFTMAX, Scoring, check_prompt, count_of, select
+from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of, measured
 from featlearn.tools.gemfilter.compare import Progress
 from featlearn.tools.gemfilter.speed import Speed, random_ids
@@ -120,8 +121,8 @@ def bench(
     for ids in prompts:
         check_prompt(layout, model, ids, None)
     total, out = len(layout.layers(model)), []
-    with undisturbed(model):
-        model(prompts[0][:, :16], use_cache=False)
+    with undisturbed(model) as own:
+        own(prompts[0][:, :16], use_cache=False)
     for i, ids in enumerate(prompts):
         costs: tuple[list[PassCost], ...] = ([], [], [])
         for repeat in range(repeats):
@@ -149,8 +150,8 @@ def check_lengths(lengths: Sequence[int], keep: int | float, repeats: int = 1) -
 
 def prefill(model: Any, ids: Tensor) -> PassCost:
     """What reading a prompt (1, n) takes: all layers, the cache filled, logits of the last token."""
-    with undisturbed(model):
-        _, cost = measured(device_of(model), ids.shape[1], lambda: model(ids, use_cache=True, logits_to_keep=1))
+    with undisturbed(model) as own:
+        _, cost = measured(device_of(model), ids.shape[1], lambda: own(ids, use_cache=True, logits_to_keep=1))
     return cost
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from featlearn.core import Key, SettingError
-from featlearn.methods.gemfilter.layouts import Layout, layout_of, watching
+from featlearn.methods.gemfilter.layouts import Layout, layout_of
 from featlearn.methods.gemfilter.recommended import Setting
 from featlearn.methods.gemfilter.recommended import save as save_setting
 from featlearn.methods.gemfilter.selecting import (
@@ -25,8 +25,8 @@ from featlearn.methods.gemfilter.selecting import (
     check_prompt,
     count_of,
     score_layer,
-    undisturbed,
 )
+from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, hide, needles
 from featlearn.tasks.reading import read
 from featlearn.tools.gemfilter.files import lines_of, word
@@ -187,8 +187,8 @@ def places_of(context: str, answer: str) -> list[tuple[int, int]]:
 @contextlib.contextmanager
 def scoring_layers(
     layout: Layout, model: Any, layers: Sequence[int], scorings: Sequence[Scoring], mask: Tensor
-) -> Iterator[dict[tuple[int, int], Tensor]]:
-    """While the model runs: (layer, number of the scoring) -> scores "b n", as each layer's attention is called.
+) -> Iterator[tuple[Any, dict[tuple[int, int], Tensor]]]:
+    """The model to run, and what fills as it does: (layer, number of the scoring) -> scores "b n".
 
     Scored in passing, so that no layer's hidden states are kept.
     """
@@ -198,8 +198,8 @@ def scoring_layers(
         for i, scoring in enumerate(scorings):
             found[layer, i] = score_layer(layout, attn, hidden, rotary, mask, scoring)
 
-    with watching(layout, model, layers, score):
-        yield found
+    with watched(layout, model, layers, score) as seeing:
+        yield seeing, found
 
 
 def kept_by_layer(
@@ -220,8 +220,8 @@ def kept_by_layer(
     protected = torch.zeros_like(mask) if protected is None else protected.to(mask.device)
     layers = filtering_layers(layout, model, input_ids.shape[1]) if layers is None else layers
     count = count_of(keep, input_ids.shape[1])
-    with scoring_layers(layout, model, layers, scorings, mask) as found, undisturbed(model):
-        model.get_decoder()(input_ids=input_ids, attention_mask=None, use_cache=False)
+    with scoring_layers(layout, model, layers, scorings, mask) as (seeing, found), undisturbed(seeing) as own:
+        own.get_decoder()(input_ids=input_ids, attention_mask=None, use_cache=False, **PLAIN_OUTPUT)
     return {at: best(scores, mask, protected, [count])[0].cpu() for at, scores in found.items()}
 
 

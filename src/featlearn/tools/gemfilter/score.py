@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.selecting import RAW, count_of, select, undisturbed
+from featlearn.methods.gemfilter.selecting import RAW, count_of, select
+from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import device_of
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, encoder, found_in
 from featlearn.tasks.reading import Item, Reading, prompt
@@ -201,12 +202,12 @@ def forced(model: Any, prefilled: Any, cache: Any, reply_ids: Int[Tensor, "1 t"]
     """
     device, place = device_of(model), prefilled.input_ids.shape[1]
     logits, found = prefilled.logits, []
-    with undisturbed(model):
+    with undisturbed(model) as own:
         for i, token in enumerate(reply_ids[0].tolist()):
             found.append(logits.float().log_softmax(-1)[0, token].cpu())
             if i + 1 < reply_ids.shape[1]:
                 one, at = (torch.tensor([[x]], device=device) for x in (token, place + i))
-                logits = model(one, None, at, cache, use_cache=True).logits[:, -1]
+                logits = own(one, None, at, cache, use_cache=True).logits[:, -1]
     return torch.stack(found)
 
 

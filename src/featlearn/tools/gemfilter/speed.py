@@ -8,7 +8,7 @@ from torch import Tensor
 
 from featlearn.core import Key
 from featlearn.methods.gemfilter.layouts import layout_of
-from featlearn.methods.gemfilter.selecting import undisturbed
+from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.kv_eviction import cache_name
 from featlearn.methods.memory import device_of, measured
 
@@ -77,15 +77,15 @@ def speed_of(model: Any, probe: int = PROBE) -> Speed:
     probe = min(probe, (context or probe + STEPS) - STEPS)
     device = device_of(model)
     ids = random_ids(model, probe, Key("tools/gemfilter/speed"))
-    with undisturbed(model):
-        model(ids[:, :16], use_cache=False)  # the first call of all loads kernels
+    with undisturbed(model) as own:
+        own(ids[:, :16], use_cache=False)  # the first call of all loads kernels
         cache = {cache_name(model): DynamicCache(config=config)}
-        read, cost = measured(device, probe, lambda: model(ids, use_cache=True, logits_to_keep=1, **cache))
+        read, cost = measured(device, probe, lambda: own(ids, use_cache=True, logits_to_keep=1, **cache))
 
         def write() -> None:
             token = read.logits[:, -1:].argmax(-1)
             for _ in range(STEPS):
-                token = model(token, use_cache=True, **cache).logits[:, -1:].argmax(-1)
+                token = own(token, use_cache=True, **cache).logits[:, -1:].argmax(-1)
 
         _, steps = measured(device, STEPS, write)
     per_layer = sum(p.numel() for p in layers.parameters()) / len(layers)
