@@ -288,10 +288,9 @@ CLAIMS: tuple[Claim, ...] = (
           check_pooling),
     Claim("gemfilter.algorithm2_ranking", ("gemfilter.algorithm2",),
           "Ranking by summed logits equals ranking by summed attention probabilities for one head, not for several.",
-          check_ranking, hits="statement",
-          printed="A misprint in Algorithm 2, line 6: 'Q_n^(r) K_n^(r)T', with K_n read as one row as Q_n is; by the "
-          "line's own comment the product is in R^n, so K is meant. (Section 9.3.1 says which scores are summed: the "
-          "'attention matrix', 'i.e., the inner product'.)"),
+          check_ranking,
+          printed="Section 9.3.1 sums the 'attention matrices' of the heads, glossed as 'i.e., the inner product': "
+          "that is what is summed here. In line 6 of Algorithm 2 K_n is read as K, since its comment puts the product in R^n."),
     Claim("gemfilter.listing", ("gemfilter.listing",),
           "The listing, made to run: sum over heads, mean over 5 positions, k best, ascending.", check_listing,
           printed="Appendix G.4.2 has 'a maximum pooling kernel size (line 16 of the PyTorch code below) of 5'; line "
