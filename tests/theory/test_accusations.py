@@ -47,9 +47,7 @@ PLACE = re.compile(
     r"\b(Theorem|Lemma|Proposition|Corollary|Claim|Section|Eq\.|Equation|Table|Figure|Appendix|Definition|Condition|"
     r"Assumption|Remark|Algorithm|Proof of \w+)s? \(?([A-Z]\b|[A-Z]?\.?\d)"
 )
-ACCUSING = re.compile(
-    r"\bmisprint|\bis wrong\b|\bare wrong\b|\bmust be\b|\bshould be\b|\bfails\b|\bis false\b|\btypo\b"
-)
+ACCUSING = re.compile(r"\b(misprint|typo|(is|are) (wrong|false)|(must|should) be|fails|contradicts)\b")
 OURS = re.compile(r"\b[Oo]ur (own )?(question|reading|rates|limit)\b|\bof ours\b")
 
 

@@ -290,7 +290,8 @@ CLAIMS: tuple[Claim, ...] = (
           "Ranking by summed logits equals ranking by summed attention probabilities for one head, not for several.",
           check_ranking,
           printed="Section 9.3.1 sums the 'attention matrices' of the heads, glossed as 'i.e., the inner product': "
-          "that is what is summed here. In line 6 of Algorithm 2 K_n is read as K, since its comment puts the product in R^n."),
+          "that is what is summed here. In line 6 of Algorithm 2 K_n is read as K, since its comment puts the product "
+          "in R^n."),
     Claim("gemfilter.listing", ("gemfilter.listing",),
           "The listing, made to run: sum over heads, mean over 5 positions, k best, ascending.", check_listing,
           printed="Appendix G.4.2 has 'a maximum pooling kernel size (line 16 of the PyTorch code below) of 5'; line "
