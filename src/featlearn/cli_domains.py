@@ -2,17 +2,13 @@
 
 import contextlib
 import dataclasses
+import importlib
 import os
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
-
-import tyro
+from typing import Any, Literal, TypeVar
 
 from featlearn.cli import BAD, DONE, FAILED, CommandError, console, parse, print_json, subcommand, warn
-from featlearn.cli_gemfilter import bar
-from featlearn.cli_run import FEW_SECONDS, duration
 
 T = TypeVar("T")
 
@@ -50,6 +46,10 @@ class DataOptions:
     """Images of each domain of the MNIST sets; all of them if left out."""
     size: int = 0
     """Height and width in pixels; 0: 224 for a ResNet, 64 for cnn, 28 for the MNIST sets."""
+    depth: Literal["auto", "8", "10", "12", "14", "16", "24", "32"] = "auto"
+    """Bits of white in images of more than 8 bits; auto: 8, 12 or 16, by the range of the whole set."""
+    float_range: tuple[float, float] | None = None
+    """Black and white of floating point images; 0 1 or 0 255 by the range of the whole set if left out."""
     json: bool = False
     """One JSON document on stdout; everything else goes to stderr."""
 
@@ -62,8 +62,8 @@ class TrainOptions(DataOptions):
     """File of pretrained weights, as torchvision or torch.save wrote it."""
     width: int = 64
     """Channels of cnn; it gives twice as many features."""
-    freeze: bool = True
-    """Batch norm of a ResNet keeps its statistics."""
+    batch_norm: Literal["auto", "frozen", "learned"] = "auto"
+    """Statistics of batch norm of a ResNet; auto: frozen with --weights, learned without. Nothing else is frozen."""
     augment: Literal["auto", "yes", "no"] = "auto"
     """Random crops, flips and colours; auto: for ResNets."""
     steps: int = 5001
@@ -155,16 +155,29 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
     mnist = options.data in NAMES
     size = options.size or (28 if mnist else 64 if backbone == "cnn" else 224)
     wanted = (backbone != "cnn" and not mnist) if augment == "auto" else augment == "yes"
+    depth = None if options.depth == "auto" else int(options.depth)
     if wanted and mnist:
         raise CommandError(f"augment = yes is not allowed for {options.data}, which is not augmented; leave it out")
-    return Source(options.data, size, wanted, options.per_domain, options.skip_unreadable, options.merge_case)
+    return Source(
+        options.data,
+        size,
+        wanted,
+        options.per_domain,
+        options.skip_unreadable,
+        options.merge_case,
+        depth=depth,
+        float_range=options.float_range,
+    )
 
 
-def planned(options: TrainOptions, least: int, decode: bool | None = None) -> Plan:
-    """Everything checked, before any work: data, backbone, weights, settings."""
+def planned(
+    options: TrainOptions, algorithms: Sequence[str], seeds: Sequence[int], least: int, decode: bool | None = None
+) -> Plan:
+    """Everything checked, before any work: algorithms, settings and weights first, then the data."""
     from featlearn.core import Key
     from featlearn.methods.domains import Schedule, Settings
     from featlearn.tools.domains import sources
+    from featlearn.tools.domains.runs import check_algorithms, check_seeds
 
     if options.threads < 0:
         raise CommandError(f"threads = {options.threads} is not allowed: 1 or more; 0 chooses")
@@ -174,16 +187,43 @@ def planned(options: TrainOptions, least: int, decode: bool | None = None) -> Pl
         options.weight_decay, options.evaluate_every, options.precision,
     )  # fmt: skip
     settings = Settings(**{f.name: getattr(options, f.name) for f in dataclasses.fields(Settings)})
-    network = sources.with_hash(
-        sources.Network(options.backbone, options.width, options.weights, frozen=options.freeze)
-    )
+    if small and options.batch_norm != "auto":
+        raise CommandError(f"batch_norm = {options.batch_norm} is not allowed for cnn, which has none; leave it out")
+    frozen = {"auto": None, "frozen": True, "learned": False}[options.batch_norm]
+    network = sources.with_hash(sources.Network(options.backbone, options.width, options.weights, frozen=frozen))
+    check_algorithms(algorithms, network)
+    check_seeds(seeds, getattr(options, "search", 1))
     sources.device_of(options.device)
     source = source_of(options, options.backbone, options.augment)
     found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
     sources.build(network, found.shape[0], len(found.labels), Key("domains/check"))
-    if not small and not options.weights:
-        warn(f"{options.backbone} starts from random weights: far below what pretrained ones (--weights FILE) reach")
+    if not small:
+        _tell_start(options, network.keeps_statistics)
+    _tell_few_evaluations(options, algorithms, schedule)
     return Plan(found, sources.with_fingerprint(source, found), network, schedule, settings)
+
+
+def _tell_start(options: TrainOptions, frozen: bool) -> None:
+    """What a ResNet starts from, and what becomes of its batch norm."""
+    name = options.backbone
+    if options.weights and frozen:
+        warn(f"batch norm of {name} keeps the statistics of {options.weights} (--batch-norm learned lets them follow)")
+    elif not options.weights:
+        norm = "its batch norm is frozen at mean 0 and variance 1" if frozen else "its batch norm learns"
+        warn(f"{name} starts from random weights, far below what pretrained ones (--weights FILE) reach; {norm}")
+
+
+def _tell_few_evaluations(options: TrainOptions, algorithms: Sequence[str], schedule: Any) -> None:
+    """SWAD cannot find a valley in fewer evaluations than begin one."""
+    from featlearn.methods.domains import algorithm
+
+    names = [name for name in algorithms if algorithm(name).averaged]
+    count = -(-schedule.steps // schedule.evaluate_every)
+    if names and count < options.swad_converge:
+        warn(
+            f"{', '.join(names)}: {count} evaluations are too few to find a valley (--swad-converge "
+            f"{options.swad_converge}), and the last segment alone will be averaged; lower --evaluate-every"
+        )
 
 
 def cores() -> int:
@@ -200,7 +240,8 @@ def remark(found: Any) -> None:
 def describe(out: Any, found: Any) -> None:
     """Domains and their sizes."""
     sizes = ", ".join(f"{d.name} {len(d.y)}" for d in found.domains)
-    out.print(f"{found.name}: {len(found.labels)} classes; {sizes} images", markup=False, soft_wrap=True)
+    line = f"{found.name}: {len(found.labels)} classes; {sizes} images"
+    out.print(line, markup=False, emoji=False, soft_wrap=True)
 
 
 # --- check -----------------------------------------------------------------------------------------------------------
@@ -216,254 +257,39 @@ def check_command(args: Sequence[str]) -> int:
     remark(found)
     if options.json:
         print_json({"data": found.name, "labels": list(found.labels), "domains": counts,
-                    "remarks": list(found.remarks), "fingerprint": found.fingerprint})  # fmt: skip
+                    "remarks": list(found.remarks), "fingerprint": found.fingerprint,
+                    "depth": found.scale.bits, "float_range": found.scale.floats})  # fmt: skip
         return DONE
     from rich.table import Table
+    from rich.text import Text
 
     out = console()
     describe(out, found)
-    table = Table("class", *found.names, title="images of each class and domain", title_justify="left")
+    table = Table("class", title="images of each class and domain", title_justify="left")
+    for name in found.names:
+        table.add_column(Text(name))  # a name is no markup
     for i, label in enumerate(found.labels):
-        table.add_row(label, *(str(counts[d][i] or "–") for d in found.names))
+        table.add_row(Text(label), *(str(counts[d][i] or "–") for d in found.names))
     out.print(table)
     return DONE
-
-
-# --- evaluate --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RunsOptions(TrainOptions):
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Of the split, the start and the order of images."""
-    search: int = 1
-    """Trials of the random search for each seed and held-out domain; the first has the settings as given."""
-    held_out: tuple[str, ...] = ()
-    """Domains to hold out; all of them, one after the other, if left out."""
-    selection: Literal["training-domain", "oracle"] = "training-domain"
-    """training-domain: by a fifth of the domains trained on; oracle: by a fifth of the held-out one."""
-    store: str = "runs"
-    """Folder in which every finished run is kept; a second call does only what is missing."""
-
-
-@dataclass(frozen=True)
-class EvaluateOptions(RunsOptions):
-    algorithm: tuple[str, ...] = ("erm", "erm-nu")
-    """One or more."""
-    workers: int = 0
-    """Processes; 0: one a core, or one a GPU. Results do not depend on it."""
-
-
-def config_of(options: RunsOptions, algorithms: Sequence[str], plan: Plan) -> Any:
-    """The runs that are meant."""
-    from featlearn.tools.domains.runs import Config
-
-    return Config(
-        plan.source, plan.found.names, len(plan.found.labels), plan.found.shape[0], tuple(algorithms), plan.network,
-        plan.schedule, plan.settings, options.held_out, options.seeds, options.search, options.device,
-    )  # fmt: skip
-
-
-def evaluate_command(args: Sequence[str]) -> int:
-    """Hold each domain out in turn."""
-    options = options_of(
-        EvaluateOptions, args, "evaluate", "Hold each domain out in turn; a table with standard errors."
-    )
-    from featlearn.run.execute import plan as plan_of
-    from featlearn.run.execute import run
-    from featlearn.run.store import Store
-    from featlearn.run.submit import process_pool
-    from featlearn.tools.domains.runs import EXPERIMENT
-    from featlearn.tools.domains.scores import choices, missing, scores
-
-    if options.workers < 0:
-        raise CommandError(f"workers = {options.workers} is not allowed: 1 or more; 0 chooses")
-    plan = planned(options, least=2)
-    config = config_of(options, options.algorithm, plan)
-    out, store = console(err=options.json), Store(options.store)
-    todo = plan_of(EXPERIMENT, config, store)
-    workers, threads = _workers(options, todo)
-    remark(plan.found)
-    describe(out, plan.found)
-    _announce(out, todo, workers)
-    command = shlex.join(["featlearn", "domains", "evaluate", *args])
-    with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(process_pool(workers, threads)) if workers > 1 and todo.missing else None
-        shown = stack.enter_context(bar("runs")) if todo.missing else None
-        progress = (lambda done, total, left: shown(done, total)) if shown else None
-        report = run(EXPERIMENT, config, store=store, submit=pool, command=command, progress=progress, threads=threads)
-    for line in report.warnings:
-        warn(line)
-    for cell, line in report.errors.items():
-        warn(f"run {cell}: {line}")
-    gone = missing(todo.cells, todo.hashes, report.table)
-    found = scores(todo.cells, choices(report.table, options.selection))
-    if options.json:
-        print_json({"data": plan.found.name, "selection": options.selection, "scores": [_score_json(s) for s in found],
-                    "missing": [dataclasses.asdict(m) for m in gone], "remarks": list(plan.found.remarks),
-                    "cells": {"ok": report.ok, "diverged": report.diverged, "failed": report.failed,
-                              "skipped": report.skipped},
-                    "seconds": round(report.seconds, 3), "store": options.store})  # fmt: skip
-    else:
-        for table in _score_tables(found, options.selection, out):
-            out.print(table)
-    _tell_missing(gone, len(todo.cells), command)
-    return FAILED if report.failed else DONE
-
-
-def _workers(options: EvaluateOptions, todo: Any) -> tuple[int, int]:
-    """Processes, and threads of each."""
-    import torch
-
-    from featlearn.tools.domains.sources import device_of
-
-    cuda = device_of(options.device).type == "cuda"
-    wanted = options.workers or (torch.cuda.device_count() if cuda else 1 if todo.seconds < FEW_SECONDS else cores())
-    workers = max(1, min(wanted, len(todo.missing)))
-    return workers, options.threads or (max(1, cores() // workers) if cuda else 1)
-
-
-def _announce(out: Any, todo: Any, workers: int) -> None:
-    total, left = len(todo.cells), len(todo.missing)
-    if not left:
-        out.print(f"{total} runs, all of them done before")
-        return
-    done = f" ({total - left} of {total} done before)" if left < total else ""
-    where = f"{workers} processes" if workers > 1 else "this process"
-    out.print(f"{left} runs{done}: very roughly {duration(todo.seconds_with(workers))} in {where}", soft_wrap=True)
-
-
-def _score_json(score: Any) -> dict[str, Any]:
-    return {**dataclasses.asdict(score), "values": {str(k): v for k, v in score.values.items()}}
-
-
-def _score_tables(found: Sequence[Any], selection: str, out: Any) -> list[Any]:
-    """One table, or one a domain where it would be too wide for the console."""
-    from rich.measure import Measurement
-    from rich.table import Table
-
-    algorithms, domains = (list(dict.fromkeys(getattr(s, n) for s in found)) for n in ("algorithm", "domain"))
-    by = {(s.algorithm, s.domain): s for s in found}
-    title = f"accuracy on the held-out domain in %, mean ± standard error over seeds; {selection} selection"
-
-    def make(columns: Sequence[str]) -> Any:
-        table = Table("algorithm", title=title, title_justify="left")
-        for domain in columns:
-            table.add_column(domain, justify="right")
-        for name in algorithms:
-            table.add_row(name, *(_percent(by[name, d]) for d in columns))
-        return table
-
-    whole = make(domains)
-    fits = Measurement.get(out, out.options.update(max_width=10_000), whole).maximum <= out.width
-    return [whole] if fits else [make([d]) for d in domains]
-
-
-def _percent(score: Any) -> str:
-    if score.mean is None:
-        return "–"
-    error = "" if score.error is None else f" ± {100 * score.error:.1f}"
-    part = f" ({len(score.values)} of {score.expected})" if len(score.values) < score.expected else ""
-    return f"{100 * score.mean:.1f}{error}{part}"
-
-
-def _tell_missing(gone: Sequence[Any], total: int, command: str) -> None:
-    if not gone:
-        return
-    warn(f"{len(gone)} of {total} runs are missing from the table; to run them: {command}")
-    for m in gone[:SHOWN]:
-        status = {"missing": "not run"}.get(m.status, m.status)
-        warn(f"  {m.algorithm}, {m.held_out} held out, seed {m.seed}, trial {m.trial}: {status}")
-    if len(gone) > SHOWN:
-        warn(f"  and {len(gone) - SHOWN} more")
-
-
-# --- compare ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CompareOptions(RunsOptions):
-    first: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="A")] = ""
-    """An algorithm that was evaluated with these flags."""
-    second: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="B")] = ""
-    """Another one."""
-    workers: int = 0
-    """Without effect: the flags of evaluate fit here as they are."""
-
-
-def compare_command(args: Sequence[str]) -> int:
-    """Two algorithms, paired."""
-    about = "Accuracy of B minus that of A, paired over seeds and held-out domains; trains nothing."
-    options = options_of(CompareOptions, args, "compare", about)
-    if not options.first or not options.second:
-        raise CommandError("which two algorithms? featlearn domains compare erm erm-nu --data FOLDER")
-    from featlearn.run.execute import hashes_of
-    from featlearn.run.store import Store
-    from featlearn.tools.domains.runs import EXPERIMENT
-    from featlearn.tools.domains.scores import choices, compare, missing
-
-    plan = planned(options, least=2, decode=False)
-    config = config_of(options, (options.first, options.second), plan)
-    cells = EXPERIMENT.cells(config)
-    hashes = hashes_of(EXPERIMENT, cells)
-    table = Store(options.store).table_of(EXPERIMENT.id, hashes)
-    gone = missing(cells, hashes, table)
-    domains = options.held_out or plan.found.names
-    found = compare(choices(table, options.selection), options.first, options.second, domains)
-    command = f"featlearn domains evaluate --algorithm {options.first} {options.second} with the same flags"
-    if not found:
-        raise CommandError(f"{options.store} holds no pair of runs of these two; to run them: {command}", FAILED)
-    if options.json:
-        print_json({"first": options.first, "second": options.second, "selection": options.selection,
-                    "differences": [dataclasses.asdict(d) for d in found],
-                    "missing": [dataclasses.asdict(m) for m in gone]})  # fmt: skip
-    else:
-        _print_differences(console(), options, found)
-    _tell_missing(gone, len(cells), command)
-    return DONE
-
-
-def _print_differences(out: Any, options: CompareOptions, found: Sequence[Any]) -> None:
-    from rich.table import Table
-
-    title = (
-        f"accuracy of {options.second} minus {options.first} in points, 95 % interval; {options.selection} selection"
-    )
-    table = Table("held out", "pairs", "difference", "from", "to", title=title, title_justify="left")
-    last = found[-1]
-    for d in found:
-        one = d.n < 2
-        table.add_row(d.domain, str(d.n), f"{100 * d.mean:+.1f}", *(("–", "–") if one else _ends(d.low, d.high)))
-    out.print(table)
-    out.print(f"{options.selection} selection; {last.n} pairs of seed and held-out domain", soft_wrap=True)
-    if last.by_seed is not None:
-        low, high = _ends(*last.by_seed[1:])
-        out.print(f"seeds alone counted as independent (each the mean over domains): {100 * last.by_seed[0]:+.1f},"
-                  f" {low} to {high}", soft_wrap=True)  # fmt: skip
-
-
-def _ends(low: float, high: float) -> tuple[str, str]:
-    return f"{100 * low:+.1f}", f"{100 * high:+.1f}"
 
 
 # --- dispatch --------------------------------------------------------------------------------------------------------
 
 
-def _model(name: str) -> Callable[[Sequence[str]], int]:
+def _from(module: str, name: str) -> Callable[[Sequence[str]], int]:
     def call(args: Sequence[str]) -> int:
-        from featlearn import cli_domains_model
-
-        return getattr(cli_domains_model, name)(args)
+        return getattr(importlib.import_module(f"featlearn.{module}"), name)(args)
 
     return call
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "check": check_command,
-    "evaluate": evaluate_command,
-    "compare": compare_command,
-    "fit": _model("fit_command"),
-    "predict": _model("predict_command"),
+    "evaluate": _from("cli_domains_runs", "evaluate_command"),
+    "compare": _from("cli_domains_runs", "compare_command"),
+    "fit": _from("cli_domains_model", "fit_command"),
+    "predict": _from("cli_domains_model", "predict_command"),
 }
 
 

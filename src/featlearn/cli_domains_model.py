@@ -35,6 +35,7 @@ class FitOptions(TrainOptions):
 def fit_command(args: Sequence[str]) -> int:
     """Train on all domains and keep the model."""
     options = options_of(FitOptions, args, "fit", "Train on all domains and keep the model.")
+    from featlearn.data.names import shown
     from featlearn.methods.domains.training import Alone
     from featlearn.run.provenance import fixed_threads
     from featlearn.tools.domains import models
@@ -43,7 +44,7 @@ def fit_command(args: Sequence[str]) -> int:
     if options.seed < 0:
         raise CommandError(f"seed = {options.seed} is not allowed: 0 or more")
     target = models.check_target(options.out, options.replace)
-    plan = planned(options, least=1)
+    plan = planned(options, (options.algorithm,), (options.seed,), least=1)
     team: Any = Alone(device_of(options.device))
     if options.accelerate:
         from featlearn.tools.domains.team import Accelerated
@@ -67,12 +68,19 @@ def fit_command(args: Sequence[str]) -> int:
     used = trained.averaged_evaluation or trained.best
     assert used is not None  # there is a validation part
     accuracy = dict(used.accuracy)
+    if trained.window is not None and not trained.window.converged:
+        warn(
+            f"{options.algorithm}: the validation loss never stopped falling, so there is no valley, and the last "
+            "segment of training alone is averaged; more --steps, or a lower --evaluate-every or --swad-converge"
+        )
     if options.json:
-        print_json({"model": str(target), "accuracy": accuracy, "seconds": round(trained.seconds, 3), **model.about})
+        print_json({"model": str(target), "accuracy": accuracy, "seconds": round(trained.seconds, 3),
+                    "remarks": list(plan.found.remarks), **model.about})  # fmt: skip
         return DONE
     told = ", ".join(f"{100 * v:.1f} % {name}" for name, v in accuracy.items())
     out.print(f"{told}, of step {used.step}; {duration(trained.seconds)}", soft_wrap=True)
-    out.print(f"model: {target}; featlearn domains predict --model {target} IMAGES", markup=False, soft_wrap=True)
+    line = f"model: {shown(target)}; featlearn domains predict --model {shown(target)} IMAGES"
+    out.print(line, markup=False, emoji=False, soft_wrap=True)
     return DONE
 
 
@@ -106,20 +114,54 @@ def predict_command(args: Sequence[str]) -> int:
     device = device_of(options.device)
     target = models.check_target(options.out, options.replace) if options.out else None
     model = models.load(options.model)
-    paths = models.images_in(options.images)
+    paths, left_out = models.listed(options.images)
+    for line in left_out:
+        warn(line)
     with bar("images") as progress:
         found = models.predict(model, paths, device=device, threads=cores(), progress=progress)
     text = _json_of(found, model) if options.json else _csv_of(found, model, options.all)
     if target is not None:
-        write_atomic(target, text.encode())
+        write_atomic(target, encoded(text, "utf-8"))
     else:
-        sys.stdout.write(text)
+        _to_stdout(text)
+    for line in models.told_of(found):
+        warn(line)
     bad = [p for p in found if p.error]
     for p in bad[:SHOWN]:
         warn(p.error)
     if bad:
         warn(f"{len(bad)} of {len(found)} files are no images; the others have their class")
     return FAILED if bad else DONE
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    """Names of files as the bytes that they are; what the encoding does not have as escapes."""
+    try:
+        return text.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError:
+        return b"".join(_one_encoded(c, encoding) for c in text)
+
+
+def _one_encoded(c: str, encoding: str) -> bytes:
+    try:
+        return c.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError:
+        return c.encode(encoding, "backslashreplace")
+
+
+def _to_stdout(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        raw = getattr(sys.stdout, "buffer", None)
+        if raw is not None:
+            sys.stdout.flush()
+            raw.write(encoded(text, encoding))
+            raw.flush()
+            return
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
+    sys.stdout.write(text)
 
 
 def _csv_of(found: Sequence[Any], model: Any, every: bool) -> str:
@@ -137,7 +179,8 @@ def _json_of(found: Sequence[Any], model: Any) -> str:
 
     rows = [
         {"path": p.path, "label": p.label or None, "probability": p.probability if p.label else None,
-         "probabilities": dict(zip(model.labels, p.probabilities, strict=False)), "error": p.error or None}
+         "probabilities": dict(zip(model.labels, p.probabilities, strict=False)), "error": p.error or None,
+         "remarks": list(p.remarks)}
         for p in found
     ]  # fmt: skip
     return json.dumps(rows, indent=1, allow_nan=False) + "\n"

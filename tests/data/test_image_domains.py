@@ -105,7 +105,7 @@ def test_images_that_are_not_plain_colour_are_remarked(tree):
     image(tree / "photo" / "dog" / "1.png", 7, "1")
     image(tree / "photo" / "dog" / "2.tif", (1, 2, 3, 4), "CMYK")
     assert folder(tree, SMALL).remarks == (
-        "of 11 images 1 with an alpha channel, 2 without colour: read as RGB, transparent as white",
+        "of 11 images 1 with an alpha channel, 2 without colour, 1 in CMYK: read as RGB, transparent as white",
     )
 
 
@@ -124,7 +124,8 @@ def test_nested_hidden_and_other_files(tree):
     assert len(found.domain("photo").y) == 6
     assert found.names == ("photo", "sketch")
     assert found.remarks == (
-        "1 files without the suffix of an image are left out",
+        f"1 files without the suffix of an image are left out: {tree}/photo/cat/notes.txt",
+        f"2 hidden files and folders are left out: {tree}/.cache, {tree}/photo/cat/.thumbnails",
         "1 images lie in a domain outside of any class and are left out",
     )
 
@@ -293,6 +294,7 @@ def test_unreadable_images_are_named_and_counted(tree, harm):
     if harm == "gone":
         found = folder(tree, SMALL)  # a link into nothing is no file
         assert len(found.domain("photo").y) == 4
+        assert found.remarks == (f"1 links lead nowhere and are left out: {bad}",)
         return
     with pytest.raises(DataError) as e:
         folder(tree, SMALL)
@@ -300,7 +302,9 @@ def test_unreadable_images_are_named_and_counted(tree, harm):
     assert "--skip-unreadable" in message(e)
     found = folder(tree, SMALL, Checks(skip_unreadable=True))
     assert len(found.domain("photo").y) == 4
-    assert found.remarks == (f"1 of 10 images cannot be read: {bad}; they are left out",)
+    why = {"text": "no image by its content", "cut": "image file is truncated", "empty": "has 0 bytes"}[harm]
+    assert f"{bad} ({why})" in message(e)
+    assert found.remarks == (f"1 of 10 images cannot be read: {bad} ({why}); they are left out",)
 
 
 def test_many_files_are_looked_at_from_the_outside_only(tree, monkeypatch):
@@ -324,9 +328,9 @@ def test_skipping_may_leave_too_little(tree):
 
 
 def test_classes_that_a_domain_lacks_are_remarked(tree):
-    image(tree / "photo" / "fox" / "0.png")
-    for domain in ("photo", "sketch", "art"):
-        image(tree / domain / "owl" / "0.png")
+    image(tree / "photo" / "fox" / "0.png", (1, 2, 99))
+    for i, domain in enumerate(("photo", "sketch", "art")):
+        image(tree / domain / "owl" / "0.png", (30 * i, 90, 90))
     image(tree / "art" / "dog" / "0.png")
     found = folder(tree, SMALL)
     assert found.labels == ("cat", "dog", "fox", "owl")
@@ -364,16 +368,16 @@ def test_a_table_that_is_not_there_or_not_text(tmp_path):
 
 
 def test_a_table_that_names_files_that_are_gone_or_twice(tree):
-    rows = ["path,label,domain", "photo/cat/0.png,cat,a", "photo/dog/0.png,dog,a", "photo/cat/1.png,cat,b"]
+    rows = ["path,label,domain", "photo/cat/0.png,cat,a", "photo/dog/0.png,dog,a", "photo/dog/1.png,dog,b"]
     (tree / "t.csv").write_text("\n".join([*rows, "photo/cat/0.png,cat,b"]))
     assert table(tree / "t.csv", SMALL).remarks[-1].startswith("1 files stand under several domains or labels: ")
     (tree / "t.csv").write_text("\n".join([*rows, "sketch/../photo/cat/0.png,cat,b"]))
     assert table(tree / "t.csv", SMALL).remarks[-1].startswith("1 files stand under several domains or labels: ")
-    (tree / "t.csv").write_text("\n".join([*rows, "photo/cat/1.png,cat,b"]))
+    (tree / "t.csv").write_text("\n".join([*rows, "photo/dog/1.png,dog,b"]))
     assert (
         "1 files are listed more than once; one image can train and validate: "
         in table(tree / "t.csv", SMALL).remarks[-1]
     )
     (tree / "t.csv").write_text("\n".join([*rows, "photo/cat/77.png,cat,b"]))
-    with pytest.raises(DataError, match=r"1 of 4 images cannot be read: .*77.png"):
+    with pytest.raises(DataError, match=r"1 of 4 files does not exist: .*77.png"):
         table(tree / "t.csv", SMALL)

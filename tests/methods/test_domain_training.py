@@ -160,6 +160,13 @@ def test_statistics_of_batch_norm_are_made_anew_unless_frozen():
     before = norm.running_mean.clone()
     refresh_statistics(Frozen(norm), (data + 1).split(100))
     assert torch.equal(norm.running_mean, before)
+    assert norm.training  # its mode comes back
+    both = nn.Sequential(norm.eval(), nn.BatchNorm1d(2, momentum=0.3))
+    refresh_statistics(both, (data + 1).split(100))
+    assert torch.equal(norm.running_mean, before)  # the one alone that its owner froze
+    assert [m.training for m in both] == [False, True]
+    assert both[1].momentum == 0.3
+    assert int(both[1].num_batches_tracked) == 4
 
 
 # --- splits and minibatches --------------------------------------------------------------------------------------
@@ -359,6 +366,69 @@ def test_gradients_are_shared_before_the_step():
     assert asked == [4] * 3
     net, _ = network()
     assert torch.equal(found.weights["featurizer.0.weight"], net[0].weight)
+
+
+class Normed(nn.Module):
+    """A user's own featurizer, with two batch norms and a dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, _ = network()
+        self.one, self.two = nn.BatchNorm1d(8), nn.BatchNorm1d(8)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.two(self.one(self.inner(x))))
+
+
+@pytest.mark.parametrize("average", [None, SwadRule(1, 50)], ids=["plain", "swad"])
+def test_parts_in_evaluation_mode_stay_there(average):
+    """Statistics and counter of the frozen norm do not move, those of the other one do; the dropout is off."""
+    training, watch = parts()
+    net, head = Normed(), network()[1]
+    net.one.eval()
+    net.drop.eval()
+    net.one.running_mean.fill_(0.25)
+    modes = [m.training for m in net.modules()]
+    seen = []
+
+    def objective(featurizer, classifier, minibatches, state):
+        seen.append((featurizer.training, featurizer.one.training, featurizer.two.training, featurizer.drop.training))
+        return erm(featurizer, classifier, minibatches, state)
+
+    found = train(net, head, objective, training, FAST, key=KEY, watch=watch, average=average)
+    assert set(seen) == {(True, False, True, False)}  # after evaluations too
+    assert [m.training for m in net.modules()] == modes
+    for weights in (found.weights, found.averaged) if average else (found.weights,):
+        assert torch.equal(weights["featurizer.one.running_mean"], net.one.running_mean)
+        assert torch.equal(weights["featurizer.one.running_var"], net.one.running_var)
+        assert int(weights["featurizer.one.num_batches_tracked"]) == 0
+        assert not torch.equal(weights["featurizer.two.running_mean"], net.two.running_mean)
+    assert not torch.equal(found.weights["featurizer.one.weight"], net.one.weight)  # what is frozen are statistics
+
+
+def test_a_module_given_in_evaluation_mode_trains_in_it():
+    training, watch = parts()
+    net = Normed().eval()
+    found = train(net, network()[1], erm, training, FAST, key=KEY, watch=watch, average=SwadRule(1, 50))
+    for weights in (found.weights, found.averaged):
+        assert torch.equal(weights["featurizer.two.running_mean"], net.two.running_mean)
+    assert not torch.equal(found.weights["featurizer.inner.0.weight"], net.inner[0].weight)
+
+
+def test_a_module_that_freezes_its_norm_when_told_to_train_still_does():
+    class Frozen(Normed):
+        def train(self, mode=True):
+            super().train(mode)
+            self.one.eval()
+            return self
+
+    training, _ = parts()
+    net = Frozen()
+    assert net.one.training  # nobody has called train() yet
+    found = train(net, network()[1], erm, training, FAST, key=KEY)
+    assert torch.equal(found.weights["featurizer.one.running_mean"], net.one.running_mean)
+    assert not torch.equal(found.weights["featurizer.two.running_mean"], net.two.running_mean)
 
 
 # --- algorithms ------------------------------------------------------------------------------------------------------

@@ -228,9 +228,19 @@ def test_values_that_are_not_finite_are_named(method, value):
         stable_rank(x)
 
 
-@pytest.mark.parametrize("shape", [(4,), (2, 3, 4, 4), (0, 4), (4, 0)])
-def test_shapes_that_are_no_feature_matrix(shape):
-    with pytest.raises(SettingError, match=r"flatten\(1\)"):
+@pytest.mark.parametrize(
+    "shape, remedy",
+    [
+        ((4,), r"features\[None\]"),
+        ((2, 3, 4, 4), r"flatten\(1\)"),
+        ((0, 4), "without rows has no norm: leave it out"),
+        ((2, 0, 4), "without rows"),
+        ((4, 0), "a layer that gives features"),
+        ((0, 3, 4), "an ensemble without members"),
+    ],
+)
+def test_shapes_that_are_no_feature_matrix(shape, remedy):
+    with pytest.raises(SettingError, match=remedy):
         _check(torch.ones(shape), "mean", "auto")  # behind the annotation, which is enforced while testing only
 
 

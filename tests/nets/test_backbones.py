@@ -1,6 +1,7 @@
 """Featurizers of images: shapes, starts from a key, frozen batch norm, weights from a file."""
 
 import importlib.util
+import math
 import pickle
 
 import pytest
@@ -79,14 +80,31 @@ def test_resnet_against_torchvision_and_its_frozen_batch_norm():
     torch.testing.assert_close(net.stages(x)[-1], theirs(x))
     assert net.features == 512
     assert len(net.stages(x)) == 6
-    net.train()
+
+
+def moves(net):
+    """Whether the statistics of batch norm follow a batch in training."""
     before = net.net.bn1.running_mean.clone()
-    net(x)
-    assert torch.equal(net.net.bn1.running_mean, before)
+    net.train()(torch.randn(2, 3, 64, 64, generator=KEY.torch()))
+    return not torch.equal(net.net.bn1.running_mean, before)
+
+
+@with_torchvision
+def test_batch_norm_is_frozen_where_its_statistics_come_from_somewhere(tmp_path):
+    """Those of a random start are mean 0 and variance 1 of nothing; those of pretrained weights are kept."""
+    net = backbone("resnet18", KEY)
+    torch.save(net.net.state_dict(), tmp_path / "r18.pth")
+    assert moves(net)
+    load_weights(net, tmp_path / "r18.pth")
+    assert net.training
+    assert not net.net.bn1.training  # at once, not with the next call of train()
+    assert not moves(net)
     assert net.net.bn1.weight.requires_grad
-    free = backbone("resnet18", KEY, frozen=False).train()
-    free(x)
-    assert not torch.equal(free.net.bn1.running_mean, before)
+    assert not moves(backbone("resnet18", KEY, frozen=True))
+    assert not backbone("resnet18", KEY, frozen=True).net.bn1.training
+    learned = backbone("resnet18", KEY, frozen=False)
+    load_weights(learned, tmp_path / "r18.pth")
+    assert moves(learned)
 
 
 @with_torchvision
@@ -131,6 +149,69 @@ def test_files_that_are_no_weights_of_this_network(tmp_path):
     with pytest.raises(SettingError, match="16 are missing, first convolutions"):
         load_weights(net, tmp_path / "other.pt")
     torch.save([1, 2], tmp_path / "list.pt")
-    with pytest.raises(SettingError, match="are missing"):
+    with pytest.raises(SettingError, match="it holds a list"):
         load_weights(net, tmp_path / "list.pt")
     assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+
+
+def refusal(net, data, path):
+    torch.save(data, path)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    with pytest.raises(SettingError) as e:
+        load_weights(net, path)
+    assert "\n" not in str(e.value)
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())  # nothing was loaded
+    return str(e.value)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (
+            lambda w: {f"backbone.{k}": v for k, v in w.items()},
+            "first convolutions.0.weight; 16 of the file are not of it",
+        ),
+        (lambda w: {f"backbone.{k}": v for k, v in w.items()}, "those that begin with backbone. would fit"),
+        (lambda w: {f"module.encoder_q.{k}": v for k, v in w.items()}, "those that begin with encoder_q. would fit"),
+        (
+            lambda w: {k.replace("norms", "bn"): v for k, v in w.items()},
+            "8 of the file are not of it, first bn.0.weight",
+        ),
+        (lambda w: {**w, "convolutions.4.weight": torch.zeros(2)}, "1 of the file are not of it, first convolutions.4"),
+        (lambda w: {"model": w, "ema": w}, "it holds 2, named model, ema: save the one that is meant alone"),
+        (lambda w: {"epoch": 3, "args": "x"}, "it holds epoch, args"),
+        (lambda w: {}, "it holds nothing"),
+        (lambda w: {**w, "norms.1.bias": torch.full((16,), math.nan)}, "1 hold nan or infinity, first norms.1.bias"),
+        (lambda w: {k: v / 0 if "norms" in k else v for k, v in w.items()}, "8 hold nan or infinity"),
+        (lambda w: {k: v.round().to(torch.int8) for k, v in w.items()}, "convolutions.0.weight is torch.int8"),
+    ],
+    ids="prefix-prefix_named-moco-renamed-deeper-two-none-empty-nan-infinite-quantised".split("-"),
+)
+def test_weights_that_do_not_fit_say_what_was_found(tmp_path, change, said):
+    net = SmallCnn(1, KEY, width=8)
+    weights = SmallCnn(1, KEY / "source", width=8).state_dict()
+    assert said in refusal(net, change(weights), tmp_path / "w.pt")
+
+
+@with_torchvision
+def test_a_deeper_network_is_not_cut_to_fit(tmp_path):
+    """All names and shapes of a ResNet-18 are among those of a ResNet-34."""
+    from torchvision import models
+
+    deep = models.resnet34(weights=None).state_dict()
+    assert "first layer1.2.conv1.weight; is it of another architecture?" in refusal(
+        backbone("resnet18", KEY), deep, tmp_path / "r34.pth"
+    )
+    bad = backbone("resnet18", KEY).net.state_dict()
+    bad["bn1.running_var"] = -torch.ones(64)
+    assert "bn1.running_var has values below 0" in refusal(backbone("resnet18", KEY), bad, tmp_path / "bad.pth")
+
+
+@pytest.mark.parametrize("name", ["model", "model_state_dict", "net"])
+def test_the_one_state_dict_of_a_checkpoint_is_taken(tmp_path, name):
+    source, target = SmallCnn(1, KEY / "source", width=8), SmallCnn(1, KEY / "target", width=8)
+    optimizer = torch.optim.Adam(source.parameters()).state_dict()
+    weights = {**source.state_dict(), "fc.weight": torch.zeros(3, 16)}
+    torch.save({name: weights, "optimizer": optimizer, "epoch": 3}, tmp_path / "w.pt")
+    load_weights(target, tmp_path / "w.pt")
+    assert all(torch.equal(v, source.state_dict()[k]) for k, v in target.state_dict().items())

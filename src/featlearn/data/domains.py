@@ -1,11 +1,10 @@
 """Labelled images from several domains: a folder tree, a table, or MNIST rotated and coloured; checked when loaded."""
 
-import csv
 import hashlib
 import os
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -15,14 +14,16 @@ from torch import Tensor
 from featlearn.core import Key
 from featlearn.data import pictures
 from featlearn.data.catalogue import DataError
+from featlearn.data.decoding import Scale
+from featlearn.data.inspection import DECODED, decide, inspected, is_split, split_names, told_troubles, twins
+from featlearn.data.inspection import remarks as image_remarks
+from featlearn.data.listing import Listing, entries, holders, identity, walk
+from featlearn.data.names import SHOWN, counted, shown, some
 from featlearn.data.pictures import Reading
+from featlearn.data.tables import resolved, rows_of
 
-DECODED = 20000
-"""Up to so many files are decoded when a set is loaded; of more only the beginning is looked at."""
 ENDS = 4096
 """Bytes of a file's beginning and end that the fingerprint takes in."""
-SHOWN = 3
-"""How many files or classes an error or remark names."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class DomainSet:
 
     labels: names of the classes; shape: (channels, height, width); remarks: one line each, what is odd about the data;
     fingerprint: changes when a file is added, removed, renamed, moved between classes, or other in its size, its first
-    or its last ENDS bytes.
+    or its last ENDS bytes; scale: what counts as white in images of more than 8 bits.
     """
 
     name: str
@@ -85,6 +86,7 @@ class DomainSet:
     shape: tuple[int, int, int]
     remarks: tuple[str, ...] = ()
     fingerprint: str = ""
+    scale: Scale = field(default_factory=Scale)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,15 +125,16 @@ class _File:
 
 
 def folder(path: str | Path, reading: Reading | None = None, checks: Checks | None = None) -> DomainSet:
-    """A tree domain/class/image, as PACS, VLCS, OfficeHome, TerraIncognita and DomainNet are kept.
+    """A tree domain/class/image, as PACS, OfficeHome, TerraIncognita and DomainNet are kept.
 
-    Folders below a class count for it; names that begin with a dot and files without the suffix of an image are left
-    out (the latter are counted in a remark). Inputs are (n, 3, size, size).
+    Folders below a class count for it, those behind links too; names that begin with a dot and files without the suffix
+    of an image are left out. Inputs are (n, 3, size, size).
 
     Errors: DataError, one line: no such folder, no image, fewer than two domains or classes, a domain with one image,
-    labels that differ by case or Unicode form alone, unreadable images (how many and which). Remarks: classes that a
-    domain lacks, or that one domain alone has, files that are not images or lie outside of a class, folders without an
-    image, images with an alpha channel or without colour.
+    labels that differ by case or Unicode form alone, classes that are splits (as VLCS has them below its domains),
+    images that cannot be read (how many, which and why) or whose values fit no rule. Remarks: classes that a domain
+    lacks, or that one domain alone has, what is left out, links into nothing or back, the same picture in two places,
+    images of more than 8 bits or otherwise not plain, with counts and the first of each.
 
     Example:
         >>> folder("PACS").names  # doctest: +SKIP
@@ -139,95 +142,120 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
     """
     root = Path(path).expanduser()
     if not root.is_dir():
-        raise DataError(f"data = {str(path)!r} is not a folder; give a folder of domain/class/image, or a .csv file")
-    found, other, stray, empty = [], 0, 0, []
-    for domain in _folders(root):
-        stray += sum(f.is_file() and f.suffix.lower() in pictures.SUFFIXES for f in domain.iterdir())
+        raise DataError(f"data = {shown(path)!r} is not a folder; give a folder of domain/class/image, or a .csv file")
+    listing, stray, empty, found = Listing(), [], [], []
+    inner: dict[str, set[str]] = {}  # domain/label -> folders below it, of those that hold no image themselves
+    above = holders(root)
+    for domain in _folders(root, listing, above):
         counts = {}
-        for label in _folders(domain):
-            inside = [
-                file
-                for file in sorted(label.rglob("*"))
-                if file.is_file() and not any(part.startswith(".") for part in file.relative_to(root).parts)
-            ]
-            images = [file for file in inside if file.suffix.lower() in pictures.SUFFIXES]
-            found += [_File(domain.name, label.name, file) for file in images]
-            other += len(inside) - len(images)
-            counts[label.name] = len(images)
+        within = above | holders(domain)
+        for label in _folders(domain, listing, within, stray):
+            below = walk(label, within)
+            listing.add(below)
+            found += [_File(shown(domain.name), shown(label.name), file) for file in below.images]
+            counts[label.name] = len(below.images)
+            if below.images:
+                parts = {file.relative_to(label).parts[0] for file in below.images if file.parent != label}
+                direct = any(file.parent == label for file in below.images)
+                inner[f"{domain.name}/{label.name}"] = set() if direct else parts
         without = [f"{domain.name}/{name}" for name, n in counts.items() if not n]
         empty += without if any(counts.values()) else [domain.name]
     if not found:
-        raise DataError(f"data = {str(path)!r} holds no image at domain/class/image; is it the right level?")
-    remarks = [f"{other} files without the suffix of an image are left out"] if other else []
-    remarks += [f"{stray} images lie in a domain outside of any class and are left out"] if stray else []
+        why = "; ".join([f"{counted(len(stray), 'image')} at domain/image"] if stray else listing.remarks()[:2])
+        said = f" ({why})" if why else ""
+        raise DataError(f"data = {shown(path)!r} holds no image at domain/class/image{said}; is it the right level?")
+    remarks = listing.remarks()
+    remarks += [f"{len(stray)} images lie in a domain outside of any class and are left out"] if stray else []
     known = {f.label for f in found}  # a class that other domains have is missed below
-    empty = [name for name in empty if name.partition("/")[2] not in known]
-    remarks += [f"{len(empty)} folders hold no image and are left out: {_some(empty)}"] if empty else []
-    return _assembled(root.resolve().name, root, found, remarks, reading or Reading(), checks or Checks())
+    empty = [name for name in empty if shown(name.partition("/")[2]) not in known]
+    remarks += [f"{len(empty)} folders hold no image and are left out: {some(empty)}"] if empty else []
+    nested = {shown(k.partition("/")[2]) for k, parts in inner.items() if parts}
+    labels = sorted({f.label for f in found})
+    remarks += split_names(labels, sorted({f.domain for f in found}), sorted(nested)) + _same_inside(inner)
+    name = shown(root.resolve().name)
+    return _assembled(name, root, found, remarks, reading or Reading(), checks or Checks())
 
 
-def _folders(root: Path) -> list[Path]:
-    return sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+def _folders(root: Path, listing: Listing, above: set[tuple[int, int]], files: list[Path] | None = None) -> list[Path]:
+    """Folders of a folder that do not hold it; `files` takes its images in."""
+    folders, plain = entries(root, listing)
+    if files is not None:
+        files += [f for f in plain if f.suffix.lower() in pictures.SUFFIXES]
+    loops = [p for p in folders if identity(p) in above]
+    listing.loops += loops
+    return [p for p in folders if p not in loops]
+
+
+def _same_inside(inner: Mapping[str, set[str]]) -> list[str]:
+    """A remark where every class has its images in folders of the same names: they may be classes, or splits."""
+    every = list(inner.values())
+    if len(every) < 2 or not every[0] or any(parts != every[0] for parts in every):
+        return []
+    names = sorted(every[0])
+    if all(is_split(name) for name in names):
+        return [f"every class holds the splits {some(names)}: they are put together, and images to test on can train"]
+    return [f"every class holds the same folders and no image besides: are the classes one level deeper? {some(names)}"]
 
 
 def table(path: str | Path, reading: Reading | None = None, checks: Checks | None = None) -> DomainSet:
     """A CSV file with the columns path, label and domain; others are ignored. Relative paths count from its folder.
 
-    Errors and remarks: as `folder`; a missing column or value names its line.
+    Errors and remarks: as `folder`; no CSV file, another separator, a missing column or value names its line; paths to
+    no file say where they were looked for.
 
     Example:
         >>> table("images.csv").labels  # doctest: +SKIP
         ('dog', 'house')
     """
     path = Path(path).expanduser()
-    if not path.is_file():
-        raise DataError(f"data = {str(path)!r} does not exist; give a .csv file with the columns path, label, domain")
-    found, needed = [], ("path", "label", "domain")
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as f:
-            rows = csv.DictReader(f)
-            missing = [name for name in needed if name not in (rows.fieldnames or ())]
-            if missing:
-                has = ", ".join(rows.fieldnames or ()) or "nothing"
-                raise DataError(f"{path} has no column {', '.join(missing)} (its first line: {has}); name all three")
-            for row in rows:
-                empty = [name for name in needed if not (row[name] or "").strip()]
-                if empty:
-                    raise DataError(f"{path}, line {rows.line_num}: no {', '.join(empty)}; fill it or remove the line")
-                file = Path(row["path"].strip()).expanduser()
-                found.append(_File(row["domain"].strip(), row["label"].strip(), path.parent / file))
-    except (OSError, UnicodeDecodeError, csv.Error) as why:
-        raise DataError(f"{path} cannot be read as UTF-8 CSV ({why}); save it anew") from None
-    if not found:
-        raise DataError(f"{path} has no line below its names; add one per image")
-    return _assembled(path.stem, path.parent, found, [], reading or Reading(), checks or Checks())
+    rows = rows_of(path)
+    found = [
+        _File(shown(row.domain), shown(row.label), file)
+        for row, file in zip(rows.rows, resolved(rows, path.parent), strict=True)
+    ]
+    remarks = rows.remarks + split_names(sorted({f.label for f in found}), sorted({f.domain for f in found}))
+    hint = rows.hint(path.parent)
+    return _assembled(shown(path.stem), path.parent, found, remarks, reading or Reading(), checks or Checks(), hint)
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
 def _assembled(
-    name: str, root: Path, files: Sequence[_File], remarks: list[str], reading: Reading, checks: Checks
+    name: str,
+    root: Path,
+    files: Sequence[_File],
+    remarks: list[str],
+    reading: Reading,
+    checks: Checks,
+    hint: str = "",
 ) -> DomainSet:
     """The set of these files, in the order of domains and paths, or DataError in one line."""
     files, remarks = list(files), list(remarks)
     _one_spelling({f.domain for f in files}, "domains", files, "domain")
     spelling = _one_spelling({f.label for f in files}, "labels", files, "label", checks.merge_case)
     files = [_File(f.domain, spelling[f.label], f.path) for f in files]
-    files.sort(key=lambda f: (f.domain, f.label, str(f.path)))
+    files.sort(key=lambda f: (f.domain, f.label, os.fsencode(f.path)))
     _enough(files, checks.least)
     decode = len(files) <= DECODED if checks.decode is None else checks.decode
-    bad = pictures.unreadable([f.path for f in files], checks.threads, decode)
-    if bad:
-        names = ", ".join(str(files[i].path) for i, _ in bad[:SHOWN]) + (", ..." if len(bad) > SHOWN else "")
-        what = f"{len(bad)} of {len(files)} images cannot be read: {names}"
+    facts = inspected([f.path for f in files], checks.threads, decode)
+    if any(f.trouble for f in facts):
+        what, remedy = told_troubles(facts, len(files))
+        if hint and "not exist" in what:
+            what += f" ({hint})"
         if not checks.skip_unreadable:
-            raise DataError(f"{what}; replace or remove them, or skip them (skip_unreadable, --skip-unreadable)")
+            raise DataError(f"{what}; {remedy}, or skip them (skip_unreadable, --skip-unreadable)")
         remarks.append(f"{what}; they are left out")
-        files = [f for i, f in enumerate(files) if i not in {j for j, _ in bad}]
+        files = [file for file, f in zip(files, facts, strict=True) if not f.trouble]
+        facts = [f for f in facts if not f.trouble]
         _enough(files, checks.least)
-    remarks += _missing_classes(files) + _repeated(files)
-    remarks += _modes([f.path for f in files], checks.threads) if decode else []
+    scale, told = decide(facts, [f.domain for f in files], reading.scale)
+    reading = replace(reading, scale=scale)
+    ends = _ends_of(files, checks.threads)
+    remarks += _missing_classes(files) + told
+    remarks += image_remarks(facts, [f.domain for f in files], scale) + _repeated(files)
+    digests = [f.digest for f in facts] if decode else _contents(files, ends, checks.threads)
+    remarks += twins(facts, digests, [(f.domain, f.label) for f in files])
     if len(files) > DECODED:
         remarks.append(
             f"{len(files)} files: only their beginnings were checked; a damaged one ends the run that meets it"
@@ -240,7 +268,8 @@ def _assembled(
         y = torch.tensor([index[f.label] for f in own])
         domains.append(FileDomain(domain, tuple(f.path for f in own), y, reading, checks.threads))
     shape = (3, reading.size, reading.size)
-    return DomainSet(name, tuple(domains), tuple(labels), shape, tuple(remarks), _fingerprint(root, files))
+    fingerprint = _fingerprint(root, files, ends)
+    return DomainSet(name, tuple(domains), tuple(labels), shape, tuple(remarks), fingerprint, scale)
 
 
 def _one_spelling(
@@ -293,10 +322,10 @@ def _missing_classes(files: Sequence[_File]) -> list[str]:
     for domain in domains:
         lacking = [label for label, found in sorted(there.items()) if domain not in found]
         if lacking:
-            out.append(f"domain {domain} has no image of {len(lacking)} of {len(there)} classes: {_some(lacking)}")
+            out.append(f"domain {domain} has no image of {len(lacking)} of {len(there)} classes: {some(lacking)}")
     if alone:
         out.append(
-            f"{len(alone)} classes are in one domain alone; nothing teaches them when it is held out: {_some(alone)}"
+            f"{len(alone)} classes are in one domain alone; nothing teaches them when it is held out: {some(alone)}"
         )
     return out
 
@@ -307,34 +336,48 @@ def _repeated(files: Sequence[_File]) -> list[str]:
         places.setdefault(os.path.normpath(f.path), []).append((f.domain, f.label))
     several = [path for path, found in places.items() if len(set(found)) > 1]
     twice = [path for path, found in places.items() if len(set(found)) < len(found)]
-    out = [f"{len(several)} files stand under several domains or labels: {_some(several)}"] if several else []
+    out = [f"{len(several)} files stand under several domains or labels: {some(several)}"] if several else []
     if twice:
-        out.append(f"{len(twice)} files are listed more than once; one image can train and validate: {_some(twice)}")
+        out.append(f"{len(twice)} files are listed more than once; one image can train and validate: {some(twice)}")
     return out
 
 
-def _modes(paths: Sequence[Path], threads: int) -> list[str]:
-    """A remark on images that are not plain colour."""
-    found = pictures.kinds(paths, threads)
-    odd = {what: found.count(what) for what in ("with an alpha channel", "without colour")}
-    told = ", ".join(f"{n} {what}" for what, n in odd.items() if n)
-    return [f"of {len(paths)} images {told}: read as RGB, transparent as white"] if told else []
+def _ends_of(files: Sequence[_File], threads: int) -> list[tuple[int, bytes]]:
+    """(size, first and last ENDS bytes) of each file."""
+
+    def ends(file: _File) -> tuple[int, bytes]:
+        with open(file.path, "rb") as f:
+            size = os.fstat(f.fileno()).st_size
+            head = f.read(ENDS)
+            f.seek(max(ENDS, size - ENDS))
+            return size, head + f.read(ENDS)
+
+    return pictures.mapped(ends, files, threads)
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+def _contents(files: Sequence[_File], ends: Sequence[tuple[int, bytes]], threads: int) -> list[bytes]:
+    """Of each file that has the size and ends of another one a digest of all its bytes; b"" of the others."""
+    alike: dict[tuple[int, bytes], list[int]] = {}
+    for i, (size, content) in enumerate(ends):
+        alike.setdefault((size, hashlib.blake2b(content, digest_size=16).digest()), []).append(i)
+    several = [i for group in alike.values() if len(group) > 1 for i in group]
+    out = [b""] * len(files)
+
+    def digest(i: int) -> bytes:
+        with open(files[i].path, "rb") as f:
+            return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=16)).digest()
+
+    for i, found in zip(several, pictures.mapped(digest, several, threads), strict=True):
+        out[i] = found
+    return out
 
 
-def _fingerprint(root: Path, files: Sequence[_File]) -> str:
+def _fingerprint(root: Path, files: Sequence[_File], ends: Sequence[tuple[int, bytes]]) -> str:
     digest = hashlib.blake2b(digest_size=8)
-    for f in files:
+    for f, (size, content) in zip(files, ends, strict=True):
         path = f.path.relative_to(root) if f.path.is_relative_to(root) else f.path
-        size = f.path.stat().st_size
-        digest.update(f"{f.domain}\0{f.label}\0{path.as_posix()}\0{size}\n".encode())
-        with open(f.path, "rb") as file:
-            digest.update(file.read(ENDS))
-            file.seek(max(ENDS, size - ENDS))
-            digest.update(file.read(ENDS))
+        digest.update(f"{f.domain}\0{f.label}\0".encode() + os.fsencode(path.as_posix()) + f"\0{size}\n".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 
@@ -346,7 +389,10 @@ def in_memory(found: DomainSet, limit: int = 2**30) -> DomainSet:
         return found
     plain = []
     for d in files:
-        size = d.reading.size
-        values = pictures.mapped(lambda p, size=size: pictures.pixels(pictures.open_rgb(p), size), d.paths, d.threads)
+
+        def one(path: Path, reading: Reading = d.reading) -> Tensor:
+            return pictures.pixels(pictures.open_rgb(path, reading.scale), reading.size)
+
+        values = pictures.mapped(one, d.paths, d.threads)
         plain.append(PixelDomain(d.name, torch.stack(values), d.y, d.reading))
-    return DomainSet(found.name, tuple(plain), found.labels, found.shape, found.remarks, found.fingerprint)
+    return replace(found, domains=tuple(plain))

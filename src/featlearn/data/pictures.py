@@ -1,10 +1,9 @@
-"""Image files as tensors: conversion to RGB, resizing, augmentation from an explicit key, normalisation."""
+"""Image files as tensors: resizing, augmentation from an explicit key, normalisation."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.data.catalogue import DataError
-
-SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".tif", ".tiff", ".webp", ".gif"))
+from featlearn.data.decoding import Scale as Scale
+from featlearn.data.decoding import open_rgb as open_rgb
+from featlearn.data.listing import SUFFIXES as SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -24,61 +23,18 @@ class Reading:
     """How images become inputs.
 
     size: height and width; mean, std: of each channel of [0, 1], those of ImageNet; augment: whether inputs for
-    training are cropped, flipped and coloured at random.
+    training are cropped, flipped and coloured at random; scale: what counts as white in values wider than a byte.
     """
 
     size: int = 224
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
     augment: bool = False
+    scale: Scale = field(default_factory=Scale)
 
     def __post_init__(self) -> None:
         if self.size < 8:
             raise SettingError("size", self.size, "8 pixels or more", "224 suits a ResNet, 64 a small network")
-
-
-def open_rgb(path: str | Path) -> Any:
-    """The image in a file as an RGB picture of PIL, fully decoded.
-
-    Grey values fill the three channels, 16-bit ones scaled; whatever is transparent shows white.
-
-    Errors: DataError, one line, for a file that is not there or not a complete image.
-    """
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings(), Image.open(path) as image:
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            image.load()
-            return _rgb(image)
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist; check the path") from None
-    except (
-        OSError,
-        ValueError,
-        SyntaxError,
-        EOFError,
-        Image.DecompressionBombWarning,
-        Image.DecompressionBombError,
-    ) as e:
-        reason = " ".join(str(e).split()).replace(str(path), "it")[:120] or type(e).__name__
-        raise DataError(f"{path} cannot be read as an image ({reason}); replace it or leave it out") from None
-
-
-def _has_alpha(image: Any) -> bool:
-    return image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info
-
-
-def _rgb(image: Any) -> Any:
-    from PIL import Image
-
-    if image.mode.startswith("I"):  # 16 bits, for which convert() would clip everything above 255
-        values = np.asarray(image).astype(np.float64)
-        image = Image.fromarray((values / (257 if values.max() > 255 else 1)).clip(0, 255).astype(np.uint8))
-    if _has_alpha(image):
-        image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-    return image.convert("RGB")
 
 
 def pixels(image: Any, size: int) -> UInt8[Tensor, "3 size size"]:
@@ -150,43 +106,12 @@ def read(
     """
 
     def one(item: tuple[int, str | Path]) -> Tensor:
-        image = open_rgb(item[1])
+        image = open_rgb(item[1], reading.scale)
         if key is None or not reading.augment:
             return pixels(image, reading.size)
         return augmented(image, reading.size, key / item[0])
 
     return normalised(torch.stack(mapped(one, list(enumerate(paths)), threads)), reading)
-
-
-def unreadable(paths: Sequence[str | Path], threads: int = 1, decode: bool = True) -> list[tuple[int, str]]:
-    """(place, reason) of each file that is not an image. decode False looks at the beginning of the files alone."""
-    from PIL import Image
-
-    def why(path: str | Path) -> str:
-        try:
-            if decode:
-                open_rgb(path)
-            else:
-                with Image.open(path):
-                    pass
-        except (DataError, OSError, ValueError, SyntaxError) as e:
-            return str(e)
-        return ""
-
-    return [(i, reason) for i, reason in enumerate(mapped(why, list(paths), threads)) if reason]
-
-
-def kinds(paths: Sequence[str | Path], threads: int = 1) -> list[str]:
-    """Of each image by the beginning of its file: "with an alpha channel", "without colour", or ""."""
-    from PIL import Image
-
-    def kind(path: str | Path) -> str:
-        with Image.open(path) as image:
-            if _has_alpha(image):
-                return "with an alpha channel"
-            return "without colour" if image.mode in ("1", "L", "F") or image.mode.startswith("I") else ""
-
-    return mapped(kind, list(paths), threads)
 
 
 def mapped(work: Any, items: Sequence[Any], threads: int) -> list[Any]:

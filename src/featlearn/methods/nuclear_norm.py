@@ -235,16 +235,25 @@ def _gram_of(w: Tensor) -> Tensor:
 
 def _check(features: Tensor, reduction: str, method: str) -> None:
     if features.ndim not in (2, 3) or 0 in features.shape:
-        raise SettingError(
-            "features", f"a tensor of shape {tuple(features.shape)}", "(rows, features), or (e, rows, features)",
-            "flatten maps with features.flatten(1)",
-        )  # fmt: skip
+        shape = f"a tensor of shape {tuple(features.shape)}"
+        allowed = "(rows, features), or (e, rows, features), one or more of each"
+        raise SettingError("features", shape, allowed, _remedy(features))
     if not features.is_floating_point():
         raise SettingError("features", f"a tensor of {features.dtype}", "floating point", "convert with .float()")
     if reduction not in get_args(Reduction):
         raise SettingError("reduction", repr(reduction), f"one of {', '.join(get_args(Reduction))}", "mean is usual")
     if method not in get_args(Method):
         raise SettingError("method", repr(method), f"one of {', '.join(get_args(Method))}", "auto chooses")
+
+
+def _remedy(features: Tensor) -> str:
+    if features.ndim < 2:
+        return "one row alone is features[None]"
+    if features.ndim > 3:
+        return "flatten maps with features.flatten(1)"
+    if features.shape[-2] == 0:
+        return "a batch without rows has no norm: leave it out"
+    return "take a layer that gives features" if features.shape[-1] == 0 else "an ensemble without members has no norm"
 
 
 def _check_finite(features: Tensor, seen: Tensor) -> None:

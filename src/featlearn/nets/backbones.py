@@ -3,7 +3,7 @@
 import contextlib
 import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +62,13 @@ class ResNet(nn.Module):
     """A ResNet of torchvision without its last layer: images (n, 3, height, width) -> features (n, 512 or 2048).
 
     frozen: batch norm keeps the statistics it came with and stays in evaluation mode while the rest trains, as in the
-    released code (nuclear.method_ermnu); its scales and shifts still learn.
+    released code (nuclear.method_ermnu); its scales and shifts still learn. None: once `load_weights` has brought
+    pretrained statistics; those of a random start, mean 0 and variance 1, are of nothing, and batch norm learns.
 
     Errors: SettingError for a name that is not in RESNETS, and where torchvision is not installed.
     """
 
-    def __init__(self, name: str, key: Key, frozen: bool = True):
+    def __init__(self, name: str, key: Key, frozen: bool | None = None):
         super().__init__()
         if name not in RESNETS:
             raise SettingError("backbone", repr(name), f"one of {', '.join(RESNETS)}", "or cnn for a small network")
@@ -82,7 +83,9 @@ class ResNet(nn.Module):
             self.net: Any = getattr(models, name)(weights=None)
         self.features = int(self.net.fc.in_features)
         self.net.fc = nn.Identity()
-        self.frozen = frozen
+        self.frozen = bool(frozen)
+        self.follows_weights = frozen is None
+        self.train()
 
     def train(self, mode: bool = True) -> "ResNet":
         """As of any module, except for frozen batch norm."""
@@ -106,10 +109,11 @@ class ResNet(nn.Module):
         return self.net(x)
 
 
-def backbone(name: str, key: Key, channels: int = 3, width: int = 64, frozen: bool = True) -> Any:
+def backbone(name: str, key: Key, channels: int = 3, width: int = 64, frozen: bool | None = None) -> Any:
     """A featurizer by name, one of BACKBONES, with random weights; `features` of it is how many it gives.
 
-    channels, width: of cnn; frozen: batch norm of a ResNet, which takes three channels.
+    channels, width: of cnn; frozen: batch norm of a ResNet, which takes three channels; None: frozen with the first
+    pretrained weights.
 
     Errors: SettingError for an unknown name, or channels that a ResNet does not take.
     """
@@ -147,27 +151,89 @@ def read_tensors(path: str | Path, field: str) -> Any:
 
 
 def load_weights(featurizer: nn.Module, path: str | Path) -> None:
-    """Load pretrained weights from a file that `torch.save` wrote: a state dict, also below "state_dict".
+    """Load pretrained weights from a file that `torch.save` wrote: a state dict, also as the only one in a checkpoint.
 
-    The names may be those of torchvision (a last layer `fc` is left out) or of the featurizer itself, with `module.` in
-    front or not. Nothing but tensors and plain containers is unpickled.
+    The names may be those of torchvision or of the featurizer itself, with `module.` in front or not; a last layer
+    (LAST_LAYERS) is left out. Nothing but tensors and plain containers is unpickled.
 
-    Errors: SettingError, before anything is loaded: no such file, not such a file, names or shapes that do not fit.
+    Errors: SettingError, before anything is loaded: no such file, not such a file, names, shapes or kinds of numbers
+    that do not fit, tensors that the backbone does not have (a deeper network has all of a shallower one), values that
+    are not finite.
     """
-    data = read_tensors(path, "weights")
-    data = data.get("state_dict", data) if isinstance(data, dict) else {}
+    data = _state_dict(read_tensors(path, "weights"), path)
     target: Any = featurizer.net if isinstance(featurizer, ResNet) else featurizer
     wanted = target.state_dict()
     found = {str(k).removeprefix("module.").removeprefix("net."): v for k, v in data.items()}
-    missing = [k for k in wanted if k not in found and not k.endswith("num_batches_tracked")]
-    if missing:
-        remedy = f"{len(missing)} are missing, first {missing[0]}: is it of another architecture?"
-        raise SettingError("weights", path, f"all {len(wanted)} tensors of the backbone", remedy)
+    missing = [k for k in wanted if k not in found and not k.endswith(_COUNTER)]
+    extra = [k for k in found if k not in wanted and not k.startswith(LAST_LAYERS) and not k.endswith(_COUNTER)]
+    if missing or extra:
+        raise SettingError(
+            "weights", path, f"the {len(wanted)} tensors of the backbone", _misfit(missing, extra, found)
+        )
     wrong = [k for k, v in wanted.items() if k in found and tuple(found[k].shape) != tuple(v.shape)]
     if wrong:
         shapes = f"{tuple(found[wrong[0]].shape)} for {tuple(wanted[wrong[0]].shape)}"
         raise SettingError("weights", path, "tensors of the backbone's shapes", f"{wrong[0]} has {shapes}")
+    kinds = [k for k, v in wanted.items() if k in found and found[k].is_floating_point() != v.is_floating_point()]
+    if kinds:
+        remedy = f"{kinds[0]} is {found[kinds[0]].dtype}: give weights that are not quantised"
+        raise SettingError("weights", path, "tensors of floating point numbers", remedy)
+    bad = not_finite({k: v for k, v in found.items() if k in wanted})
+    negative = [k for k in wanted if k.endswith("running_var") and k in found and bool((found[k] < 0).any())]
+    if bad or negative:
+        what = f"{len(bad)} hold nan or infinity, first {bad[0]}" if bad else f"{negative[0]} has values below 0"
+        raise SettingError("weights", path, "finite tensors, with variances from 0", f"{what}: take another checkpoint")
     target.load_state_dict({k: found.get(k, v) for k, v in wanted.items()})
+    if isinstance(featurizer, ResNet) and featurizer.follows_weights:
+        featurizer.frozen = True
+        featurizer.train(featurizer.training)
+
+
+LAST_LAYERS = ("fc.", "head.", "classifier.", "linear.")
+"""Names of layers behind the features, which are left out of pretrained weights."""
+_COUNTER = "num_batches_tracked"
+
+
+def not_finite(tensors: Mapping[str, Any]) -> list[str]:
+    """Names of the tensors that hold nan or infinity."""
+    return [k for k, v in tensors.items() if isinstance(v, Tensor) and not bool(torch.isfinite(v).all())]
+
+
+def _state_dict(data: Any, path: str | Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint: its own, or those of the one dictionary in it that holds nothing else."""
+    kind = f"it holds a {type(data).__name__}"
+    if isinstance(data, Mapping):
+        own = {str(k): v for k, v in data.items() if isinstance(v, Tensor)}
+        inner = {str(k): v for k, v in data.items() if isinstance(v, Mapping) and _is_state_dict(v)}
+        if "state_dict" in inner:
+            inner = {"state_dict": inner["state_dict"]}
+        if len(inner) == 1 and not own:
+            return {str(k): v for k, v in next(iter(inner.values())).items() if isinstance(v, Tensor)}
+        if own:
+            return own
+        kind = f"it holds {', '.join(str(k) for k in list(data)[:6]) or 'nothing'}"
+        if inner:
+            kind = f"it holds {len(inner)}, named {', '.join(inner)}: save the one that is meant alone"
+    raise SettingError("weights", path, "one state dict, a dictionary of tensors by name", kind)
+
+
+def _is_state_dict(value: Mapping[Any, Any]) -> bool:
+    return bool(value) and any(isinstance(v, Tensor) for v in value.values()) and all(isinstance(k, str) for k in value)
+
+
+def _misfit(missing: list[str], extra: list[str], found: Mapping[str, Any]) -> str:
+    """What is missing, what was found instead, and the prefix without which it would fit."""
+    told = []
+    if missing:
+        told.append(f"{len(missing)} are missing, first {missing[0]}")
+    if extra:
+        told.append(f"{len(extra)} of the file are not of it, first {extra[0]}")
+    prefixes = sorted({k[: -len(missing[0])] for k in found if k.endswith("." + missing[0])} if missing else ())
+    for prefix in prefixes:
+        if all(prefix + name in found for name in missing):
+            told.append(f"those that begin with {prefix} would fit: save them alone, without it in their names")
+            return "; ".join(told)
+    return "; ".join([*told, "is it of another architecture?"])
 
 
 @contextlib.contextmanager

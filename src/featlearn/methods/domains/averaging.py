@@ -172,11 +172,48 @@ class Swad:
 
 def refresh_statistics(module: nn.Module, batches: Iterable[Tensor]) -> None:
     """Running statistics of batch norm anew, as plain means over `batches`: an average of weights has others than any
-    of its parts. Modules without batch norm, or whose batch norm stays in evaluation mode when they train (frozen), are
-    left as they are.
+    of its parts. Batch norm that is in evaluation mode, or goes into it when its module trains (frozen), is left as it
+    is, and so are the modes of all modules.
 
     Source: as the released code does for SWAD where batch norm is not frozen (nuclear.method_ermnu froze it).
     """
-    module.train()
-    if any(m.training for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)):
-        torch.optim.swa_utils.update_bn(batches, module)
+    given = {m: m.training for m in module.modules()}
+    set_modes(training_modes(module))
+    norms = [
+        m for m in given if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.training and m.track_running_stats
+    ]
+    momenta = {m: m.momentum for m in norms}
+    try:
+        for m in norms:
+            m.reset_running_stats()
+            m.momentum = None  # a plain mean
+        with torch.no_grad():
+            for x in batches if norms else ():
+                module(x)
+    finally:
+        for m, momentum in momenta.items():
+            m.momentum = momentum
+        set_modes(given)
+
+
+def training_modes(*modules: nn.Module) -> dict[nn.Module, bool]:
+    """The mode that each part has while its module trains: that of training where it is in it as given and stays in it
+    when its module is told to train. A part that its owner put into evaluation mode stays there.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2).eval())
+        >>> list(training_modes(net).values())
+        [True, True, False]
+    """
+    given = {m: m.training for module in modules for m in module.modules()}
+    for module in modules:
+        module.train()
+    out = {m: mode and m.training for m, mode in given.items()}
+    set_modes(given)
+    return out
+
+
+def set_modes(modes: Mapping[nn.Module, bool]) -> None:
+    """Put each module alone into its mode."""
+    for module, mode in modes.items():
+        module.training = mode

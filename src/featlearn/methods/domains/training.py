@@ -16,7 +16,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from featlearn.core import Diverged, Key, SettingError
-from featlearn.methods.domains.averaging import Swad, SwadRule, Weights, Window, refresh_statistics
+from featlearn.methods.domains.averaging import (
+    Swad,
+    SwadRule,
+    Weights,
+    Window,
+    refresh_statistics,
+    set_modes,
+    training_modes,
+)
 from featlearn.methods.domains.objectives import Minibatch, Objective, State
 
 VALIDATION = "validation"
@@ -228,7 +236,9 @@ def train(
     weights ("training-domain validation": the accuracy over all of them). average: also the SWAD mean of the weights,
     by the loss of VALIDATION; training ends when its valley does. extra: modules of the objective that learn too, with
     the factor of their rate (trained in place). team: processes that share the work, each with minibatches of its own
-    (a nuclear norm is that of each process's rows). The modules given are not changed, nor is the random state.
+    (a nuclear norm is that of each process's rows). Parts that were put into evaluation mode, such as batch norm that
+    is to keep its statistics, stay in it while the rest trains. The modules given are not changed, nor is the random
+    state.
 
     Source: protocol of thesis sec. 6.3.2 (nuclear.method_ermnu). Errors: Diverged when the loss leaves the finite
     numbers; SettingError for no domain, or an average without validation, before any work.
@@ -256,6 +266,7 @@ def train(
             return torch.optim.Adam(groups, lr=schedule.rate, weight_decay=schedule.weight_decay)
 
         optimizer, state = fresh(), State(key)
+        modes = training_modes(featurizer, classifier)
         swad = Swad(average) if average is not None else None
         evaluations: list[Evaluation] = []
         best: Evaluation | None = None
@@ -269,8 +280,7 @@ def train(
         with contextlib.closing(_prepared(make, schedule.steps, schedule.ahead)) as batches:
             for step, minibatches in enumerate(batches):
                 begin = time.perf_counter()
-                featurizer.train()
-                classifier.train()
+                set_modes(modes)
                 minibatches = [Minibatch(b.x.to(device), b.y.to(device)) for b in minibatches]
                 with _autocast(device, schedule.precision):
                     outcome = objective(featurizer, classifier, minibatches, state)
@@ -358,8 +368,7 @@ def _in_batches(
                     features = featurizer(part.domain.inputs(rows, None).to(device))
                     yield features, classifier(features), part.domain.y[rows].to(device)
     finally:
-        for module, mode in modes.items():
-            module.training = mode
+        set_modes(modes)
 
 
 def _autocast(device: torch.device, precision: str) -> torch.autocast:

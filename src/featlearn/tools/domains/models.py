@@ -11,20 +11,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from featlearn.core import Key, SettingError
-from featlearn.data import pictures
+from featlearn.data import listing, pictures
 from featlearn.data.catalogue import DataError
+from featlearn.data.decoding import Scale, Unreadable, decode, rgb, unreadable_error
+from featlearn.data.decoding import limits as limits_of
 from featlearn.data.domains import DomainSet
+from featlearn.data.inspection import DARK
+from featlearn.data.names import some
 from featlearn.data.pictures import Reading
 from featlearn.methods.domains import VALIDATION, Schedule, Settings, Trained, algorithm, build, train
 from featlearn.methods.domains.training import Alone, Team
 from featlearn.nets import backbone, linear_head
-from featlearn.nets.backbones import read_tensors
+from featlearn.nets.backbones import not_finite, read_tensors
 from featlearn.run.store import write_atomic
-from featlearn.tools.domains.runs import divide
+from featlearn.tools.domains.runs import check_algorithms, divide
 from featlearn.tools.domains.sources import Network, Source
 from featlearn.tools.domains.sources import build as build_network
 
-FORMAT = 1
+FORMAT = 2
+"""2: what counts as white in images of more than 8 bits, and whether SWAD found a valley, are in the file."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,10 @@ def fit(
 
     Errors: SettingError or DataError before anything is trained; Diverged.
     """
+    check_algorithms((algorithm_name,), network)
     chosen = algorithm(algorithm_name)
     if held_out is not None:
         found.domain(held_out)
-    if chosen.base == "miro" and not network.weights:
-        raise SettingError("algorithm", algorithm_name, "with pretrained weights", "give --weights")
     parts = divide(found, held_out, seed)
     key = Key("domains/fit") / seed
     featurizer, head = build_network(network, found.shape[0], len(found.labels), key)
@@ -83,8 +87,11 @@ def fit(
         "algorithm": algorithm_name, "seed": seed, "step": evaluation.step,
         "validation": evaluation.accuracy[VALIDATION],
     }  # fmt: skip
-    reading = Reading(found.shape[1])
-    plain = replace(network, weights="")
+    if trained.window is not None:  # evaluations counted from 1
+        window = trained.window
+        about["swad"] = {"converged": window.converged, "first": window.first + 1, "last": window.last + 1}
+    reading = Reading(found.shape[1], scale=found.scale)
+    plain = replace(network, weights="", frozen=network.keeps_statistics)
     return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], reading, about), trained
 
 
@@ -108,12 +115,14 @@ def save(model: Model, path: str | Path) -> None:
         "kind": "featlearn domains",
         "backbone": model.network.backbone,
         "width": model.network.width,
-        "frozen": model.network.frozen,
+        "frozen": model.network.keeps_statistics,
         "channels": model.channels,
         "labels": list(model.labels),
         "size": model.reading.size,
         "mean": list(model.reading.mean),
         "std": list(model.reading.std),
+        "depth": model.reading.scale.bits,
+        "float_range": model.reading.scale.floats and list(model.reading.scale.floats),
         "about": model.about,
         "featurizer": {k: v.cpu() for k, v in model.featurizer.state_dict().items()},
         "head": {k: v.cpu() for k, v in model.head.state_dict().items()},
@@ -131,39 +140,61 @@ def load(path: str | Path) -> Model:
     data = read_tensors(path, "model")
     if not isinstance(data, dict) or data.get("kind") != "featlearn domains":
         raise SettingError("model", path, "a file that `featlearn domains fit` wrote", "give the one of --out")
-    if data["format"] > FORMAT:
-        raise SettingError("model", path, f"of format {FORMAT} or lower", f"it has {data['format']}: update featlearn")
+    if not isinstance(data.get("format"), int) or data["format"] > FORMAT:
+        remedy = f"it has {data.get('format')}: update featlearn"
+        raise SettingError("model", path, f"of format {FORMAT} or lower", remedy)
+    missing = [name for name in _PARTS if name not in data]
+    if missing:
+        remedy = f"{', '.join(missing)} is missing: fit it anew"
+        raise SettingError("model", path, "a whole file of `featlearn domains fit`", remedy)
+    bad = not_finite(data["featurizer"] | {f"head.{k}": v for k, v in data["head"].items()})
+    if bad:
+        remedy = f"{len(bad)} are not, first {bad[0]}: fit it anew, at a lower rate"
+        raise SettingError("model", path, "with finite tensors", remedy)
     network = Network(data["backbone"], data["width"], frozen=data["frozen"])
-    featurizer = backbone(network.backbone, Key("domains/load"), data["channels"], network.width, network.frozen)
+    featurizer = backbone(network.backbone, Key("domains/load"), data["channels"], network.width, data["frozen"])
     head = linear_head(featurizer.features, len(data["labels"]), Key("domains/load"))
-    featurizer.load_state_dict(data["featurizer"])
-    head.load_state_dict(data["head"])
-    reading = Reading(data["size"], tuple(data["mean"]), tuple(data["std"]))
+    try:
+        featurizer.load_state_dict(data["featurizer"])
+        head.load_state_dict(data["head"])
+    except RuntimeError as why:
+        reason = " ".join(str(why).split())[:160]
+        raise SettingError("model", path, "with the tensors of its backbone", f"fit it anew ({reason})") from None
+    floats = data.get("float_range")
+    scale = Scale(data.get("depth"), tuple(floats) if floats else None)
+    reading = Reading(data["size"], tuple(data["mean"]), tuple(data["std"]), scale=scale)
     labels, channels = tuple(data["labels"]), data["channels"]
     return Model(featurizer.eval(), head.eval(), labels, network, channels, reading, data["about"])
+
+
+_PARTS = "backbone width frozen channels labels size mean std about featurizer head".split()
 
 
 @dataclass(frozen=True)
 class Prediction:
     """Of one image: the likeliest class and the probabilities of all in the order of the labels; error: why there is
-    none, "" otherwise."""
+    none, "" otherwise; remarks: how it was read where that is not plain."""
 
     path: str
     label: str
     probability: float
     probabilities: tuple[float, ...]
     error: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 def images_in(paths: Sequence[str | Path]) -> list[Path]:
     """Files as they are, and the images in folders by name. Errors: SettingError where there is nothing."""
-    out: list[Path] = []
-    for path in map(Path, paths):
-        inside = (p for p in path.rglob("*") if p.is_file() and p.suffix.lower() in pictures.SUFFIXES)
-        out += sorted(inside) if path.is_dir() else [path]
-    if not out:
-        raise SettingError("images", " ".join(map(str, paths)) or "none", "files, or folders with images", "check them")
-    return out
+    return listed(paths)[0]
+
+
+def listed(paths: Sequence[str | Path]) -> tuple[list[Path], list[str]]:
+    """(images of `images_in`, remarks on what is left out: hidden files, other kinds, links into nothing or back)."""
+    found = listing.images_in(paths)
+    if not found.images:
+        why = "; ".join(found.remarks()[:2]) or "check them"
+        raise SettingError("images", some(list(map(str, paths))) or "none", "files, or folders with images", why)
+    return found.images, found.remarks()
 
 
 def predict(
@@ -186,29 +217,78 @@ def predict(
     out: list[Prediction] = []
     for start in range(0, len(paths), batch):
         chunk = paths[start : start + batch]
-        bad = dict(pictures.unreadable(chunk, threads))
-        good = [p for i, p in enumerate(chunk) if i not in bad]
-        rows = iter(_probabilities(model, good, threads, device) if good else ())
-        for i, path in enumerate(chunk):
-            if i in bad:
-                out.append(Prediction(str(path), "", 0.0, (), bad[i]))
+        found = pictures.mapped(lambda p: _input(model, p), chunk, threads)
+        good = [x for x, _ in found if x is not None]
+        rows = iter(_probabilities(model, torch.stack(good), device) if good else ())
+        for path, (x, told) in zip(chunk, found, strict=True):
+            if x is None:
+                out.append(Prediction(str(path), "", 0.0, (), *told))
                 continue
             row = next(rows).tolist()
             best = max(range(len(row)), key=row.__getitem__)
-            out.append(Prediction(str(path), model.labels[best], row[best], tuple(row)))
+            out.append(Prediction(str(path), model.labels[best], row[best], tuple(row), remarks=tuple(told)))
         if progress:
             progress(min(start + batch, len(paths)), len(paths))
     return out
 
 
-def _probabilities(model: Model, paths: Sequence[str | Path], threads: int, device: torch.device | str) -> Tensor:
-    if model.channels == 3:
-        x = pictures.read(paths, model.reading, threads=threads)
-    else:
-        grey = [pictures.pixels(pictures.open_rgb(p).convert("L").convert("RGB"), model.reading.size) for p in paths]
-        x = torch.stack(grey)[:, :1].float() / 255
+def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
+    """(pixels, remarks) of an image, or (None, [why not])."""
+    try:
+        found = decode(path)
+        picture = rgb(found, model.reading.scale)
+    except Unreadable as why:
+        return None, [str(unreadable_error(path, why))]
+    head, told = found.header, []
+    if head.orientation > 1:
+        told.append("turned or mirrored as its EXIF orientation says")
+    if head.orientation == 0:
+        told.append("its EXIF orientation is none and not followed")
+    if head.frames > 1:
+        told.append(f"the first of {head.frames} pictures")
+    if head.kind == "integer" and found.fixed is None:
+        bits = model.reading.scale.bits
+        fitted = "as the model was fitted" if bits else "the model was fitted with 8 alone"
+        told.append(f"{head.bits} bits read as {bits or head.bits}, {fitted}")
+    if head.kind == "float":
+        low, high = limits_of(found, model.reading.scale)
+        fitted = "as the model was fitted" if model.reading.scale.floats else "the model was fitted without floats"
+        told.append(f"floats read from {low:g} to {high:g}, {fitted}")
+    if found.values is not None and not found.inverted:
+        low, high = limits_of(found, model.reading.scale)
+        if (float(found.values.max()) - low) <= DARK * (high - low):
+            told.append("no value above a sixteenth of white: nearly black as it is read")
+    told += [f"image {what}" for what in ("with an alpha channel", "in CMYK", "in LAB") if what in head.traits]
+    if model.channels == 1:
+        picture = picture.convert("L").convert("RGB")
+    return pictures.pixels(picture, model.reading.size), told
+
+
+def _probabilities(model: Model, values: Tensor, device: torch.device | str) -> Tensor:
+    x = pictures.normalised(values, model.reading) if model.channels == 3 else values[:, :1].float() / 255
     with torch.no_grad():
         return functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
 
 
-__all__ = ["DataError", "Model", "Prediction", "check_target", "fit", "images_in", "load", "predict", "save"]
+def told_of(found: Sequence[Prediction]) -> list[str]:
+    """The remarks on all predictions: a line each, with the count and the first files."""
+    by: dict[str, list[str]] = {}
+    for p in found:
+        for remark in p.remarks:
+            by.setdefault(remark, []).append(p.path)
+    return [f"{len(names)} of {len(found)} images: {remark}: {some(names)}" for remark, names in by.items()]
+
+
+__all__ = [
+    "DataError",
+    "Model",
+    "Prediction",
+    "check_target",
+    "fit",
+    "images_in",
+    "listed",
+    "load",
+    "predict",
+    "save",
+    "told_of",
+]

@@ -41,6 +41,24 @@ STEP_SECONDS = 0.01
 """What a step takes beside them."""
 
 
+def check_algorithms(names: Sequence[str], network: Network) -> None:
+    """Errors: SettingError for none, the same one twice, an unknown one, or MIRO without pretrained weights."""
+    if not names or len(set(names)) < len(names):
+        raise SettingError("algorithm", tuple(names), "one or more different ones", "for example erm erm-nu")
+    for name in names:
+        if algorithm(name).base == "miro" and not network.weights:
+            remedy = "give --weights: it keeps close to a pretrained network"
+            raise SettingError("algorithm", name, "with pretrained weights", remedy)
+
+
+def check_seeds(seeds: Sequence[int], search: int) -> None:
+    """Errors: SettingError for seeds that are not different numbers from 0, and for fewer than one trial."""
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise SettingError("seeds", tuple(seeds), "different whole numbers from 0", "for example 0 1 2")
+    if search < 1:
+        raise SettingError("search", search, "1 or more", "1 runs the settings as they are")
+
+
 @dataclass(frozen=True)
 class Config:
     """Which runs: every algorithm x held-out domain x seed x trial.
@@ -63,24 +81,17 @@ class Config:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        if not self.algorithms or len(set(self.algorithms)) < len(self.algorithms):
-            raise SettingError("algorithm", self.algorithms, "one or more different ones", "for example erm erm-nu")
+        check_algorithms(self.algorithms, self.network)
+        check_seeds(self.seeds, self.search)
         for name in self.algorithms:
             chosen = algorithm(name)
             if chosen.base in MANY_DOMAINS and len(self.domains) < 3:
                 remedy = f"{chosen.base} needs two to train on: use erm"
                 raise SettingError("domains", len(self.domains), "at least 3", remedy)
-            if chosen.base == "miro" and not self.network.weights:
-                remedy = "give --weights: it keeps close to a pretrained network"
-                raise SettingError("algorithm", name, "with pretrained weights", remedy)
         unknown = [d for d in self.held_out if d not in self.domains]
         if unknown or len(set(self.held_out)) < len(self.held_out):
             allowed = f"different ones of {', '.join(self.domains)}"
             raise SettingError("held_out", ", ".join(self.held_out), allowed, "leave it out for all of them")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise SettingError("seeds", self.seeds, "different whole numbers from 0", "for example 0 1 2")
-        if self.search < 1:
-            raise SettingError("search", self.search, "1 or more", "1 runs the settings as they are")
 
 
 @dataclass(frozen=True)
@@ -165,8 +176,11 @@ def run_cell(cell: Cell) -> CellResult:
         "batch": cell.schedule.batch, "nuclear_weight": cell.settings.nuclear_weight if chosen.nuclear else 0.0,
     }  # fmt: skip
     rows = [_row(base, "step", e) for e in trained.evaluations]
-    if trained.averaged_evaluation is not None:
-        rows.append(_row(base, "average", trained.averaged_evaluation))
+    if trained.averaged_evaluation is not None and trained.window is not None:
+        valley = {"swad_converged": trained.window.converged, "swad_first": trained.window.first + 1}
+        rows.append(
+            {**_row(base, "average", trained.averaged_evaluation), **valley, "swad_last": trained.window.last + 1}
+        )
     trained.weights_into(featurizer, head, averaged=chosen.averaged)
     features = features_of(featurizer.to(device), parts.watch[TEST], cell.schedule.precision)
     rank = {
@@ -211,6 +225,7 @@ def _no_pictures(table: Table) -> Mapping[str, Any]:
 
 EXPERIMENT = Experiment(
     id="domains/evaluate",
+    version=2,
     title="Leave one domain out, on data of yours",
     reproduces=(),
     Config=Config,

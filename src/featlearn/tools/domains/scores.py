@@ -17,7 +17,10 @@ STEP = "step"
 
 @dataclass(frozen=True)
 class Choice:
-    """What selection picks for one algorithm, held-out domain and seed: trial, step, and the accuracies there."""
+    """What selection picks for one algorithm, held-out domain and seed: trial, step, and the accuracies there.
+
+    converged: False where SWAD found no valley and the last segment of training stands for its average.
+    """
 
     algorithm: str
     held_out: str
@@ -27,6 +30,7 @@ class Choice:
     validation: float
     test: float
     oracle: float
+    converged: bool = True
 
 
 def choose(rows: Sequence[Mapping[str, Any]], selection: Selection) -> Choice | None:
@@ -49,14 +53,15 @@ def choose(rows: Sequence[Mapping[str, Any]], selection: Selection) -> Choice | 
     measure = "oracle" if selection == "oracle" else "validation"
     best = max(kept, key=lambda r: (r[measure], -r["trial"], -r["step"]))
     names = ("algorithm", "held_out", "seed", "trial", "step", "validation", "test", "oracle")
-    return Choice(**{name: best[name] for name in names})
+    return Choice(**{name: best[name] for name in names}, converged=best.get("swad_converged", True))
 
 
 @dataclass(frozen=True)
 class Score:
     """Accuracy of an algorithm on a held-out domain, or AVERAGE over all of them for the seeds that have all.
 
-    values: by seed; error: standard error over seeds, None for fewer than two; expected: how many seeds were asked for.
+    values: by seed; error: standard error over seeds, None for fewer than two; expected: how many seeds were asked for;
+    without_valley: seeds whose SWAD average is the last segment alone.
     """
 
     algorithm: str
@@ -65,15 +70,16 @@ class Score:
     mean: float | None
     error: float | None
     expected: int
+    without_valley: tuple[int, ...] = ()
 
 
-def _score(name: str, domain: str, values: Mapping[int, float], expected: int) -> Score:
+def _score(name: str, domain: str, values: Mapping[int, float], expected: int, without: Sequence[int] = ()) -> Score:
     found = list(values.values())
     mean = sum(found) / len(found) if found else None
     error = None
     if mean is not None and len(found) > 1:
         error = math.sqrt(sum((v - mean) ** 2 for v in found) / (len(found) - 1) / len(found))
-    return Score(name, domain, dict(values), mean, error, expected)
+    return Score(name, domain, dict(values), mean, error, expected, tuple(s for s in values if s in without))
 
 
 def choices(table: Table, selection: Selection) -> list[Choice]:
@@ -90,17 +96,19 @@ def scores(cells: Sequence[Cell], found: Sequence[Choice]) -> list[Score]:
         list(dict.fromkeys(getattr(c, name) for c in cells)) for name in ("algorithm", "held_out", "seed")
     )
     by = {(c.algorithm, c.held_out, c.seed): c.test for c in found}
+    flat = {(c.algorithm, c.held_out, c.seed) for c in found if not c.converged}
     out = []
     for name in algorithms:
         for domain in domains:
             values = {s: by[name, domain, s] for s in seeds if (name, domain, s) in by}
-            out.append(_score(name, domain, values, len(seeds)))
+            out.append(_score(name, domain, values, len(seeds), [s for s in seeds if (name, domain, s) in flat]))
         whole = {
             s: sum(by[name, d, s] for d in domains) / len(domains)
             for s in seeds
             if all((name, d, s) in by for d in domains)
         }
-        out.append(_score(name, AVERAGE, whole, len(seeds)))
+        without = [s for s in seeds if any((name, d, s) in flat for d in domains)]
+        out.append(_score(name, AVERAGE, whole, len(seeds), without))
     return out
 
 

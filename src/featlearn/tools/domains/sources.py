@@ -11,6 +11,7 @@ from torch import nn
 
 from featlearn.core import Key, SettingError
 from featlearn.data.catalogue import DataError
+from featlearn.data.decoding import Scale
 from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
 from featlearn.data.mnist_domains import NAMES, colored_mnist, rotated_mnist
 from featlearn.data.pictures import Reading
@@ -22,7 +23,8 @@ class Source:
     """Where the images come from and how they are read.
 
     data: one of NAMES, a folder, or a .csv file; size, augment: of image files; per_domain: images of each domain of
-    NAMES, None for all; fingerprint: of the files when they were first looked at.
+    NAMES, None for all; fingerprint: of the files when they were first looked at; depth, float_range: what counts as
+    white beyond 8 bits (see Scale), None for what the range of the whole set says.
     """
 
     data: str
@@ -32,18 +34,28 @@ class Source:
     skip_unreadable: bool = False
     merge_case: bool = False
     fingerprint: str = ""
+    depth: int | None = None
+    float_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Network:
     """backbone: cnn, resnet18 or resnet50; width: of cnn; weights: a file of pretrained ones or "", and its hash;
-    frozen: batch norm keeps its statistics."""
+    frozen: batch norm of a ResNet keeps its statistics, None: where there are pretrained weights, since those of a
+    random start are mean 0 and variance 1 of nothing."""
 
     backbone: str = "cnn"
     width: int = 64
     weights: str = ""
     weights_hash: str = ""
-    frozen: bool = True
+    frozen: bool | None = None
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """Whether batch norm is frozen; cnn has none."""
+        if self.backbone == "cnn":
+            return False
+        return bool(self.weights) if self.frozen is None else self.frozen
 
 
 def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None = None) -> DomainSet:
@@ -62,7 +74,7 @@ def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None =
     if not path.exists():
         known = ", ".join(NAMES)
         raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
-    reading = Reading(source.size, augment=source.augment)
+    reading = Reading(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
     checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
     return in_memory((table if path.is_file() else folder)(path, reading, checks))
 
@@ -89,13 +101,19 @@ def loaded(source: Source, threads: int) -> DomainSet:
 
 
 def with_fingerprint(source: Source, found: DomainSet) -> Source:
-    """The source of what was loaded; a path becomes absolute, so that it is the same run from any folder."""
+    """The source of what was loaded; a path becomes absolute, so that it is the same run from any folder, and what
+    counts as white is fixed."""
     data = source.data if source.data in NAMES else str(Path(source.data).expanduser().resolve())
-    return replace(source, data=data, fingerprint=found.fingerprint)
+    scale = found.scale
+    return replace(source, data=data, fingerprint=found.fingerprint, depth=scale.bits, float_range=scale.floats)
 
 
 def with_hash(network: Network) -> Network:
-    """The network with the hash of its weights file. Errors: SettingError where there is no such file."""
+    """The network with the hash of its weights file, and with what becomes of its batch norm.
+
+    Errors: SettingError where there is no such file.
+    """
+    network = replace(network, frozen=network.keeps_statistics)
     if not network.weights:
         return network
     path = Path(network.weights).expanduser()
@@ -111,7 +129,7 @@ def build(network: Network, channels: int, classes: int, key: Key) -> tuple[Any,
 
     Errors: SettingError for a backbone that cannot be had, and for weights that do not fit.
     """
-    featurizer = backbone(network.backbone, key / "featurizer", channels, network.width, network.frozen)
+    featurizer = backbone(network.backbone, key / "featurizer", channels, network.width, network.keeps_statistics)
     if network.weights:
         load_weights(featurizer, network.weights)
     return featurizer, linear_head(featurizer.features, classes, key / "head")
