@@ -132,6 +132,15 @@ def test_every_tabulated_number_has_a_row(e):
     assert len(leaves(e.numbers["rows"])) == sum(1 + (p.spread is not None) for p in e.printed)
 
 
+def test_derived_values_and_own_runs_are_not_among_the_reported_numbers():
+    assert not entry("fourier.figureC_2").numbers
+    assert entry("fourier.figureC_2").own_runs["init_power_baseline"] == 0.092
+    assert entry("fourier.figureC_2").derived["expected_per_frequency"] == 32
+    assert entry("gemfilter.fig9_1").derived["compression"] == 1081.72
+    ours = ("baseline", "expected_per", "our_", "own_", "ideal_")
+    assert [(e.id, key) for e in ENTRIES for key in e.numbers if any(word in key for word in ours)] == []
+
+
 ENTRY = """
 [[entry]]
 id = "looped.a"
