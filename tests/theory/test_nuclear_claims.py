@@ -1,4 +1,4 @@
-"""Claims of the nuclear work that need no rows: verdicts, what refutes the refuted ones, planted errors of print."""
+"""Claims of the nuclear work that need no rows: verdicts, what refutes the refuted ones, planted wrong cells."""
 
 from dataclasses import replace
 from functools import cache
@@ -31,22 +31,23 @@ def test_claims_have_the_expected_verdict(name):
 @pytest.mark.parametrize(
     "name, passing",
     [
-        ("fig6_2_accuracy", [True, True, False, False]),
-        ("fig6_3_accuracy", [True, True, False]),
+        ("fig6_2_accuracy", [True, True, True, False]),
         ("fig6_3_converged", [True, True, False]),
         ("lemma6_1_any_lambda", [True, True, False]),
         ("prop6_3_e49", [True, True, False]),
         ("rank_minimiser", [True, True, False]),
-        ("method_listing", [True, False]),
-        ("stable_rank_lipschitz", [True, True, False]),
-        ("table6_2_domains", [True, True, False]),
+        ("table6_1_selfreg", [False]),
         ("tableE_3_swap", [True, False]),
-        ("tableE_6_order", [True, True, False]),
     ],
 )
-def test_what_is_printed_is_refuted_by_its_own_case(name, passing):
-    """The cases before it say what is right instead, and hold."""
+def test_what_is_reported_is_refuted_by_its_own_case(name, passing):
+    """The cases before it say what is right instead, and hold; the claim says what of the paper it hits."""
     assert [case.ok for case in judged(name).evidence.cases] == passing
+    assert BY_NAME[name].hits
+
+
+def test_no_other_claim_is_refuted():
+    assert sum(claim.expected == "refuted" for claim in BY_NAME.values()) == 7
 
 
 def test_every_entry_has_a_claim():

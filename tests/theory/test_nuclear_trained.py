@@ -188,9 +188,10 @@ def rank_rows(
     "name, change, expected",
     [
         ("digits_rank", {}, "assumptions unmet"),
-        ("digits_rank", {"rank": (4.0, 3.0, 2.0, 2.5)}, "assumptions unmet"),  # correlation -0.8
-        ("digits_rank", {"rank": (3.0, 4.0, 2.0, 2.5)}, "refuted"),  # -0.6
-        ("digits_rank", {"centred": (1.0, 2.0, 3.0, 4.0)}, "refuted"),
+        ("digits_rank", {"rank": (3.0, 4.0, 2.0, 2.5)}, "assumptions unmet"),  # not step by step
+        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.0)}, "refuted"),
+        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.5)}, "refuted"),
+        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 1.0)}, "not established"),  # as low as a rank can be
         ("digits_printed_rank", {}, "assumptions unmet"),
         ("digits_printed_rank", {"printed": (1.0, 2.0, 3.0, 0.5)}, "refuted"),
         ("digits_weight", {}, "assumptions unmet"),
@@ -203,7 +204,7 @@ def test_claims_on_ranks(name, change, expected):
 
 def test_ranks_in_words():
     words = verdict("digits_rank", rank_rows(printed=(1.0, 2.0, 3.0, 4.0))).evidence.comment
-    assert "stable rank -1.00, stable rank, centred -1.00, stable rank, printed form +1.00 on s" in words
+    assert "stable rank -1.00, stable rank, centred -1.00, |F|_F^2 / |F|_2 +1.00 on s" in words
     assert "from 4.00 without to 2.00 at the largest weight on s" in words
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import binom
 
 from featlearn.core import Key
 from featlearn.inventory import printed
@@ -21,8 +22,6 @@ IN, OUT = Environments2d(0.7), Environments2d(0.3)
 DECAYS = np.geomspace(1e-4, 1e4, 33)
 WEIGHTS = np.append(np.geomspace(1e-4, 0.4, 30), [0.42, 0.43, 0.435])
 LOSSES = (0.15, 0.25, 0.35, 0.5, 0.6)
-NEARLY_PERFECT = 0.95
-"""Our reading of 'nearly perfect accuracy', from which no accuracy below it is far."""
 
 
 def accuracies(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +36,7 @@ def slope_of(out: float) -> float:
 
 
 def printed_accuracy(figure: str, row: str) -> float:
-    """The printed accuracy out of distribution."""
+    """The reported accuracy out of distribution."""
     return printed(f"nuclear.{figure}", row=row, metric="ood_acc")[0].value
 
 
@@ -127,46 +126,53 @@ def check_nuclear(key: Key, tables: Any) -> Evidence:
 
 
 def check_fig6_2(key: Key, tables: Any) -> Evidence:
-    """0.76 out of distribution, close to perfect in distribution, at convergence."""
+    """0.76 out of distribution at convergence, on the law."""
     said = printed_accuracy("fig6_2", "ERM")
     b = slope_of(said)
     inside, out = accuracies(np.array([[1.0, b]]))
     decayed = accuracies(np.array([plane_decayed(float(v)) for v in DECAYS]))[1]
+    angle = np.linspace(-np.pi, np.pi, 200_001)
+    ways = np.stack(accuracies(np.stack([np.cos(angle), np.sin(angle)], 1)))
+    most = ways[0][np.abs(ways[1] - said) < 1e-4].max()
     return Evidence(
         (
             Case("the direction with 0.76 out of distribution", said, float(out[0]), 0.94, tolerance=1e-9,
                  rival_says="0.94"),
             Case("in distribution it has", 0.897, float(inside[0]), 0.99, tolerance=5e-4, rival_says="0.99"),
-            Case("lowest accuracy out of distribution over lambda, down to the print's", said, float(decayed.min()),
+            Case("most in distribution over all directions with 0.76 out of it", 0.897, float(most), 0.95,
+                 tolerance=1e-3, rival_says="0.95"),
+            Case("lowest accuracy out of distribution over lambda, down to the reported", said, float(decayed.min()),
                  0.5, "at most", 0.005, "0.5"),
-            Case("accuracy in distribution of that direction, nearly perfect", NEARLY_PERFECT, float(inside[0]), 0.999,
-                 "at least", 0.0, "0.999"),
         ),
         comment=f"0.76 means b = {b:.3f}; converged ERM has b = 0, and weight decay b < 0.4, 0.86 at least. Such a b "
-        "comes from a start or an early stop, and goes with 10 % errors in distribution.",
+        "comes from a start, an early stop or a small sample, and goes with 10 % errors in distribution; 'nearly "
+        "perfect' has no threshold in the text.",
         data={"in": inside, "out": out},
     )  # fmt: skip
 
 
 def check_fig6_3(key: Key, tables: Any) -> Evidence:
-    """0.94 out of distribution with the nuclear norm at convergence."""
+    """0.94 out of distribution with the nuclear norm: what the law has, and what samples make of it."""
     said = printed_accuracy("fig6_3", "ERM-NU")
     b = slope_of(said)
     inside, out = accuracies(np.array([[1.0, b]]))
     nuclear = accuracies(np.array([plane_nuclear(float(v)) for v in WEIGHTS]))[1]
     decayed = np.array([plane_decayed(float(v)) for v in DECAYS])
     near = DECAYS[np.abs(decayed[:, 1] / decayed[:, 0] - b).argmin()]
+    chance = float(binom.cdf(189, 200, nuclear.min()))
     return Evidence(
         (
             Case("the direction with 0.94 out of distribution", said, float(out[0]), 0.76, tolerance=1e-9,
                  rival_says="0.76"),
-            Case("in distribution it has, nearly perfect", NEARLY_PERFECT, float(inside[0]), 0.98, "at least", 0.0,
-                 "0.98"),
-            Case("lowest accuracy out of distribution over mu, down to the print's", said, float(nuclear.min()), 0.86,
-                 "at most", 0.005, "0.86"),
+            Case("in distribution it has", 0.974, float(inside[0]), 0.98, tolerance=5e-4, rival_says="0.98"),
+            Case("lowest accuracy out of distribution over mu, unit head, on the law", 0.9602, float(nuclear.min()),
+                 said, tolerance=5e-4, rival_says="the reported accuracy, exactly"),
+            Case("chance that 200 test points give 0.945 or less there", 0.176, chance, 0.01, tolerance=5e-4,
+                 rival_says="1 %: too rare to be seen once"),
         ),
-        comment=f"0.94 means b = {b:.3f} and {inside[0]:.3f} in distribution. With a unit head the nuclear norm never "
-        f"gets there (lowest {nuclear.min():.4f}); weight decay does, near lambda = {near:.2g}.",
+        comment=f"One measured accuracy, 0.94, with sample sizes unstated, is compatible with the law's "
+        f"{nuclear.min():.4f}. As an exact accuracy it means b = {b:.3f} and {inside[0]:.3f} in distribution, which "
+        f"weight decay has near lambda = {near:.2g}.",
         data={"in": inside, "out": out},
     )  # fmt: skip
 
@@ -226,7 +232,7 @@ def draw_paths(evidence: Evidence) -> Any:
         axes.plot([plane_loss(v) for v in w], accuracies(w)[1], color=colour, label=name)
     for figure_, row in (("fig6_2", "ERM"), ("fig6_3", "ERM-NU")):
         axes.axhline(printed_accuracy(figure_, row), color="0.4", ls=":", lw=1)
-        axes.annotate(f"print, {row}", (0.02, printed_accuracy(figure_, row)), xytext=(0, 3), fontsize=8,
+        axes.annotate(f"reported, {row}", (0.02, printed_accuracy(figure_, row)), xytext=(0, 3), fontsize=8,
                       textcoords="offset points")  # fmt: skip
     axes.set(xlabel="training loss", ylabel="accuracy out of distribution", xlim=(0, 0.7), ylim=(0.74, 1.005))
     axes.spines[["top", "right"]].set_visible(False)
@@ -245,19 +251,22 @@ CLAIMS: tuple[Claim, ...] = (
           "ERM with the nuclear norm (unit head) has b from 0 to 0.1136, w = 0 from mu = 0.4354 on, and at least "
           "0.9601 out of distribution.", check_nuclear),
     Claim("nuclear.fig6_2_accuracy", ("nuclear.fig6_2",),
-          "ERM has 0.76 out of distribution at convergence, with or without weight decay, and nearly perfect "
-          "accuracy in distribution.", check_fig6_2, expected="refuted",
-          printed="0.76 at convergence: converged ERM has 1, with weight decay 0.86 at least; the direction with 0.76 "
-          "has 0.897 in distribution."),
+          "On the law ERM has 0.76 out of distribution at convergence, with or without weight decay.", check_fig6_2,
+          expected="refuted", hits="number",
+          printed="Thesis, 6.3.1, 'using gradient descent until convergence ... the model trained with ERM only "
+          "achieves an accuracy of 0.76', read as the limit of training on the law: there converged ERM has 1, and "
+          "with any weight decay 0.86 or more; a direction with 0.76 has at most 0.897 in distribution, called nearly "
+          "perfect. Sample sizes and the criterion of convergence are not stated; an early stop gives such a number."),
     Claim("nuclear.fig6_3_accuracy", ("nuclear.fig6_3",),
-          "ERM-NU (unit head) has 0.94 out of distribution at convergence.", check_fig6_3, expected="refuted",
-          printed="0.94 at convergence: for every weight it is 0.9601 or more; 0.94 is the accuracy of weight decay "
-          "near lambda = 0.01."),
+          "ERM-NU (unit head) has 0.9602 or more out of distribution on the law, whatever its weight; a measured 0.94 "
+          "is within reach of a small sample.", check_fig6_3),
     Claim("nuclear.fig6_3_matched", ("nuclear.fig6_3",),
           "At equal training loss the nuclear norm is better out of distribution than weight decay.", check_matched,
           draw=draw_paths),
     Claim("nuclear.fig6_3_converged", ("nuclear.fig6_3",),
-          "The nuclear norm is better out of distribution than ERM without any penalty.", check_converged,
-          expected="refuted", printed="The data are separable by x1 alone, so that converged ERM makes no errors out "
-          "of distribution; the gain exists against ERM with weight decay or stopped early."),
+          "On the law, converged, the nuclear norm is better out of distribution than ERM without any penalty.",
+          check_converged, expected="refuted", hits="number",
+          printed="Thesis, 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the limit of "
+          "training on the law: the data are separable by x1 alone, so that converged ERM makes no errors out of "
+          "distribution. The gain exists against ERM with weight decay or stopped early."),
 )  # fmt: skip

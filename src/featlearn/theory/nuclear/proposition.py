@@ -190,16 +190,17 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("nuclear.prop6_3", ("nuclear.prop6_3", "nuclear.text_claims"),
           "ERM-l2 is right on at most exp(-r/10) of the points out of distribution.", check_proposition),
     Claim("nuclear.prop6_3_proof", ("nuclear.prop6_3",),
-          "The chain E.46-E.53 with the right sum of squared ranges.", check_hoeffding,
-          printed="E.44-E.45 call the ERM-l2 optimum that of ERM-rank."),
+          "The chain E.46-E.53 with the right sum of squared ranges.", check_hoeffding, hits="proof",
+          printed="Thesis, proof of Proposition E.8, between (E.44) and (E.45): 'We denote w*_l2 as the optimal "
+          "solution for the ERM-rank objective function', a slip for ERM-l2, whose alpha and beta follow."),
     Claim("nuclear.prop6_3_e49", ("nuclear.prop6_3",),
-          "The sum of squared ranges in E.49 is at most 4 d.", check_e49, expected="refuted",
-          printed="4 d holds for gamma >= 3/8 only; the sum is 9 r / (16 gamma^2) + 4 (d - r), and the next line's "
-          "5 (d - r) bounds it."),
+          "The sum of squared ranges in E.49 is at most 4 d.", check_e49, expected="refuted", hits="proof",
+          printed="Thesis, proof of Proposition E.8, (E.49): Hoeffding's inequality with 4 d for the sum of squared "
+          "ranges, which is 9 r / (16 gamma^2) + 4 (d - r), above 4 d for gamma < 3/8. The 5 (d - r) of (E.51) bounds "
+          "it, and the proposition stands."),
     Claim("nuclear.prop6_3_sharp", ("nuclear.prop6_3",),
           "The accuracy of ERM-l2 falls through 1/2 near d - r = r / (4 gamma^2), a quarter of what is assumed.",
           check_sharp, draw=draw_sweep),
     Claim("nuclear.prop6_3_constant", ("nuclear.prop6_3",),
-          "r > C with C < 20 restricts r.", check_constant, expected="vacuous",
-          printed="C < 20, while the range of gamma already needs r > 36."),
+          "r > C with C < 20 restricts r.", check_constant, expected="vacuous"),
 )  # fmt: skip

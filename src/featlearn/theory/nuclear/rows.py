@@ -13,8 +13,8 @@ SYNTHETIC, DIGITS, RANK = "nuclear/synthetic", "nuclear/digits", "nuclear/rank"
 ERM, NU = "ERM", "ERM-NU"
 FREE, UNIT = "free head", "unit head"
 """Row and head of a path: a row per look (step), with quantiles over starts of ood (ood_low, ood, ood_high: 5, 50 and
-95 percent), mean id and train_loss, near (share of starts whose ood is within NEAR of the print's number for that row),
-scale (of the start)."""
+95 percent), mean id and train_loss, near (share of starts whose ood is within NEAR of the number reported for that
+row), scale (of the start)."""
 NEAR = 0.02
 DECAY_UNIT, DECAY_FREE = "l2 of the features, unit head", "weight decay of both layers, free head"
 NUCLEAR_UNIT, NUCLEAR_FREE = "nuclear norm, unit head", "nuclear norm, free head"
@@ -24,13 +24,13 @@ ood over starts), head_norm, top (largest singular value of A)."""
 
 # nuclear/digits and nuclear/rank: one row per run and way to take weights, row: name of the algorithm without "-nu"
 BASES = {"erm": "ERM", "mixup": "Mixup", "swad": "SWAD"}
-"""Algorithms that the print regularises, as rows name them and as it does.
+"""Algorithms that the paper regularises, as rows name them and as it does.
 
 Fields of a row: setting (kind and images), kind, held_out, seed, weight (of the norm by the rows of a step) and raw (of
 the norm itself), validation and test (accuracies), step, and of the features of the held-out domain norm (nuclear norm
-by rows), rank and rank_centred (stable rank, usual form, raw and centred), printed (the printed form)."""
+by rows), rank and rank_centred (stable rank, usual form, raw and centred), printed (|M|_F^2 / |M|_2)."""
 
-RANKS = {"rank": "stable rank", "rank_centred": "stable rank, centred", "printed": "stable rank, printed form"}
+RANKS = {"rank": "stable rank", "rank_centred": "stable rank, centred", "printed": "|F|_F^2 / |F|_2"}
 
 
 @dataclass(frozen=True)

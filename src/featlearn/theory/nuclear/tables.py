@@ -1,5 +1,6 @@
 """Print audit of Tables 6.1-6.3 and E.1-E.6 and of Figure 6.4: averages, orders, shared rows, and the prose on them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ Rows = dict[str, dict[str, float]]
 
 
 def table(name: str, setting: str = "", spread: bool = False) -> Rows:
-    """row -> metric -> printed value (or printed deviation), averages included."""
+    """row -> metric -> reported value (or its deviation), averages included."""
     rows: Rows = {}
     for cell in printed(f"nuclear.{name}", setting=setting):
         value = cell.spread if spread else cell.value
@@ -61,7 +62,7 @@ def fits(name: str, rows: Rows, slack: float = ROUNDING) -> Case:
 
 
 def check_averages(key: Key, tables: Any) -> Evidence:
-    """Every average of the nine tables but the one that is wrong."""
+    """Every average of the nine tables but the one that does not fit its row."""
     rows = {"table6_1": without(table("table6_1"), "SelfReg", "CORAL"), "table6_3": table("table6_3"),
             **{f"table6_2 {s}": table("table6_2", s) for s in SETS},
             **{name: table(name) for name in (*FULL, "tableE_6")}}  # fmt: skip
@@ -72,8 +73,8 @@ def check_averages(key: Key, tables: Any) -> Evidence:
     cases.append(fits("averages of CORAL in table6_1 and CDANN in tableE_3, taken before rounding", copied, UPSTREAM))
     return Evidence(
         cases,
-        comment=f"{count} averages are the means of their printed cells, rounded to a digit. CORAL's cells have 64.56 "
-        "(printed 64.5), CDANN's 65.725 (printed 65.8): means of cells before rounding can be that.",
+        comment=f"{count} averages are the means of their reported cells, rounded to a digit. CORAL's cells have 64.56 "
+        "(reported 64.5), CDANN's 65.725 (reported 65.8): means of cells before rounding can be that.",
     )
 
 
@@ -82,8 +83,8 @@ def check_wrong_average(key: Key, tables: Any) -> Evidence:
     selfreg = {"SelfReg": table("table6_1")["SelfReg"]}
     return Evidence(
         (fits("average of SelfReg in table6_1", selfreg, UPSTREAM),),
-        comment=f"SelfReg's five cells have {means(selfreg)[0]:.2f}, printed 64.2, with which it stands two rows too "
-        "low: 63.96 lies between Fish (63.94) and Fishr (64.04).",
+        comment=f"SelfReg's five cells have {means(selfreg)[0]:.2f}, the table 64.2: the average or one of its cells "
+        "is at fault. 63.96 would lie between Fish (63.94) and Fishr (64.04), two rows higher up.",
     )
 
 
@@ -107,7 +108,7 @@ def check_order(key: Key, tables: Any) -> Evidence:
             Case("rows of other work above ERM-NU, below SWAD", 2, int((shown > rows["ERM-NU"]["average"]).sum()), 1,
                  rival_says="MIRO alone"),
             Case("place of SelfReg among 21 by the mean of its row", 14, place, listed.index("SelfReg"),
-                 rival_says="where it is printed"),
+                 rival_says="where it stands"),
         ),
         comment=f"Own block: {', '.join(own)}. mDSDI and MIRO are above ERM-NU, all are below SWAD.",
         data={"average": averages(rows), "mean": means(rows)},
@@ -135,18 +136,27 @@ def check_gains(key: Key, tables: Any) -> Evidence:
 
 
 def check_significant(key: Key, tables: Any) -> Evidence:
-    """'Significantly improves across all data sets' against the printed standard errors."""
+    """Gains of Table 6.1 in standard errors of their difference: over the five data sets together, and one by one."""
     rows, error = table("table6_1"), table("table6_1", spread=True)
     ratio = {b: np.array([(rows[f"{b}-NU"][c] - rows[b][c]) / np.hypot(error[f"{b}-NU"][c], error[b][c])
                           for c in COLUMNS]) for b in ("ERM", "SWAD")}  # fmt: skip
     listed = {b: ", ".join(f"{c} {v:.1f}" for c, v in zip(COLUMNS, z, strict=True)) for b, z in ratio.items()}
-    cases = tuple(
-        Case(f"gain of {b}-NU over its standard error, five data sets", np.full(5, 2.0), z, np.full(5, 100.0),
-             "at least", 1e-9, "100 standard errors")
-        for b, z in ratio.items()
+    whole = []
+    for b in ratio:
+        gain = sum(rows[f"{b}-NU"][c] - rows[b][c] for c in COLUMNS)
+        whole.append(gain / math.sqrt(sum(error[f"{b}-NU"][c] ** 2 + error[b][c] ** 2 for c in COLUMNS)))
+    least = [float(z.min()) for z in ratio.values()]
+    cases = (
+        Case("gain over the five data sets in its standard error, ERM and SWAD", [2.0, 2.0], whole, [10.0, 10.0],
+             "at least", 0.0, "10 standard errors"),
+        Case("least of the five, ERM (PACS) and SWAD (PACS)", [0.45, 1.79], least, [2.0, 2.0], tolerance=0.01,
+             rival_says="2 standard errors on each data set, which the paper does not claim"),
     )  # fmt: skip
-    return Evidence(cases, comment=f"Gains in standard errors of the difference: ERM: {listed['ERM']}; SWAD: "
-                    f"{listed['SWAD']}. Three runs each; 2 is our reading of 'significant'.")  # fmt: skip
+    return Evidence(
+        cases,
+        comment=f"Gains in standard errors of the difference: ERM: {listed['ERM']}; SWAD: {listed['SWAD']}. Three runs "
+        "each; the paper gives no threshold for 'significantly'.",
+    )
 
 
 def check_pairs(key: Key, tables: Any) -> Evidence:
@@ -174,7 +184,7 @@ def averages_gain() -> np.ndarray:
 
 
 def check_domains(key: Key, tables: Any) -> Evidence:
-    """Table 6.2: single domains."""
+    """Table 6.2: single domains, of which the paper says nothing."""
     drops, every = [], []
     for name, rows in zip(SETS, by_set(), strict=True):
         for b in BASES:
@@ -188,8 +198,7 @@ def check_domains(key: Key, tables: Any) -> Evidence:
         (
             Case("domains and bases", 66, len(gain), 15, rival_says="averages only"),
             Case("domains that go up, more than half", 33, int((gain > 0).sum()), 60, "at least", 0, "60 of 66"),
-            Case("gain on each domain", np.zeros(len(gain)), gain, np.full(len(gain), 5.0), "at least", 1e-9,
-                 "5 points everywhere", unit="points"),
+            Case("domains that go down", 11, len(drops), 0, rival_says="none"),
         ),
         comment=f"{len(drops)} of {len(gain)} go down: " + ", ".join(drops) + ".",
     )  # fmt: skip
@@ -198,7 +207,7 @@ def check_domains(key: Key, tables: Any) -> Evidence:
 def check_figure(key: Key, tables: Any) -> Evidence:
     """Figure 6.4's bars as differences of Table 6.2, against the inventory's list and the prose."""
     gain = averages_gain()
-    listed = entry("nuclear.fig6_4").numbers["derived_from_table6_2"]
+    listed = entry("nuclear.fig6_4").derived["from_table6_2"]
     bars = np.array([listed[b] for b in BASES]).T
     return Evidence(
         (
@@ -207,13 +216,13 @@ def check_figure(key: Key, tables: Any) -> Evidence:
             Case("every bar positive", np.full((5, 3), 0.05), gain, np.full((5, 3), 0.5), "at least", 0.0,
                  "half a point at least", unit="points"),
         ),
-        comment="Read off the table; the figure itself prints no numbers.",
+        comment="Read off the table; the figure itself has no numbers.",
         data={"gain": gain},
     )  # fmt: skip
 
 
 def draw_bars(evidence: Evidence) -> Any:
-    """Figure 6.4 from the printed table."""
+    """Figure 6.4 from the reported table."""
     from matplotlib.figure import Figure
 
     assert evidence.data is not None
@@ -289,12 +298,12 @@ def check_alternatives(key: Key, tables: Any) -> Evidence:
                  [three["SWAD-NU"][c] - three["SWAD-MIRO"][c] for c in ("vlcs", "pacs", "domainnet")], [0.3] * 3,
                  tolerance=1e-6, rival_says="0.3 points", unit="points"),
         ),
-        comment="Leads of 0.2, 0.1 and 0.1 points with printed standard errors of 0.2, 0.2 and 0.1.",
+        comment="Leads of 0.2, 0.1 and 0.1 points with reported standard errors of 0.2, 0.2 and 0.1.",
     )  # fmt: skip
 
 
 def check_full_alternatives(key: Key, tables: Any) -> Evidence:
-    """Table E.6: whether NU leads on all five data sets together."""
+    """Table E.6: who leads on all five data sets together."""
     six = table("tableE_6")
     leads = np.array([six["SWAD-NU"][c] - max(v[c] for k, v in six.items() if k != "SWAD-NU") for c in COLUMNS])
     shown = [c for c, v in zip(COLUMNS, leads, strict=True) if v > 0]
@@ -303,17 +312,17 @@ def check_full_alternatives(key: Key, tables: Any) -> Evidence:
             Case("data sets where SWAD-NU leads", 3, len(shown), 5, rival_says="all five"),
             Case("columns of table6_3 among them", 3, sum(c in ("vlcs", "pacs", "domainnet") for c in shown), 2,
                  rival_says="two"),
-            Case("average of SWAD-NU minus that of the best other, five data sets", 0.0,
-                 six["SWAD-NU"]["average"] - max(v["average"] for k, v in six.items() if k != "SWAD-NU"), 5.0,
-                 "at least", 1e-9, "5 points ahead", unit="points"),
+            Case("average of SWAD-NU minus that of SWAD-MIRO, five data sets", -0.3,
+                 six["SWAD-NU"]["average"] - six["SWAD-MIRO"]["average"], 0.0, tolerance=1e-6, rival_says="level",
+                 unit="points"),
         ),
-        comment=f"SWAD-MIRO leads with 68.1 against 67.8; SWAD-NU leads on {', '.join(shown)}: exactly the columns "
-        "that Table 6.3 shows.",
+        comment=f"SWAD-MIRO has 68.1, SWAD-NU 67.8; SWAD-NU leads on {', '.join(shown)}, the columns of Table 6.3. The "
+        "text speaks of competitive performance.",
     )  # fmt: skip
 
 
 def check_prose(key: Key, tables: Any) -> Evidence:
-    """Figures of the prose from the printed tables."""
+    """Figures of the prose from the reported tables."""
     numbers = entry("nuclear.text_claims").numbers
     rows = table("table6_1")
     gain = averages_gain()
@@ -364,39 +373,38 @@ CLAIMS: tuple[Claim, ...] = (
           check_averages),
     Claim("nuclear.table6_1_selfreg", ("nuclear.table6_1",),
           "The average of SelfReg in Table 6.1 is the mean of its row.", check_wrong_average, expected="refuted",
-          printed="SelfReg 64.2; its five cells have 63.96, too far for any rounding."),
+          hits="number",
+          printed="Thesis, Table 6.1, SelfReg: an average of 64.2 over cells with a mean of 63.96, too far for any "
+          "rounding; the average or a cell may be at fault. The row is quoted from other work."),
     Claim("nuclear.table6_1_order", ("nuclear.table6_1",),
-          "The 21 methods of other work go up by printed average; SWAD-NU is best of 25; by its mean SelfReg belongs "
+          "The 21 methods of other work go up by reported average; SWAD-NU is best of 25; by its mean SelfReg belongs "
           "two rows higher up.", check_order),
     Claim("nuclear.table6_1_gains", ("nuclear.table6_1",),
           "The nuclear norm adds 1.7 points to ERM on average and lowers no column of ERM or SWAD.", check_gains),
     Claim("nuclear.table6_1_significant", ("nuclear.table6_1",),
-          "The gain of the nuclear norm is at least two standard errors on each data set, for ERM and for SWAD.",
-          check_significant, expected="refuted",
-          printed="'It significantly improves the performance over ERM and a competitive baseline SWAD across all "
-          "datasets considered': on PACS ERM-NU gains 0.1 with standard errors of 0.2 and 0.1."),
+          "The gain of the nuclear norm over the five data sets together is above two standard errors, for ERM and for "
+          "SWAD; on single data sets it is 0.4 and more.", check_significant),
     Claim("nuclear.table6_2_averages", ("nuclear.table6_2",),
           "Adding the nuclear norm to ERM, Mixup and SWAD raises all 15 averages over domains.", check_pairs),
     Claim("nuclear.table6_2_domains", ("nuclear.table6_2",),
-          "It lowers the accuracy on no single domain.", check_domains, expected="refuted",
-          printed="'Consistently improves' holds for averages over domains; single domains go down, PACS C from "
-          "80.8 to 79.6 and P from 97.2 to 96.3 with ERM, Terra Incognita L100 from 59.6 to 55.1 with Mixup."),
+          "Single domains, of which the paper says nothing, go up in 54 and down in 11 of 66 pairs: PACS C from 80.8 "
+          "to 79.6 with ERM, Terra Incognita L100 from 59.6 to 55.1 with Mixup.", check_domains),
     Claim("nuclear.fig6_4_bars", ("nuclear.fig6_4",),
           "The bars of Figure 6.4 are the differences of averages of Table 6.2, all above 0.", check_figure,
           draw=draw_bars),
     Claim("nuclear.table_rows", EVERY,
-          "Tables that share rows print the same numbers, but for Fishr and mDSDI on OfficeHome.", check_shared),
+          "Tables that share rows have the same numbers, but for Fishr and mDSDI on OfficeHome.", check_shared),
     Claim("nuclear.tableE_3_swap", ("nuclear.tableE_3", "nuclear.table6_1"),
           "Fishr and mDSDI have one average on OfficeHome in Tables E.3 and 6.1.", check_swapped, expected="refuted",
-          printed="Fishr 69.2 and mDSDI 67.8 in E.3, 67.8 and 69.2 in 6.1: the two are exchanged."),
+          hits="number",
+          printed="Thesis, Tables E.3 and 6.1, OfficeHome: Fishr 69.2 and mDSDI 67.8 in E.3, 67.8 and 69.2 in 6.1. "
+          "One of the tables has the two exchanged."),
     Claim("nuclear.table6_3_order", ("nuclear.table6_3",),
           "With SWAD, the nuclear norm is best of none, CORAL, MIRO and NU on VLCS, PACS and DomainNet.",
           check_alternatives),
     Claim("nuclear.tableE_6_order", ("nuclear.tableE_6", "nuclear.table6_3"),
-          "With SWAD, the nuclear norm has the best average over all five data sets.", check_full_alternatives,
-          expected="refuted",
-          printed="Table 6.3 shows the three data sets where SWAD-NU leads; over all five SWAD-MIRO does, 68.1 to "
-          "67.8."),
+          "With SWAD, the nuclear norm leads on VLCS, PACS and DomainNet, and MIRO over all five data sets, by 68.1 to "
+          "67.8.", check_full_alternatives),
     Claim("nuclear.text_figures", ("nuclear.text_claims",),
           "1.7 points on average, 3.5 on Terra Incognita with ERM, 3.1 on DomainNet with Mixup.", check_prose),
     *(Claim(f"nuclear.{name}_images", (f"nuclear.{name}",),

@@ -73,7 +73,7 @@ def passes(rows: Rows, level: float) -> float:
 
 
 def described(found: Mapping[tuple[int, float], Mapping[str, Rows]]) -> str:
-    """When each method passes the printed numbers, over all n and starts, in words."""
+    """When each method passes the reported numbers, over all n and starts, in words."""
 
     def between(values: Sequence[float], digits: int = 0) -> str:
         low, high = (f"{v:.{digits}f}" for v in (min(values), max(values)))
@@ -93,7 +93,7 @@ def described(found: Mapping[tuple[int, float], Mapping[str, Rows]]) -> str:
 
 
 def judge_erm(table: Table) -> Evidence:
-    """Figure 6.2 as printed: 0.76 at the end of training."""
+    """Figure 6.2: 0.76 at the end of training."""
     found = paths(table)
     if not found:
         return needs(SYNTHETIC)
@@ -113,7 +113,7 @@ def judge_erm(table: Table) -> Evidence:
 
 
 def judge_path(table: Table) -> Evidence:
-    """Where the printed numbers lie on the path of plain training."""
+    """Where the reported numbers lie on the path of plain training."""
     found = paths(table)
     if not found:
         return needs(SYNTHETIC)
@@ -141,7 +141,7 @@ def judge_order(table: Table) -> Evidence:
     gains = np.array([over_time(m[NU])[1][-1] - over_time(m[ERM])[1][-1] for m in found.values()])
     return Evidence(
         (Case("OOD accuracy of ERM-NU less that of ERM after the last step, by n and start", np.zeros(len(gains)),
-              gains, np.full(len(gains), PRINTED[NU] - PRINTED[ERM]), "at least", 0.0, "the printed gain, 0.18"),),
+              gains, np.full(len(gains), PRINTED[NU] - PRINTED[ERM]), "at least", 0.0, "the reported gain, 0.18"),),
         comment=described(found),
     )  # fmt: skip
 
@@ -209,11 +209,11 @@ def judge_loophole(table: Table) -> Evidence:
 # --- digits ----------------------------------------------------------------------------------------------------------
 
 
-PHOTOGRAPHS = Assumption("the printed photographs and a pretrained ResNet-50", False, "digits, four convolutions")
+PHOTOGRAPHS = Assumption("the paper's photographs and a pretrained ResNet-50", False, "digits, four convolutions")
 
 
 def bars(table: Table) -> dict[tuple[str, str], list[Pair]]:
-    """(data, base) -> pairs of seed and held-out domain, for the bases that the print regularises."""
+    """(data, base) -> pairs of seed and held-out domain, for the bases that the paper regularises."""
     out: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs(table.rows):
         if pair.row in BASES:
@@ -248,11 +248,11 @@ def judge_not_worse(table: Table) -> Evidence:
         return needs(DIGITS)
     gains = [np.array([p.gain for p in own]) for own in found.values()]
     error = np.array([v.std(ddof=1) / len(v) ** 0.5 for v in gains])
-    printed = entry("nuclear.fig6_4").numbers["derived_from_table6_2"]
+    printed = entry("nuclear.fig6_4").derived["from_table6_2"]
     rival = np.array([np.mean(printed[BASES[base]]) for _, base in found])
     return Evidence(
         (Case("gain of the chosen weight over none, mean over seeds and held-out domains", np.zeros(len(gains)),
-              np.array([v.mean() for v in gains]), rival, "at least", error, "the mean printed gain", unit="points"),),
+              np.array([v.mean() for v in gains]), rival, "at least", error, "the mean reported gain", unit="points"),),
         (PHOTOGRAPHS,), told(found),
     )  # fmt: skip
 
@@ -288,6 +288,15 @@ def falls(rows: Rows, metric: str) -> Case:
     name, most = f"Spearman of {RANKS[metric]} with the weight, mean over seeds", np.full(len(found), -0.8)
     beyond = np.full(len(found), -1.001)
     return Case(name, most, found, beyond, "at most", 1e-9, "beyond what a correlation can be")
+
+
+def lower_at_the_end(rows: Rows) -> Case:
+    """Stable rank of the features without a penalty less that with the largest weight, on each kind of data."""
+    found = [over_weights([r for r in rows if r["setting"] == s], "rank") for s in settings(rows)]
+    drop = np.array([v[0] - v[-1] for v in found])
+    name, least = "stable rank without the norm less that at the largest weight, means", np.full(len(drop), 0.05)
+    most = np.array([v[0] - 1 for v in found])
+    return Case(name, least, drop, most, "at least", 0.0, "down to 1, the least there is")
 
 
 def of_rank(judge: Callable[[Rows], Sequence[Case]]) -> Callable[[Table], Evidence]:
@@ -328,16 +337,19 @@ def largest_is_not_best(rows: Rows) -> Case:
 CLAIMS: tuple[Claim, ...] = (
     Claim("nuclear.trained_erm", ("nuclear.fig6_2",),
           "Linear features and a head trained without a penalty end at an OOD accuracy of 0.76.",
-          reads(SYNTHETIC, judge_erm), expected="refuted",
-          printed="0.76 at convergence, nearly perfect in distribution; any direction of OOD accuracy 0.76 has ID "
-          "accuracy 0.897, and training goes on to 1."),
+          reads(SYNTHETIC, judge_erm), expected="refuted", hits="number",
+          printed="Thesis, 6.3.1, 'using gradient descent until convergence ... only achieves an accuracy of 0.76', "
+          "read as the end of long training: that of 10 000 steps is 0.97 to 1.00 in our runs, on the law and on "
+          "samples, and 0.76 is passed within ten. Sample size, start and what ends training are not stated."),
     Claim("nuclear.trained_path", ("nuclear.fig6_2",),
           "Without a penalty the OOD accuracy rises above 0.76 in the first 3 % of training, through 0.94 some times "
           "later, and ends above 0.96.", reads(SYNTHETIC, judge_path)),
     Claim("nuclear.trained_order", ("nuclear.fig6_3",),
           "Trained to the end with a free head, ERM-NU has a higher OOD accuracy than ERM.",
-          reads(SYNTHETIC, judge_order), expected="refuted",
-          printed="0.94 against 0.76 at convergence. Without a limit on the norm both go to 1, the penalty slows it."),
+          reads(SYNTHETIC, judge_order), expected="refuted", hits="number",
+          printed="Thesis, 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the end of long "
+          "training: in our runs ERM-NU is 1.5 points below to 0.5 points above ERM. On the law both go to 1 without a "
+          "limit on the norm, and the penalty slows it."),
     Claim("nuclear.trained_matched", ("nuclear.fig6_3",),
           "At the same training loss features with a penalty on their nuclear norm have a higher OOD accuracy than "
           "those with one on their squared norm, by as much as on the law.", reads(SYNTHETIC, judge_matched)),
@@ -355,12 +367,11 @@ CLAIMS: tuple[Claim, ...] = (
           "On turned and coloured digits SWAD with the nuclear norm is better than SWAD with CORAL.",
           reads(DIGITS, judge_alternatives), expected="not established"),
     Claim("nuclear.digits_rank", ("nuclear.fig6_5", "nuclear.def_stable_rank"),
-          "The stable rank |F|_F^2 / |F|_2^2 of features of unseen digits, raw and centred, falls with the weight: "
-          "mean Spearman at most -0.8.",
-          reads(RANK, of_rank(lambda rows: (falls(rows, "rank"), falls(rows, "rank_centred")))), expected="refuted",
-          printed="It falls. The form written there, |F|_F^2 / |F|_2, also falls with the scale of the features."),
+          "The stable rank |F|_F^2 / |F|_2^2 of features of unseen digits is lower at the largest weight than without.",
+          reads(RANK, of_rank(lambda rows: (lower_at_the_end(rows),))), expected="assumptions unmet"),
     Claim("nuclear.digits_printed_rank", ("nuclear.fig6_5", "nuclear.def_stable_rank"),
-          "The printed form |F|_F^2 / |F|_2 falls with the weight: mean Spearman at most -0.8.",
+          "The form |F|_F^2 / |F|_2, which also falls with the scale of the features, falls with the weight: mean "
+          "Spearman at most -0.8, a threshold of ours.",
           reads(RANK, of_rank(lambda rows: (falls(rows, "printed"),))), expected="assumptions unmet"),
     Claim("nuclear.digits_weight", ("nuclear.fig6_5",),
           "The accuracy on unseen digits is not best at the largest weight.",
