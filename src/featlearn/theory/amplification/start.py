@@ -195,7 +195,7 @@ def check_edge(key: Key, tables: Any) -> Evidence:
         ),
         comment="Weak correlation is enough for an edge if clusters are tight (A2) and n is large against log m: at "
         f"sigma sqrt(d) = 0.1 the least edge is {least[0]:.3f} n, at 0.3 {least[2]:.3f} n with n = 20 000; at "
-        f"the printed sigma and n = 1000 it is {min(printed):.3f} n: some neurons have none, the typical one does.",
+        f"the sigma of Figure 2 and n = 1000, outside A2, it is {min(printed):.3f} n: some neurons have none.",
     )  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def check_captures(key: Key, tables: Any) -> Evidence:
                  "that at the sigma of Figure 2"),
         ),
         comment=f"C0 = 4^5 1024^2 e^4 = {C0:.3g} follows from Lemma 8 with a factor 2 to spare. With C0 = 10, C1 = 2, "
-        f"C2 = 200 and delta = 0.1 {good:.0%} of {runs} runs are good, {printed:.0%} at the printed sigma.",
+        f"C2 = 200 and delta = 0.1 {good:.0%} of {runs} runs are good, {printed:.0%} at the sigma of Figure 2.",
     )  # fmt: skip
 
 
