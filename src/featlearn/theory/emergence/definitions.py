@@ -412,9 +412,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("emergence.method_training", ("emergence.method_training",),
           "Mirrored start gives g = 0; lam_w = 1/(2 eta) makes w^(1) = -eta dL/dw in span(M); smoothed activation and "
           "gate in closed form.", check_training, hits="proof",
-          printed="Theorem 26 (thesis, Theorem A.20) sets eta_1 = gamma^2 st^2/(k m^3) and noise 1/k^2; Lemma 23 "
-          "(Lemma A.17), on which its proof rests through Lemmas 24 and 25, has gamma^2 st/(k m^3) and 1/k^(3/2). "
-          "Nothing else is touched; both schedules are checked here."),
+          printed="Theorem 26 (thesis, Theorem A.20, (A.274)) sets eta_1 = gamma^2 st^2/(k m^3) and noise 1/k^2; "
+          "Lemma 23 (Lemma A.17), on which its proof rests through Lemmas 24 and 25, has gamma^2 st/(k m^3) and "
+          "1/k^(3/2). Nothing else is touched; both schedules are checked here."),
     Claim("emergence.lemma14", ("emergence.lemma14",),
           "Moments: E y = 0, E|phi_j| = 2 sphi2 st, E[y phi_j] = gamma/st on A, E|y phi_j| <= 1/st.", check_moments),
 )  # fmt: skip

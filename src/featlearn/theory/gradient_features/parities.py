@@ -396,7 +396,7 @@ CLAIMS: tuple[Claim, ...] = (
           "The block parity's law is symmetric, its label odd.", check_definition),
     Claim("gradient_features.definition_parity_mean", ("gradient_features.definition_parity",),
           "E[yx] = 0 for block parities (Remark B.45).", check_symmetry, "refuted", hits="remark",
-          printed="Thesis, Remark B.45, third point: E[y x] = 0. As y and x both change sign with phi, y x is even, "
+          printed="Thesis, Remark B.45, third point: 'E[y x] = 0'. As y and x both change sign with phi, y x is even, "
           "and symmetry does not make its mean 0: it is 2 p_A on every relevant pattern, from the blocks that are all "
           "plus and all minus. The proof of (D_j, -1) in Lemma B.47 uses the remark."),
     Claim("gradient_features.lemma3_21", ("gradient_features.lemma3_21",),
@@ -410,10 +410,10 @@ CLAIMS: tuple[Claim, ...] = (
           "(D_j, +1) is a gradient feature: G is p_A on the own block and 0 elsewhere.", check_features),
     Claim("gradient_features.lemma3_21_sign", ("gradient_features.lemma3_21",),
           "(D_j, -1) is a gradient feature as well.", check_other_sign, "refuted", hits="statement",
-          printed="Thesis, Lemma 3.21 and Lemma B.47: (D_j, -1) in S for all j. True for one block. For r >= 3 blocks "
-          "a mirrored neuron has cosine 1/sqrt(1 + 4 (r - 1)) with D_j, 1/3 at r = 3, and through the structured part "
-          "no neuron with a negative bias comes beyond 2/sqrt(r + 3), which is below 1 - gamma. The comparison "
-          "network can do without these features."),
+          printed="Thesis, Lemma 3.21 and Lemma B.47: '(D_j, -1) in S' for all j, (B.400). True for one block. For r "
+          ">= 3 blocks a mirrored neuron has cosine 1/sqrt(1 + 4 (r - 1)) with D_j, 1/3 at r = 3, and through the "
+          "structured part no neuron with a negative bias comes beyond 2/sqrt(r + 3), which is below 1 - gamma. The "
+          "comparison network can do without these features."),
     Claim("gradient_features.definition_b46", ("gradient_features.definition_b46",),
           "Sure neurons fire on their block all plus and hardly elsewhere (B.49).", check_activation),
     Claim("gradient_features.theorem3_22", ("gradient_features.theorem3_22",),

@@ -253,10 +253,11 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("nuclear.fig6_2_accuracy", ("nuclear.fig6_2",),
           "On the law ERM has 0.76 out of distribution at convergence, with or without weight decay.", check_fig6_2,
           expected="refuted", hits="number",
-          printed="Thesis, 6.3.1, 'using gradient descent until convergence ... the model trained with ERM only "
-          "achieves an accuracy of 0.76', read as the limit of training on the law: there converged ERM has 1, and "
-          "with any weight decay 0.86 or more; a direction with 0.76 has at most 0.897 in distribution, called nearly "
-          "perfect. Sample sizes and the criterion of convergence are not stated; an early stop gives such a number."),
+          printed="Thesis, Section 6.3.1, 'using gradient descent until convergence ... the model trained with ERM "
+          "only achieves an accuracy of 0.76', read as the limit of training on the law: there converged ERM has 1, "
+          "and with any weight decay 0.86 or more; a direction with 0.76 has at most 0.897 in distribution, called "
+          "nearly perfect. Sample sizes and the criterion of convergence are not stated; an early stop gives such a "
+          "number."),
     Claim("nuclear.fig6_3_accuracy", ("nuclear.fig6_3",),
           "ERM-NU (unit head) has 0.9602 or more out of distribution on the law, whatever its weight; a measured 0.94 "
           "is within reach of a small sample.", check_fig6_3),
@@ -266,7 +267,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("nuclear.fig6_3_converged", ("nuclear.fig6_3",),
           "On the law, converged, the nuclear norm is better out of distribution than ERM without any penalty.",
           check_converged, expected="refuted", hits="number",
-          printed="Thesis, 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the limit of "
-          "training on the law: the data are separable by x1 alone, so that converged ERM makes no errors out of "
-          "distribution. The gain exists against ERM with weight decay or stopped early."),
+          printed="Thesis, Section 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the "
+          "limit of training on the law: the data are separable by x1 alone, so that converged ERM makes no errors "
+          "out of distribution. The gain exists against ERM with weight decay or stopped early."),
 )  # fmt: skip

@@ -338,18 +338,18 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("nuclear.trained_erm", ("nuclear.fig6_2",),
           "Linear features and a head trained without a penalty end at an OOD accuracy of 0.76.",
           reads(SYNTHETIC, judge_erm), expected="refuted", hits="number",
-          printed="Thesis, 6.3.1, 'using gradient descent until convergence ... only achieves an accuracy of 0.76', "
-          "read as the end of long training: that of 10 000 steps is 0.97 to 1.00 in our runs, on the law and on "
-          "samples, and 0.76 is passed within ten. Sample size, start and what ends training are not stated."),
+          printed="Thesis, Section 6.3.1, 'using gradient descent until convergence ... only achieves an accuracy of "
+          "0.76', read as the end of long training: that of 10 000 steps is 0.97 to 1.00 in our runs, on the law and "
+          "on samples, and 0.76 is passed within ten. Sample size, start and what ends training are not stated."),
     Claim("nuclear.trained_path", ("nuclear.fig6_2",),
           "Without a penalty the OOD accuracy rises above 0.76 in the first 3 % of training, through 0.94 some times "
           "later, and ends above 0.96.", reads(SYNTHETIC, judge_path)),
     Claim("nuclear.trained_order", ("nuclear.fig6_3",),
           "Trained to the end with a free head, ERM-NU has a higher OOD accuracy than ERM.",
           reads(SYNTHETIC, judge_order), expected="refuted", hits="number",
-          printed="Thesis, 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the end of long "
-          "training: in our runs ERM-NU is 1.5 points below to 0.5 points above ERM. On the law both go to 1 without a "
-          "limit on the norm, and the penalty slows it."),
+          printed="Thesis, Section 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the "
+          "end of long training: in our runs ERM-NU is 1.5 points below to 0.5 points above ERM. On the law both go "
+          "to 1 without a limit on the norm, and the penalty slows it."),
     Claim("nuclear.trained_matched", ("nuclear.fig6_3",),
           "At the same training loss features with a penalty on their nuclear norm have a higher OOD accuracy than "
           "those with one on their squared norm, by as much as on the law.", reads(SYNTHETIC, judge_matched)),
