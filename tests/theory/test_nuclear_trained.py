@@ -204,7 +204,7 @@ def test_claims_on_ranks(name, change, expected):
 
 def test_ranks_in_words():
     words = verdict("digits_rank", rank_rows(printed=(1.0, 2.0, 3.0, 4.0))).evidence.comment
-    assert "stable rank -1.00, stable rank, centred -1.00, |F|_F^2 / |F|_2 +1.00 on s" in words
+    assert "stable rank -1.00, stable rank, centred -1.00, stable rank, norm not squared +1.00 on s" in words
     assert "from 4.00 without to 2.00 at the largest weight on s" in words
 
 

@@ -91,7 +91,7 @@ def stable_rank(
     zeros has 0 (no limit exists there). centred: take each column's mean off first; features after a ReLU point into
     one orthant, and their mean alone brings the usual stable rank near 1.
 
-    Source: thesis sec. 6.3.3 (nuclear.def_stable_rank, nuclear.fig6_5): the print leaves out the square below; what
+    Source: thesis sec. 6.3.3 (nuclear.def_stable_rank, nuclear.fig6_5): our copy has no square below; what
     Figure 6.5 shows is not said.
     Errors: as `nuclear_norm`; SettingError for kind.
 

@@ -163,7 +163,7 @@ def first_steps(
 
     First-layer step sizes are scale * unit with unit = st / (gamma sigma_a): `scale` is then the weight along a
     relevant pattern in units of beta a_i / sigma_a (lemma 6). lambda = 1/(2 eta) forgets the old weights, unless
-    keep_init (our reading of the printed One Step row). Noise 1/k^2 smooths the activation; classes are weighted.
+    keep_init (a conjecture on the reported One Step row). Noise 1/k^2 smooths the activation; classes are weighted.
     """
     weights, noise = class_weights(data.y), 1 / k**2
     nets, net = [], start
@@ -349,8 +349,8 @@ DEVIATIONS = (
     ),
     Deviation(
         "One Step", "cosine 0.848; the regulariser of the simulations is not listed",
-        "two rows: `One Step` forgets the start as the theory's lambda = 1/(2 eta) says, `One Step, init kept` adds the "
-        "step to it",
+        "two rows: `One Step` forgets the start as lambda = 1/(2 eta) of the theory does, `One Step, init kept` adds "
+        "the step to it",
         "the reported cosines fall with d as they do when the start is kept",
     ),
     Deviation("test set", "size not stated", "n_test fresh samples", "needed"),

@@ -1,8 +1,8 @@
 """Interval labels: a simpler labelling that fixed features also learn, and that needs no input structure.
 
 The work reports Table A.2 and Figures 7 (learning curves) and 8 (neurons): y = +1 iff 20 to 30 of k = 30 relevant
-patterns are present, 100 mirrored pairs of neurons, 200 steps. The printed One Step accuracy (41-44 %) is about the
-share of the smaller class, 0.415: a constant predictor rather than a trained classifier.
+patterns are present, 100 mirrored pairs of neurons, 200 steps. The reported One Step accuracy (41-44 %) is about the
+share of the smaller class, 0.415; how its classifier was fitted is not stated.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Parity labels with unbalanced classes: class -1 has a share of 0.8 or 0.9.
 
-The work reports Table A.4 and Figures 11 and 12. Always answering -1 is right on 80 or 90 % of such samples; the
-printed NTK and RF accuracies lie below that: a test set of other balance, or fits that never settled.
+The work reports Table A.4 and Figures 11 and 12. Always answering -1 is right on 80 or 90 % of such samples. Most of
+the reported NTK and RF accuracies are below that; the balance of the test set and the fits are not stated.
 """
 
 from dataclasses import dataclass

@@ -395,10 +395,10 @@ EXPERIMENT = Experiment(
                   "ceil(sqrt(2 |nice|)), the best-fitting lengths", "|nice| is about m p / 2"),
         Deviation("sizes", "m, T, eta, sigma_w, sigma_a from the theorem, with open constants",
                   "m = 200; found on seeds 1000 and 1001: eta = 0.03, batch 200, n = 20 000 for step one",
-                  "the printed widths cannot be built"),
+                  "widths d^Theta(tau) with tau >= 8 cannot be built"),
         Deviation("gamma, B_G", "sigma_B/sqrt d and sqrt d/5 (XOR); d^-(tau-2) and sqrt k p_A (parity)",
                   "sigma/sqrt d on XOR, 0.05 on parity; 40 % of a full gradient for both",
-                  "the share of neurons in the printed parity cone is 0 at every size that fits"),
+                  "the theory's parity cone holds no neuron at the sizes that fit here"),
     ),
     cost=cost,
 )  # fmt: skip

@@ -149,9 +149,9 @@ def best_of(cell: Cell, truth: Truth, batch: Batch) -> BestNetwork:
     """OPT: the best second layer, within the budget of the comparison network, on its own neurons.
 
     Mixtures: relu(<D_j, x> - 2 s), s = ||mu|| / 4.35, ||a|| <= sqrt(r) / s (lemma3_17, lemma_b41). Linear: +-w*, b = 0,
-    ||a|| <= sqrt 2 / margin (lemma_b26). Parities: the breakpoints of the bumps, ||a|| <= sqrt(6 k (k + 1)), the norm
-    that lemma3_21 and lemma_b64 have in truth. Multi-index: +-u_i with biases -3 to 3, ||a|| <= 4; print has no such
-    network.
+    ||a|| <= sqrt 2 / margin (lemma_b26). Parities: the breakpoints of the bumps, ||a|| <= sqrt(6 k (k + 1)), that
+    of g* neuron by neuron (lemma3_21, lemma_b64). Multi-index: +-u_i with biases -3 to 3, ||a|| <= 4; the text has no
+    such network.
     """
     D = truth.features
     if cell.case == LINEAR:

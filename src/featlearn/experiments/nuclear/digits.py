@@ -208,7 +208,7 @@ EXPERIMENT = Experiment(
         Deviation("network", "ResNet-50, pretrained, 2048 features", "four convolutions, random start; 128 "
                   "features, or 32 in small and cpu", "that of the benchmark for 28 x 28 images"),
         Deviation("weight", "0.01 or 10^U(-2.5, -1.5), divided by the rows in the code", "a grid from 0.001 to 1, "
-                  "divided by the rows", "the printed one does next to nothing to so few features"),
+                  "divided by the rows", "0.01 does next to nothing to so few features"),
         Deviation("choice", "by accuracy on 20 % of the training domains", "the same, of weights above 0 and steps",
                   "as printed"),
         Deviation("SWAD", "training ends with the valley; tolerance 6", "training goes on; the mean is cut at the "

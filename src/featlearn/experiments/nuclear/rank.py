@@ -3,7 +3,7 @@
 The work shows Figure 6.5 for photographs and a ResNet-50 of 2048 features: the stable rank falls with the weight, the
 accuracy first rises and then falls. It does not say which form of the stable rank, whether features are centred, the
 weights, the data or the seeds. Here: turned and coloured digits, a domain held out, the usual form raw and centred and
-the printed form, which also falls with the scale of the features; Spearman's correlation of each with the weight.
+|F|_F^2 / |F|_2, which also falls with the scale of the features; Spearman's correlation of each with the weight.
 
 All presets but `smoke` need `featlearn data fetch mnist`; `images="digits"` is bundled with scikit-learn.
 """
@@ -46,7 +46,7 @@ def run_cell(cell: Cell) -> CellResult:
 
 
 def _within(metric: str, values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and interval, cut at what a percentage or a stable rank (1 in the usual form, 0 in the printed) can be."""
+    """Mean and interval, cut at what a percentage or a stable rank (1 in the usual form, 0 in the other) can be."""
     mean, low, high = interval(values)
     least = 1.0 if metric in ("rank", "rank_centred") else 0.0
     return mean, max(low, min(least, mean)), min(high, 100.0) if metric == "test" else high
@@ -146,8 +146,8 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation("data, network", "photographs, ResNet-50, 2048 features", "MNIST, four convolutions, 128 features "
                   "(32 in small and cpu)", "as in nuclear/digits"),
-        Deviation("stable rank", "|M|_F^2 / |M|_2", "usual form |M|_F^2 / |M|_2^2, raw and centred; the printed one "
-                  "beside it", "the printed one changes with the scale of the features"),
+        Deviation("stable rank", "|M|_F^2 / |M|_2", "usual form |M|_F^2 / |M|_2^2, raw and centred; |M|_F^2 / |M|_2 "
+                  "beside it", "a square may be missing in our copy; that form changes with the scale of the features"),
         Deviation("weight", "of the norm, or divided by the rows as in the code", "divided by the rows; rows of the "
                   "table also have the weight of the norm itself", "the batch is the same for all, so it is one grid"),
         Deviation("rows of the matrix", "not stated", "all images of the held-out domain",

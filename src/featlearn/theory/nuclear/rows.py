@@ -30,7 +30,7 @@ Fields of a row: setting (kind and images), kind, held_out, seed, weight (of the
 the norm itself), validation and test (accuracies), step, and of the features of the held-out domain norm (nuclear norm
 by rows), rank and rank_centred (stable rank, usual form, raw and centred), printed (|M|_F^2 / |M|_2)."""
 
-RANKS = {"rank": "stable rank", "rank_centred": "stable rank, centred", "printed": "|F|_F^2 / |F|_2"}
+RANKS = {"rank": "stable rank", "rank_centred": "stable rank, centred", "printed": "stable rank, norm not squared"}
 
 
 @dataclass(frozen=True)
