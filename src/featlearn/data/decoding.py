@@ -195,7 +195,7 @@ def _tag(tags: Any, number: int, default: int) -> int:
 
 
 def _rawmodes(image: Any) -> list[str]:
-    return [t[3][0] if isinstance(t[3], tuple) else t[3] for t in image.tile if t[3]]
+    return [str(t[3][0] if isinstance(t[3], tuple) else t[3]) for t in image.tile if t[3]]
 
 
 def decode(path: str | Path) -> Decoded:
