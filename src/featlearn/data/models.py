@@ -1,7 +1,6 @@
 """Language models: bundled ones by name, the user's by folder, GGUF file or hub id."""
 
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
+from featlearn.data import checkpoints
 from featlearn.data.catalogue import DataError, registry
 from featlearn.data.download import cache_root, fetch, find
 
@@ -32,8 +32,11 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
 
     Weights of a GGUF file are converted to floating point; those of a bundled model are kept converted beside it.
 
+    Loading is strict: tensors that are missing, left over, of another shape or not finite are refused by name, and a
+    name that looks like a path is never looked up on the network.
+
     Errors, before any work where possible: DataError for a missing extra, an unknown dtype or device, a folder
-    without a model, and for whatever transformers cannot load, in one line.
+    without a model, a damaged checkpoint, and for whatever transformers cannot load, in one line.
 
     Example:
         >>> model, tokenizer = load_model("smollm2-135m")
@@ -44,7 +47,7 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
     if source is None:
         source = _bundled(name, transformers)
     with _quiet(transformers):
-        tokenizer, model = _load(transformers, source, gguf, getattr(torch, dtype), name)
+        tokenizer, model = checkpoints.load(transformers, source, gguf, getattr(torch, dtype), name)
     if name == "smollm2-135m":
         _digits_apart(tokenizer)
     return model.to(place).eval(), tokenizer
@@ -105,18 +108,10 @@ def _transformers() -> Any:
 def _users(name: str) -> tuple[str, str | None]:
     """What `from_pretrained` takes for a path or a hub id, and the GGUF file in it."""
     path = Path(name).expanduser()
-    if path.is_file():
-        if path.suffix != ".gguf":
-            raise DataError(f"model = {name!r} is not allowed: a folder, a .gguf file or a hub id; give its folder")
-        return str(path.parent), path.name
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            files = sorted(p.name for p in path.glob("*.gguf"))
-            if len(files) == 1:
-                return str(path), files[0]
-            raise DataError(f"model = {name!r} holds no config.json; give a folder that save_pretrained wrote")
-        return str(path), None
-    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+    if name and path.exists():
+        _transformers()
+        return checkpoints.local(name, path)
+    if checkpoints.looks_local(name):
         known = ", ".join(n for n in registry() if n in BUNDLED)
         raise DataError(f"model = {name!r} is neither there nor known: {known}, a folder, a .gguf file or a hub id")
     return name, None
@@ -167,7 +162,7 @@ def _fetch_and_convert(name: str, folder: Path, transformers: Any) -> None:
         [path] = find(name).values()
         print(f"featlearn: converting {path.name} once, about a minute", file=sys.stderr)
         with _quiet(transformers):
-            tokenizer, model = _load(transformers, str(path.parent), path.name, torch.float32, name)
+            tokenizer, model = checkpoints.load(transformers, str(path.parent), path.name, torch.float32, name)
         _keep(model, tokenizer, folder)
 
 
@@ -191,20 +186,6 @@ def _keep(model: Any, tokenizer: Any, folder: Path) -> None:
         os.replace(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _load(transformers: Any, source: str, gguf: str | None, dtype: torch.dtype, name: str) -> tuple[Any, Any]:
-    more = {} if gguf is None else {"gguf_file": gguf}
-    # The bar of a GGUF conversion is not one of those that transformers can be told to leave out.
-    silent = contextlib.nullcontext() if gguf is None else contextlib.redirect_stderr(io.StringIO())
-    try:
-        with silent:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **more)
-            model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **more)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as why:
-        reason = " ".join(str(why).split())[:200]
-        raise DataError(f"model = {name!r} cannot be loaded: {reason}; give a causal language model") from None
-    return tokenizer, model
 
 
 @contextlib.contextmanager
