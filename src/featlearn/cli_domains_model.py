@@ -60,7 +60,7 @@ def fit_command(args: Sequence[str]) -> int:
         progress = stack.enter_context(bar("steps")) if team.index == 0 else None
         model, trained = models.fit(
             plan.source, plan.found, plan.network, options.algorithm, plan.schedule, plan.settings,
-            held_out=options.held_out or None, seed=options.seed, team=team, progress=progress,
+            held_out=shown(options.held_out) or None, seed=options.seed, team=team, progress=progress,
         )  # fmt: skip
     if team.index:
         return DONE

@@ -41,12 +41,23 @@ class EvaluateOptions(RunsOptions):
 
 def config_of(options: RunsOptions, algorithms: Sequence[str], plan: Plan) -> Any:
     """The runs that are meant."""
+    from featlearn.data.names import shown
     from featlearn.tools.domains.runs import Config
 
     return Config(
-        plan.source, plan.found.names, len(plan.found.labels), plan.found.shape[0], tuple(algorithms), plan.network,
-        plan.schedule, plan.settings, options.held_out, options.seeds, options.search, options.device,
-    )  # fmt: skip
+        plan.source,
+        plan.found.names,
+        len(plan.found.labels),
+        plan.found.shape[0],
+        tuple(algorithms),
+        plan.network,
+        plan.schedule,
+        plan.settings,
+        tuple(map(shown, options.held_out)),
+        options.seeds,
+        options.search,
+        options.device,
+    )
 
 
 def evaluate_command(args: Sequence[str]) -> int:
@@ -135,8 +146,11 @@ def _score_tables(found: Sequence[Any], selection: str, out: Any) -> list[Any]:
     by = {(s.algorithm, s.domain): s for s in found}
     title = f"accuracy on the held-out domain in %, mean ± standard error over seeds; {selection} selection"
 
+    flat = any(s.without_valley for s in found)
+    caption = "* SWAD found no valley in some runs and averaged their last segment alone" if flat else None
+
     def make(columns: Sequence[str]) -> Any:
-        table = Table("algorithm", title=title, title_justify="left")
+        table = Table("algorithm", title=title, title_justify="left", caption=caption, caption_justify="left")
         for domain in columns:
             table.add_column(Text(domain), justify="right")
         for name in algorithms:
@@ -175,7 +189,7 @@ def tell_flat(found: Sequence[Any]) -> None:
     runs = [f"{c.algorithm}, {c.held_out} held out, seed {c.seed}" for c in flat[:SHOWN]]
     more = f" and {len(flat) - SHOWN} more" if len(flat) > SHOWN else ""
     warn(
-        f"no valley in {len(flat)} of {len(found)} chosen runs, whose last segment alone is averaged (marked *): "
+        f"no valley in {len(flat)} of {len(found)} chosen runs, whose last segment alone is averaged: "
         f"{'; '.join(runs)}{more}; more --steps, or a lower --evaluate-every or --swad-converge"
     )
 
@@ -210,7 +224,7 @@ def compare_command(args: Sequence[str]) -> int:
     hashes = hashes_of(EXPERIMENT, cells)
     table = Store(options.store).table_of(EXPERIMENT.id, hashes)
     gone = missing(cells, hashes, table)
-    domains = options.held_out or plan.found.names
+    domains = config.held_out or plan.found.names
     chosen = choices(table, options.selection)
     found = compare(chosen, options.first, options.second, domains)
     command = f"featlearn domains evaluate --algorithm {options.first} {options.second} with the same flags"

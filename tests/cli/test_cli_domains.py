@@ -2,8 +2,14 @@
 
 import dataclasses
 import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -184,6 +190,9 @@ REFUSED = [
     (("evaluate", "--data", "pets", "--device", "gpu0"), "device = 'gpu0'"),
     (("evaluate", "--data", "pets", "--swad-ratio", -1), "swad ratio = -1"),
     (("evaluate", "--data", "pets", "--per-domain", 5), "rotated-mnist"),
+    (("evaluate", "--data", "pets", "--batch-norm", "frozen"), "batch_norm = frozen is not allowed for cnn"),
+    (("check", "--data", "pets", "--float-range", 1, 0), "float_range = (1.0, 0.0) is not allowed: black below white"),
+    (("check", "--data", "pets", "--depth", "9"), "depth"),
     (("evaluate", "--data", "rotated-mnist", "--augment", "yes"), "which is not augmented"),
     (("compare", "erm", "--data", "pets"), "which two algorithms?"),
     (("fit", "--data", "pets", "--out", "no/model.pt"), "a file in a folder that exists"),
@@ -228,3 +237,252 @@ def test_nothing_is_written_over(refused, pets):
     Path("model.pt").write_text("mine")
     assert "--replace" in refused("domains", "fit", "--data", pets)
     assert Path("model.pt").read_text() == "mine"
+
+
+# --- odd data, and what is said of it ------------------------------------------------------------------------------
+
+
+def sixteen(path, top):
+    """A picture of 16 bits with values from 0 to `top`."""
+    values = np.linspace(0, top, 64).round().astype(np.uint16).reshape(8, 8)
+    Image.fromarray(values).save(path)
+
+
+def splits(pets):
+    for domain in ("day", "dusk", "night"):
+        for label in ("blue", "red"):
+            for i, split in enumerate(("train", "test")):
+                place = pets / domain / split / label
+                place.mkdir(parents=True)
+                (pets / domain / label / f"{i}.png").rename(place / "a.png")
+            shutil.rmtree(pets / domain / label)
+
+
+def table_with(sep, place):
+    def write(pets):
+        lines = [sep.join(("path", "label", "domain"))]
+        for path in sorted(pets.rglob("*.png")):
+            domain, label, name = path.relative_to(pets).parts
+            lines.append(sep.join((f"{place}{domain}/{label}/{name}", label, domain)))
+        (pets / "t.csv").write_text("\n".join(lines))
+
+    return write
+
+
+REFUSALS = {
+    "splits in place of classes": (splits, "", "the classes test, train are splits and no classes"),
+    "another separator": (table_with(";", ""), "t.csv", "it separates values by semicolons: save it with commas"),
+    "another base": (table_with(",", "pets/"), "t.csv", "30 of 30 files do not exist: "),
+    "an archive": (lambda p: zipfile.ZipFile(p / "t.csv", "w").writestr("a", "b"), "t.csv", "unpack it"),
+    "a pipe": (lambda p: os.mkfifo(p / "t.csv"), "t.csv", "neither a folder nor a file"),
+    "a file cut short": (
+        lambda p: (p / "day/red/0.png").write_bytes((p / "day/red/0.png").read_bytes()[:-30]),
+        "",
+        "day/red/0.png (image file is truncated)",
+    ),
+    "values beyond the depth": (lambda p: sixteen(p / "day/red/0.png", 5000), "--depth=12", "up to 5000"),
+    "floats of no range": (
+        lambda p: Image.fromarray(np.full((8, 8), -1.0, np.float32)).save(p / "day/red/f.tif"),
+        "",
+        "1 outside of 0 to 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_check_evaluate_and_fit_refuse_alike(refused, pets, name):
+    change, more, said = REFUSALS[name]
+    change(Path(pets))
+    data = f"{pets}/{more}" if more.endswith(".csv") else pets
+    flags = (more,) if more.startswith("--") else ()
+    told = {refused("domains", command, "--data", data, *flags) for command in ("check", "evaluate", "fit")}
+    assert len(told) == 1
+    assert said in told.pop()
+
+
+REMARKS = {
+    "depth": (lambda p: sixteen(p / "day/red/0.png", 4095), "1 of 30 images hold integers of 16 bits, from 0 to 4095"),
+    "twins": (lambda p: shutil.copy(p / "day/red/0.png", p / "dusk/blue/9.png"), "pictures of the same content stand"),
+    "broken link": (lambda p: (p / "day/red/l.png").symlink_to("gone"), "1 links lead nowhere"),
+    "loop": (lambda p: (p / "day/red/up").symlink_to(".."), "1 links lead back to a folder that holds them"),
+    "hidden": (lambda p: shutil.copy(p / "day/red/0.png", p / "day/red/._0.png"), "1 hidden files and folders"),
+    "another kind": (lambda p: (p / "day/red/a.heic").write_bytes(b"x"), "1 files of a kind that is not read"),
+}
+
+
+@pytest.mark.parametrize("name", REMARKS)
+def test_check_evaluate_and_fit_remark_alike(featlearn, pets, name):
+    """On stderr before any training, and in the JSON."""
+    change, said = REMARKS[name]
+    change(Path(pets))
+    once = (*FAST, "--steps", 2)
+    found = []
+    for words in (
+        ("check",),
+        ("evaluate", *once, "--seeds", 0, "--held-out", "day", "--algorithm", "erm"),
+        ("fit", *once),
+    ):
+        status, out, err = featlearn("domains", *words, "--data", pets, "--json")
+        assert status == 0
+        found.append(json.loads(out)["remarks"])
+        assert said in " ".join(found[-1])
+        assert err.splitlines()[: len(found[-1])] == [f"featlearn: {line}" for line in found[-1]]
+    assert found[0] == found[1] == found[2]
+
+
+def test_predict_leaves_out_what_the_others_leave_out(featlearn, pets):
+    assert featlearn("domains", "fit", "--data", pets, *FAST)[0] == 0
+    place = Path(pets) / "day" / "red"
+    shutil.copy(place / "0.png", place / "._0.png")
+    (place / "._1.png").write_bytes(b"x")
+    (place / "gone.png").symlink_to("nowhere")
+    (place / "up").symlink_to("..")
+    (place / "a.heic").write_bytes(b"x")
+    os.mkfifo(place / "pipe.png")
+    (place / "more").symlink_to(Path(pets).absolute() / "night" / "red")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.open(place / "0.png").save(place / "turned.png", exif=turned)
+    status, out, err = featlearn("domains", "predict", "--model", "model.pt", place)
+    assert status == 0
+    assert len(out.splitlines()) == 1 + 6 + 5
+    for said in ("2 hidden files", "1 links lead nowhere", "1 links lead back", "1 .heic", "neither files nor folders"):
+        assert said in err
+    assert "1 of 11 images: turned or mirrored as its EXIF orientation says: " in err
+    status, out, _ = featlearn("domains", "predict", "--model", "model.pt", place / "._0.png", "--json")
+    assert status == 0  # one that is named is meant
+    assert json.loads(out)[0]["remarks"] == []
+    status, out, _ = featlearn("domains", "predict", "--model", "model.pt", place / "pipe.png", "--json")
+    assert status == 1
+    assert "is no regular file" in json.loads(out)[0]["error"]
+    shutil.rmtree(place)
+    place.mkdir()
+    (place / "a.heic").write_bytes(b"x")
+    status, _, err = featlearn("domains", "predict", "--model", "model.pt", place)
+    assert status == 2
+    assert "1 files of a kind that is not read" in err
+
+
+def test_a_model_reads_depths_as_it_was_fitted(featlearn, pets):
+    for path in Path(pets).rglob("*.png"):
+        sixteen(path, 3000 + 10 * int(path.stem) + (50 if "red" in str(path) else 0))
+    status, _, err = featlearn("domains", "fit", "--data", pets, *FAST)
+    assert status == 0
+    assert "30 of 30 images hold integers of 16 bits" in err
+    assert "read as 12 bits (white is 4095), by the range of the whole set" in err
+    from featlearn.data.decoding import Scale
+    from featlearn.tools.domains.models import load
+
+    assert load("model.pt").reading.scale == Scale(bits=12)
+    sixteen("dark.png", 300)
+    sixteen("bright.png", 5000)
+    status, out, err = featlearn("domains", "predict", "--model", "model.pt", "--json", "dark.png", "bright.png")
+    assert status == 1
+    dark, bright = json.loads(out)
+    assert "16 bits read as 12, as the model was fitted" in dark["remarks"]
+    assert "integers from 0 to 5000 where white is 4095" in bright["error"]
+    Path("model.pt").unlink()
+    assert featlearn("domains", "fit", "--data", pets, *FAST, "--depth", 16)[0] == 0
+    status, out, _ = featlearn("domains", "predict", "--model", "model.pt", "--json", "dark.png", "bright.png")
+    assert status == 0
+    assert "no value above a sixteenth of white: nearly black as it is read" in json.loads(out)[0]["remarks"]
+
+
+def test_compare_finds_the_runs_of_a_deep_set(featlearn, pets):
+    """What the range of the set says is the same whether all files are decoded or not."""
+    for path in Path(pets).rglob("*.png"):
+        sixteen(path, 3000 + 10 * int(path.stem) + (50 if "red" in str(path) else 0))
+    words = ("--data", pets, *FAST, "--seeds", 0, "--held-out", "day")
+    assert featlearn("domains", "evaluate", *words)[0] == 0
+    assert featlearn("domains", "compare", "erm", "erm-nu", *words)[0] == 0
+
+
+def test_names_are_bytes(pets):
+    """In a process of its own, whose stdout is strict: all commands, with names that are neither UTF-8 nor one line."""
+    root, name = os.fsencode(pets), b"caf\xe9\n.png"
+    os.rename(root + b"/day/red/0.png", root + b"/day/red/" + name)
+    os.rename(root + b"/dusk", root + b"/du\xffsk")
+    os.rename(root, b"p\xe9ts")
+    data = b"p\xe9ts"
+
+    def call(*words):
+        words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+        done = subprocess.run([sys.executable, "-m", "featlearn.cli", "domains", *words], capture_output=True)
+        assert done.returncode == 0, done.stderr
+        assert b"Traceback" not in done.stderr
+        return done.stdout
+
+    assert rb"p\xe9ts: 2 classes; day 10, du\xffsk 10, night 10" in call("check", "--data", data)
+    runs = (*FAST, "--seeds", 0, "--workers", 1, "--held-out", b"du\xffsk", "--algorithm", "erm")
+    assert json.loads(call("evaluate", "--data", data, *runs, "--json"))["scores"][0]["domain"] == r"du\xffsk"
+    call("fit", "--data", data, *FAST, "--out", b"m\xe9.pt")
+    shown = call("predict", "--model", b"m\xe9.pt", data)
+    assert b'"p\xe9ts/day/red/caf\xe9\n.png",' in shown  # the bytes of the name
+    call("predict", "--model", b"m\xe9.pt", data, "--out", b"o\xe9.csv")
+    assert Path(os.fsdecode(b"o\xe9.csv")).read_bytes() == shown
+    found = json.loads(call("predict", "--model", b"m\xe9.pt", data, "--json"))
+    assert os.fsencode(next(p["path"] for p in found if "caf" in p["path"])) == b"p\xe9ts/day/red/" + name
+
+
+def test_algorithms_are_refused_before_the_data_are_read(refused):
+    for command in ("fit", "evaluate"):
+        assert "algorithm = 'dann'" in refused("domains", command, "--data", "nowhere", "--algorithm", "dann")
+        assert "pretrained weights" in refused("domains", command, "--data", "nowhere", "--algorithm", "miro")
+    assert "seeds = (0, 0)" in refused("domains", "evaluate", "--data", "nowhere", "--seeds", 0, 0)
+    assert "algorithm = 'x'" in refused("domains", "compare", "erm", "x", "--data", "nowhere")
+
+
+def test_swad_without_a_valley_is_told(featlearn, pets):
+    words = ("--data", pets, *FAST, "--algorithm", "swad")
+    runs = ("--seeds", 0, "--held-out", "day", "--workers", 1)
+    status, out, err = featlearn("domains", "evaluate", *words, *runs)
+    assert status == 0
+    assert " *" in out
+    assert "* SWAD found no valley" in out
+    assert "2 evaluations are too few to find a valley (--swad-converge 3)" in err.splitlines()[0]
+    assert "no valley in 1 of 1 chosen runs, whose last segment alone is averaged: swad, day held out, seed 0" in err
+    status, out, _ = featlearn("domains", "evaluate", *words, *runs, "--json")
+    found = json.loads(out)
+    assert [(c["held_out"], c["converged"]) for c in found["without_valley"]] == [("day", False)]
+    assert found["scores"][0]["without_valley"] == [0]
+    status, out, err = featlearn("domains", "fit", *words, "--json")
+    assert json.loads(out)["swad"] == {"converged": False, "first": 2, "last": 2}
+    assert "there is no valley" in err
+    valley = ("--swad-converge", 1, "--out", "other.pt")
+    status, out, err = featlearn("domains", "fit", *words, *valley, "--json")
+    assert json.loads(out)["swad"]["converged"] is True
+    assert "valley" not in err
+    status, out, err = featlearn("domains", "evaluate", *words, *runs, *valley[:2])
+    assert "*" not in out
+    assert "valley" not in err
+
+
+def test_batch_norm_of_a_random_start_learns(featlearn, pets):
+    pytest.importorskip("torchvision")
+    words = ("--data", pets, "--backbone", "resnet18", "--size", 32, "--steps", 2, "--batch", 2, "--device", "cpu")
+    status, _, err = featlearn("domains", "fit", *words, "--augment", "no")
+    assert status == 0
+    assert "resnet18 starts from random weights" in err
+    assert "its batch norm learns" in err
+    fitted = torch.load("model.pt", weights_only=True)
+    assert fitted["frozen"] is False
+    assert int(fitted["featurizer"]["net.bn1.num_batches_tracked"]) > 0
+    status, _, err = featlearn("domains", "fit", *words, "--batch-norm", "frozen", "--out", "frozen.pt")
+    assert "its batch norm is frozen at mean 0 and variance 1" in err
+    frozen = torch.load("frozen.pt", weights_only=True)
+    assert float(frozen["featurizer"]["net.bn1.running_mean"].abs().max()) == 0
+    weights = {k.removeprefix("net."): v for k, v in fitted["featurizer"].items()}
+    torch.save(weights, "w.pth")
+    status, _, err = featlearn("domains", "fit", *words, "--weights", "w.pth", "--out", "kept.pt")
+    assert "batch norm of resnet18 keeps the statistics of w.pth (--batch-norm learned" in err
+    kept = torch.load("kept.pt", weights_only=True)
+    assert kept["frozen"] is True
+    assert torch.equal(kept["featurizer"]["net.bn1.running_mean"], weights["bn1.running_mean"])
+
+
+def test_a_class_is_no_markup(featlearn, pets):
+    for domain in Path(pets).iterdir():
+        (domain / "red").rename(domain / "[red]:smile:")
+    status, out, _ = featlearn("domains", "check", "--data", pets)
+    assert status == 0
+    assert "[red]:smile:" in out

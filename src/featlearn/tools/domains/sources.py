@@ -76,7 +76,7 @@ def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None =
         raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
     reading = Reading(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
     checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
-    return in_memory((table if path.is_file() else folder)(path, reading, checks))
+    return in_memory((folder if path.is_dir() else table)(path, reading, checks))
 
 
 def _fetch(name: str) -> None:
