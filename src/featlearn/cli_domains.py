@@ -71,7 +71,7 @@ class TrainOptions(DataOptions):
     batch: int = 0
     """Images a domain and step; 0: 32 for a ResNet, 64 for cnn."""
     rate: float = 0.0
-    """Learning rate of Adam; 0: 5e-5 for a ResNet, 1e-3 for cnn."""
+    """Learning rate of Adam; 0: 5e-5 for a ResNet with --weights, 1e-3 otherwise."""
     weight_decay: float = 0.0
     """Of Adam."""
     evaluate_every: int = 300
@@ -183,9 +183,13 @@ def planned(
         raise CommandError(f"threads = {options.threads} is not allowed: 1 or more; 0 chooses")
     small = options.backbone == "cnn"
     schedule = Schedule(
-        options.steps, options.batch or (64 if small else 32), options.rate or (1e-3 if small else 5e-5),
-        options.weight_decay, options.evaluate_every, options.precision,
-    )  # fmt: skip
+        options.steps,
+        options.batch or (64 if small else 32),
+        options.rate or (5e-5 if options.weights and not small else 1e-3),
+        options.weight_decay,
+        options.evaluate_every,
+        options.precision,
+    )
     settings = Settings(**{f.name: getattr(options, f.name) for f in dataclasses.fields(Settings)})
     if small and options.batch_norm != "auto":
         raise CommandError(f"batch_norm = {options.batch_norm} is not allowed for cnn, which has none; leave it out")
@@ -209,8 +213,8 @@ def _tell_start(options: TrainOptions, frozen: bool) -> None:
     if options.weights and frozen:
         warn(f"batch norm of {name} keeps the statistics of {options.weights} (--batch-norm learned lets them follow)")
     elif not options.weights:
-        norm = "its batch norm is frozen at mean 0 and variance 1" if frozen else "its batch norm learns"
-        warn(f"{name} starts from random weights, far below what pretrained ones (--weights FILE) reach; {norm}")
+        norm = "batch norm is frozen at mean 0 and variance 1" if frozen else "its batch norm learns"
+        warn(f"{name} starts from random weights, far below what pretrained ones (--weights FILE) reach: {norm}")
 
 
 def _tell_few_evaluations(options: TrainOptions, algorithms: Sequence[str], schedule: Any) -> None:

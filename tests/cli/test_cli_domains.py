@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -397,31 +396,43 @@ def test_compare_finds_the_runs_of_a_deep_set(featlearn, pets):
     assert featlearn("domains", "compare", "erm", "erm-nu", *words)[0] == 0
 
 
-def test_names_are_bytes(pets):
-    """In a process of its own, whose stdout is strict: all commands, with names that are neither UTF-8 nor one line."""
+def test_names_are_bytes(featlearn, pets, monkeypatch):
+    """All commands on a strict stdout, with names that are neither UTF-8 nor one line."""
     root, name = os.fsencode(pets), b"caf\xe9\n.png"
     os.rename(root + b"/day/red/0.png", root + b"/day/red/" + name)
     os.rename(root + b"/dusk", root + b"/du\xffsk")
     os.rename(root, b"p\xe9ts")
-    data = b"p\xe9ts"
+    data, dusk, model = (os.fsdecode(b) for b in (b"p\xe9ts", b"du\xffsk", b"m\xe9.pt"))
 
-    def call(*words):
-        words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
-        done = subprocess.run([sys.executable, "-m", "featlearn.cli", "domains", *words], capture_output=True)
-        assert done.returncode == 0, done.stderr
-        assert b"Traceback" not in done.stderr
-        return done.stdout
+    def call(*words, encoding="utf-8"):
+        with open("stdout", "w", encoding=encoding, newline="") as out, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            status, _, err = featlearn("domains", *words)
+        assert status == 0, err
+        return Path("stdout").read_bytes()
 
     assert rb"p\xe9ts: 2 classes; day 10, du\xffsk 10, night 10" in call("check", "--data", data)
-    runs = (*FAST, "--seeds", 0, "--workers", 1, "--held-out", b"du\xffsk", "--algorithm", "erm")
+    runs = (*FAST, "--seeds", 0, "--workers", 1, "--held-out", dusk, "--algorithm", "erm")
     assert json.loads(call("evaluate", "--data", data, *runs, "--json"))["scores"][0]["domain"] == r"du\xffsk"
-    call("fit", "--data", data, *FAST, "--out", b"m\xe9.pt")
-    shown = call("predict", "--model", b"m\xe9.pt", data)
+    call("fit", "--data", data, *FAST, "--out", model, "--held-out", dusk)
+    shown = call("predict", "--model", model, data)
     assert b'"p\xe9ts/day/red/caf\xe9\n.png",' in shown  # the bytes of the name
-    call("predict", "--model", b"m\xe9.pt", data, "--out", b"o\xe9.csv")
+    assert call("predict", "--model", model, data, encoding="ascii") == shown
+    call("predict", "--model", model, data, "--out", os.fsdecode(b"o\xe9.csv"))
     assert Path(os.fsdecode(b"o\xe9.csv")).read_bytes() == shown
-    found = json.loads(call("predict", "--model", b"m\xe9.pt", data, "--json"))
+    found = json.loads(call("predict", "--model", model, data, "--json"))
     assert os.fsencode(next(p["path"] for p in found if "caf" in p["path"])) == b"p\xe9ts/day/red/" + name
+
+
+def test_names_that_stdout_does_not_have(featlearn, pets, monkeypatch):
+    Path(pets, "day", "red").rename(Path(pets, "day", "r\u00f6t"))
+    assert featlearn("domains", "fit", "--data", pets, *FAST)[0] == 0
+    with open("stdout", "w", encoding="ascii", newline="") as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        assert featlearn("domains", "predict", "--model", "model.pt", "--all", pets)[0] == 0
+    lines = Path("stdout").read_bytes().splitlines()
+    assert lines[0] == rb"path,label,probability,blue,red,r\xf6t"
+    assert len(lines) == 31
 
 
 def test_algorithms_are_refused_before_the_data_are_read(refused):
@@ -468,7 +479,7 @@ def test_batch_norm_of_a_random_start_learns(featlearn, pets):
     assert fitted["frozen"] is False
     assert int(fitted["featurizer"]["net.bn1.num_batches_tracked"]) > 0
     status, _, err = featlearn("domains", "fit", *words, "--batch-norm", "frozen", "--out", "frozen.pt")
-    assert "its batch norm is frozen at mean 0 and variance 1" in err
+    assert "batch norm is frozen at mean 0 and variance 1" in err
     frozen = torch.load("frozen.pt", weights_only=True)
     assert float(frozen["featurizer"]["net.bn1.running_mean"].abs().max()) == 0
     weights = {k.removeprefix("net."): v for k, v in fitted["featurizer"].items()}

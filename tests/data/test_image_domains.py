@@ -119,6 +119,7 @@ def test_nested_hidden_and_other_files(tree):
     image(tree / "photo" / "cat" / ".thumbnails" / "5.png")
     image(tree / ".cache" / "cat" / "5.png")
     image(tree / "photo" / "stray.png")
+    image(tree / "loose.png")
     (tree / "photo" / "cat" / "notes.txt").write_text("x")
     found = folder(tree, SMALL)
     assert len(found.domain("photo").y) == 6
@@ -126,7 +127,8 @@ def test_nested_hidden_and_other_files(tree):
     assert found.remarks == (
         f"1 files without the suffix of an image are left out: {tree}/photo/cat/notes.txt",
         f"2 hidden files and folders are left out: {tree}/.cache, {tree}/photo/cat/.thumbnails",
-        "1 images lie in a domain outside of any class and are left out",
+        f"1 images lie in a domain outside of any class and are left out: {tree}/photo/stray.png",
+        f"1 images lie outside of any domain and are left out: {tree}/loose.png",
     )
 
 
@@ -263,6 +265,13 @@ def test_labels_that_differ_by_case(tree):
     found = folder(tree, SMALL, Checks(merge_case=True))
     assert found.labels == ("Dog", "cat")
     assert [len(d.y) for d in found.domains] == [5, 5]
+
+
+def test_labels_that_differ_by_spaces(tree):
+    (tree / "sketch" / "dog").rename(tree / "sketch" / "dog ")
+    with pytest.raises(DataError, match=r"labels 'dog' and 'dog ' .photo; sketch. differ by spaces alone"):
+        folder(tree, SMALL)
+    assert folder(tree, SMALL, Checks(merge_case=True)).labels == ("cat", "dog")
 
 
 def test_labels_that_differ_by_unicode_form(tree):

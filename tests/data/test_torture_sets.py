@@ -239,6 +239,17 @@ def test_the_rule_does_not_depend_on_decoding_all(tree):
     assert folder(tree, SMALL, Checks(decode=False)).scale == Scale(bits=12)
 
 
+def test_large_sets_are_looked_at_from_the_outside(tree, monkeypatch):
+    """Beyond DECODED files the headers tell what they can, and a file twice is found by its bytes."""
+    monkeypatch.setattr("featlearn.data.domains.DECODED", 5)
+    put(tree, saved(Image.fromarray(np.tile(COLOUR, (9, 9, 1))), "JPEG", exif=exif(6)), "x.jpg")
+    put(tree, (tree / "photo/dog/0.png").read_bytes())
+    told = "\n".join(folder(tree, SMALL).remarks)
+    assert "1 of 14 images are turned or mirrored" in told
+    assert "1 pictures of the same content stand under several labels" in told
+    assert "only their beginnings were checked" in told
+
+
 REFUSED = {
     "negative": (
         lambda t: put(t, tiff(ramp(np.int16, 100) - np.int16(9), kind=2), "x.tif"),

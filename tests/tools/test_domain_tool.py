@@ -4,12 +4,14 @@ import dataclasses
 import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError, pictures
+from featlearn.data.decoding import Scale
 from featlearn.methods.domains import VALIDATION, Schedule, Settings
 from featlearn.run.cells import cell_hash
 from featlearn.run.execute import run, source_of
@@ -239,6 +241,28 @@ def test_means_and_standard_errors_by_hand(tree):
     assert (none.mean, none.error, none.values) == (None, None, {})
 
 
+def test_a_run_says_whether_swad_found_a_valley(tree):
+    """Two evaluations cannot show three without improvement; one of one can."""
+    _, config = made(tree, algorithms=("swad",), held_out=("night",))
+    valley = dataclasses.replace(config, settings=Settings(swad_converge=1))
+    flat, found = (run_cell(cells(c)[0]).rows[-1] for c in (config, valley))
+    assert (flat["swad_converged"], flat["swad_first"], flat["swad_last"]) == (False, 2, 2)
+    assert (found["swad_converged"], found["swad_first"], found["swad_last"]) == (True, 1, 2)
+    assert scores.choose([flat], "training-domain").converged is False
+    assert scores.choose([found], "training-domain").converged is True
+    assert scores.choose([row()], "training-domain").converged is True
+
+
+def test_scores_name_the_seeds_without_a_valley(tree):
+    _, config = made(tree, algorithms=("swad",), seeds=(0, 1), held_out=("day", "dusk"))
+    found = [
+        dataclasses.replace(choice("swad", d, s, 0.5), converged=(d, s) != ("dusk", 1))
+        for d in ("day", "dusk")
+        for s in (0, 1)
+    ]
+    assert [s.without_valley for s in scores.scores(cells(config), found)] == [(), (1,), (1,)]
+
+
 def test_runs_without_rows_are_named(tree):
     _, config = made(tree, algorithms=("erm",), seeds=(0,))
     all_cells = cells(config)
@@ -365,6 +389,34 @@ def test_files_that_are_no_models(fit_once, tmp_path):
             models.load(tmp_path / f"{name}.pt")
 
 
+def test_a_model_file_that_is_not_whole(fit_once, tmp_path):
+    _, model, _ = fit_once
+    models.save(model, tmp_path / "m.pt")
+    data = torch.load(tmp_path / "m.pt", weights_only=True)
+    bad = {k: v.clone() for k, v in data["head"].items()}
+    bad["bias"][0] = math.nan
+    for changed, said in (
+        ({k: v for k, v in data.items() if k != "labels"}, "labels is missing"),
+        ({k: v for k, v in data.items() if k != "format"}, "of format 2 or lower"),
+        (data | {"head": bad}, "1 are not, first head.bias"),
+        (data | {"featurizer": {}}, "with the tensors of its backbone"),
+    ):
+        torch.save(changed, tmp_path / "bad.pt")
+        with pytest.raises(SettingError, match=said) as e:
+            models.load(tmp_path / "bad.pt")
+        assert "\n" not in str(e.value)
+    old = {k: v for k, v in data.items() if k not in ("depth", "float_range")} | {"format": 1}
+    torch.save(old, tmp_path / "old.pt")
+    assert models.load(tmp_path / "old.pt").reading.scale == Scale()
+
+
+def test_a_model_keeps_what_counts_as_white(fit_once, tmp_path):
+    _, model, _ = fit_once
+    scale = Scale(bits=12, floats=(-1.0, 1.0))
+    models.save(dataclasses.replace(model, reading=dataclasses.replace(model.reading, scale=scale)), tmp_path / "m.pt")
+    assert models.load(tmp_path / "m.pt").reading.scale == scale
+
+
 # --- sources and teams -------------------------------------------------------------------------------------------
 
 
@@ -389,6 +441,40 @@ def test_sources_that_are_not_there():
         sources.load(Source("nowhere"))
     with pytest.raises(SettingError, match="per_domain"):
         sources.load(Source("nowhere", per_domain=3))
+
+
+@pytest.mark.parametrize(
+    "network, kept",
+    [
+        (Network("resnet18"), False),
+        (Network("resnet18", weights="w.pt"), True),
+        (Network("resnet18", frozen=True), True),
+        (Network("resnet18", weights="w.pt", frozen=False), False),
+        (Network("cnn", weights="w.pt", frozen=True), False),
+    ],
+    ids=str,
+)
+def test_batch_norm_is_frozen_where_it_was_trained(network, kept):
+    assert network.keeps_statistics is kept
+
+
+def test_what_counts_as_white_is_fixed_for_the_runs(tree):
+    for path in tree.rglob("*.png"):
+        Image.fromarray(np.asarray(Image.open(path).convert("L")).astype(np.uint16) * 10).save(path)
+    found, config = made(tree)
+    assert (config.source.depth, config.source.float_range) == (12, None)
+    assert sources.loaded(config.source, 1).scale == found.scale
+    stated = sources.with_fingerprint(Source(str(tree), size=8, depth=16), sources.load(Source(str(tree), depth=16)))
+    assert stated.depth == 16
+
+
+def test_homes_that_are_not_there():
+    with pytest.raises(DataError, match="is not there"):
+        sources.load(Source("~nobody9/pets"))
+    with pytest.raises(DataError, match="is not there"):
+        sources.load(Source("x" * 300))
+    with pytest.raises(SettingError, match="check the path"):
+        sources.with_hash(Network(weights="~nobody9/w.pt"))
 
 
 def test_devices():

@@ -236,15 +236,22 @@ def _upright(image: Any, head: Header) -> Any:
 
     turns = {2: T.FLIP_LEFT_RIGHT, 3: T.ROTATE_180, 4: T.FLIP_TOP_BOTTOM, 5: T.TRANSPOSE, 6: T.ROTATE_270}
     turns |= {7: T.TRANSVERSE, 8: T.ROTATE_90}
+    stated = _orientation(image, head)
+    return image.transpose(turns[stated]) if stated in turns else image
+
+
+def _orientation(image: Any, head: Header) -> int:
+    """What EXIF still asks for, 0 for what is no orientation; `head` keeps the first that it is told."""
     with _OPENING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             stated = image.getexif().get(_ORIENTATION, UPRIGHT)
         except Exception:  # EXIF that is no EXIF: PIL raises whatever its parsers do
             stated = 0
+    stated = stated if stated in range(1, 9) else 0
     if head.orientation == UPRIGHT:
-        head.orientation = stated if stated in (*turns, UPRIGHT) else 0
-    return image.transpose(turns[stated]) if stated in turns else image
+        head.orientation = stated
+    return stated
 
 
 def _wide_colour(path: str | Path, upper: Any, head: Header, rawmodes: list[str]) -> Decoded:
@@ -386,7 +393,10 @@ def inspect(path: Path, pixels: bool = True) -> Facts:
     try:
         if not pixels:
             with opened(path) as image:
-                return Facts(path, header(image, whole=False))
+                head = header(image, whole=False)
+                if image.format != "PNG" or "exif" in image.info:  # PNG can have it behind the pixels
+                    _orientation(image, head)
+                return Facts(path, head)
         found = decode(path)
         if found.values is None:
             picture = _rgb_of_bytes(found.image)
@@ -397,10 +407,11 @@ def inspect(path: Path, pixels: bool = True) -> Facts:
             finite = bool(np.isfinite(found.values).all())
             low, high = float(found.values.min()), float(found.values.max())
             shape = found.values.shape
-            content = np.ascontiguousarray(found.values).tobytes()
+            content = found.values.tobytes()
         size = f"{shape}{found.header.kind}".encode()
-        digest = hashlib.blake2b(size + content, digest_size=16).digest()
-        return Facts(path, found.header, low, high, found.fixed, finite, digest)
+        digest = hashlib.sha1(size, usedforsecurity=False)
+        digest.update(content)
+        return Facts(path, found.header, low, high, found.fixed, finite, digest.digest())
     except Unreadable as why:
         return Facts(path, trouble=why)
     except (OSError, ValueError) as why:

@@ -95,7 +95,7 @@ class DomainSet:
 
     def domain(self, name: str) -> AnyDomain:
         """A domain by name; DataError with the names there are."""
-        found = next((d for d in self.domains if d.name == name), None)
+        found = next((d for d in self.domains if d.name in (name, shown(name))), None)
         if found is None:
             raise DataError(f"domain = {name!r} is not in {self.name}: one of {', '.join(self.names)}")
         return found
@@ -140,13 +140,13 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
         >>> folder("PACS").names  # doctest: +SKIP
         ('art_painting', 'cartoon', 'photo', 'sketch')
     """
-    root = Path(path).expanduser()
-    if not root.is_dir():
+    root = Path(os.path.expanduser(path))
+    if not os.path.isdir(root):
         raise DataError(f"data = {shown(path)!r} is not a folder; give a folder of domain/class/image, or a .csv file")
-    listing, stray, empty, found = Listing(), [], [], []
+    listing, loose, stray, empty, found = Listing(), [], [], [], []
     inner: dict[str, set[str]] = {}  # domain/label -> folders below it, of those that hold no image themselves
     above = holders(root)
-    for domain in _folders(root, listing, above):
+    for domain in _folders(root, listing, above, loose):
         counts = {}
         within = above | holders(domain)
         for label in _folders(domain, listing, within, stray):
@@ -165,7 +165,8 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
         said = f" ({why})" if why else ""
         raise DataError(f"data = {shown(path)!r} holds no image at domain/class/image{said}; is it the right level?")
     remarks = listing.remarks()
-    remarks += [f"{len(stray)} images lie in a domain outside of any class and are left out"] if stray else []
+    for files, where in ((stray, "in a domain outside of any class"), (loose, "outside of any domain")):
+        remarks += [f"{len(files)} images lie {where} and are left out: {some(files)}"] if files else []
     known = {f.label for f in found}  # a class that other domains have is missed below
     empty = [name for name in empty if shown(name.partition("/")[2]) not in known]
     remarks += [f"{len(empty)} folders hold no image and are left out: {some(empty)}"] if empty else []
@@ -176,11 +177,10 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
     return _assembled(name, root, found, remarks, reading or Reading(), checks or Checks())
 
 
-def _folders(root: Path, listing: Listing, above: set[tuple[int, int]], files: list[Path] | None = None) -> list[Path]:
+def _folders(root: Path, listing: Listing, above: set[tuple[int, int]], files: list[Path]) -> list[Path]:
     """Folders of a folder that do not hold it; `files` takes its images in."""
     folders, plain = entries(root, listing)
-    if files is not None:
-        files += [f for f in plain if f.suffix.lower() in pictures.SUFFIXES]
+    files += [f for f in plain if f.suffix.lower() in pictures.SUFFIXES]
     loops = [p for p in folders if identity(p) in above]
     listing.loops += loops
     return [p for p in folders if p not in loops]
@@ -207,7 +207,7 @@ def table(path: str | Path, reading: Reading | None = None, checks: Checks | Non
         >>> table("images.csv").labels  # doctest: +SKIP
         ('dog', 'house')
     """
-    path = Path(path).expanduser()
+    path = Path(os.path.expanduser(path))
     rows = rows_of(path)
     found = [
         _File(shown(row.domain), shown(row.label), file)
@@ -278,7 +278,7 @@ def _one_spelling(
     """The spelling to use for each name; DataError where two differ by case or Unicode form alone."""
 
     def same(name: str) -> str:
-        return unicodedata.normalize("NFC", name).casefold()
+        return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
     first: dict[str, str] = {}
     for name in sorted(names):
@@ -290,8 +290,9 @@ def _one_spelling(
             where = f" ({', '.join(places[0][:SHOWN])}; {', '.join(places[1][:SHOWN])})" if field == "label" else ""
             more = ", or merge them (merge_case, --merge-case)" if field == "label" else ""
             forms = {unicodedata.normalize("NFC", n) for n in (name, other)}
-            alone, shown = ("case", repr) if len(forms) > 1 else ("Unicode form", ascii)
-            raise DataError(f"{what} {shown(other)} and {shown(name)}{where} differ by {alone} alone; rename one{more}")
+            alone, told = ("case", repr) if len(forms) > 1 else ("Unicode form", ascii)
+            alone = "spaces" if len({form.casefold() for form in forms}) > 1 else alone
+            raise DataError(f"{what} {told(other)} and {told(name)}{where} differ by {alone} alone; rename one{more}")
     return {name: first[same(name)] for name in names}
 
 

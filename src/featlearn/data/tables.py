@@ -51,7 +51,7 @@ class Rows:
         if not relative:
             return "the table has absolute paths: are they of another machine?"
         tried = [Path.cwd(), base.parent, *(p for p in sorted(base.iterdir()) if p.is_dir())] if base.is_dir() else []
-        elsewhere = next((folder for folder in tried if (folder / relative[0]).is_file()), None)
+        elsewhere = next((folder for folder in tried if os.path.isfile(folder / relative[0])), None)
         where = f"relative paths count from the folder of the table, {shown(base.resolve())}"
         return f"{where}, but are found from {shown(elsewhere.resolve())}" if elsewhere else where
 

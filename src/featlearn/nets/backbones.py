@@ -1,6 +1,7 @@
 """Featurizers of images: a small convolutional network, and the ResNets of torchvision."""
 
 import contextlib
+import os
 import pickle
 import warnings
 from collections.abc import Iterator, Mapping
@@ -137,8 +138,8 @@ def read_tensors(path: str | Path, field: str) -> Any:
 
     Errors: SettingError naming `field`: no such file, or not such a file.
     """
-    path = Path(path).expanduser()
-    if not path.is_file():
+    path = Path(os.path.expanduser(path))
+    if not os.path.isfile(path):
         raise SettingError(field, path, "a file that torch.save wrote", "there is none: check the path")
     try:
         with warnings.catch_warnings():

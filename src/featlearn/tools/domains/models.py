@@ -1,6 +1,7 @@
 """Fit a model on all domains, keep it with all that prediction needs, and predict images with it."""
 
 import io
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,10 +101,10 @@ def check_target(path: str | Path, replace_it: bool) -> Path:
 
     Errors: SettingError for a file that is there already, a folder, or a folder that is not there.
     """
-    path = Path(path).expanduser()
-    if path.is_dir() or not path.parent.is_dir():
+    path = Path(os.path.expanduser(path))
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
         raise SettingError("out", path, "a file in a folder that exists", "make the folder, or name the file")
-    if path.exists() and not replace_it:
+    if os.path.lexists(path) and not replace_it:
         raise SettingError("out", path, "a new file", "it is there already: --replace writes over it")
     return path
 

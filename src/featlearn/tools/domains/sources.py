@@ -1,6 +1,7 @@
 """What `featlearn domains` trains on: the data by name, folder or table, and the network by name."""
 
 import hashlib
+import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -70,8 +71,8 @@ def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None =
         return make(per_domain=source.per_domain, size=source.size, fashion=fashion)
     if source.per_domain is not None:
         raise SettingError("per_domain", source.per_domain, f"given with {', '.join(NAMES)} only", "leave it out")
-    path = Path(source.data).expanduser()
-    if not path.exists():
+    path = Path(os.path.expanduser(source.data))
+    if not os.path.exists(path):
         known = ", ".join(NAMES)
         raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
     reading = Reading(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
@@ -103,7 +104,7 @@ def loaded(source: Source, threads: int) -> DomainSet:
 def with_fingerprint(source: Source, found: DomainSet) -> Source:
     """The source of what was loaded; a path becomes absolute, so that it is the same run from any folder, and what
     counts as white is fixed."""
-    data = source.data if source.data in NAMES else str(Path(source.data).expanduser().resolve())
+    data = source.data if source.data in NAMES else str(Path(os.path.expanduser(source.data)).resolve())
     scale = found.scale
     return replace(source, data=data, fingerprint=found.fingerprint, depth=scale.bits, float_range=scale.floats)
 
@@ -116,8 +117,8 @@ def with_hash(network: Network) -> Network:
     network = replace(network, frozen=network.keeps_statistics)
     if not network.weights:
         return network
-    path = Path(network.weights).expanduser()
-    if not path.is_file():
+    path = Path(os.path.expanduser(network.weights))
+    if not os.path.isfile(path):
         raise SettingError("weights", network.weights, "a file with a state dict", "there is none: check the path")
     with open(path, "rb") as f:
         digest = hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
