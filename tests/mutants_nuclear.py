@@ -14,6 +14,13 @@ _X = "tests/experiments/test_nuclear_"
 _N = "tests/methods/test_nuclear_norm.py::test_"
 _T = "tests/methods/test_domain_training.py::test_"
 _TOOL = "tests/tools/test_domain_tool.py::test_"
+_DECODING, _INSPECTION, _LISTING, _TABLES = (
+    f"src/featlearn/data/{name}.py" for name in ("decoding", "inspection", "listing", "tables")
+)
+_PICTURES, _SETS, _CSV = (f"tests/data/test_torture_{name}.py::test_" for name in ("pictures", "sets", "tables"))
+_NETS = "src/featlearn/nets/backbones.py"
+_B = "tests/nets/test_backbones.py::test_"
+_CLI = "tests/cli/test_cli_domains.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (_NORM, "torch.where(s > s[..., -1:] * noise, 1 / s, 0.0)", "1 / s",
@@ -38,4 +45,28 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_TOOL}oracle_selection_looks_at_the_last_steps_only"),
     (_PLANE, "(b + det.sign() * cofactors)", "(b + cofactors)",
      f"{_X}synthetic.py::test_polar_is_the_subgradient_of_the_nuclear_norm"),
+    (_DECODING, "float(2**bits - 1)", "float(max(found.values.max(), 255))",
+     f"{_PICTURES}pixels_are_those_of_the_file[grey 16 of 300]"),
+    (_DECODING, "return image.transpose(turns[stated]) if stated in turns else image", "return image",
+     f"{_PICTURES}pixels_are_those_of_the_file[webp, orientation 6]"),
+    (_DECODING, "share = 1 - share if found.inverted else share", "pass",
+     f"{_PICTURES}pixels_are_those_of_the_file[tiff 16, white is 0]"),
+    (_DECODING, "low = np.asarray(_upright(image, Header(\"\", \"\", (0, 0))))", "pass",
+     f"{_PICTURES}pixels_are_those_of_the_file[12 bits in 16, colour]"),
+    (_DECODING, "if not stat.S_ISREG(found.st_mode):", "if stat.S_ISSOCK(found.st_mode) and False:",
+     f"{_PICTURES}names_that_are_no_files[socket]"),
+    (_INSPECTION, "if infinite:", "if infinite and False:", f"{_SETS}sets_that_are_refused_before_work[nan]"),
+    (_INSPECTION, "len(found) > 1 and len(found) == len(labels)", "False",
+     f"{_CSV}tables_that_are_refused[labels of splits]"),
+    (_LISTING, "if here in within:", "if here in within and here in seen:",
+     f"{_SETS}sets_that_are_read_with_a_remark[link upwards]"),
+    (_TABLES, "if any(v.strip() for v in values[len(names) :]):", "if False:",
+     f"{_CSV}tables_that_are_refused[too many values]"),
+    (_NETS, "if missing or extra:", "if missing:", f"{_B}a_deeper_network_is_not_cut_to_fit"),
+    (_NETS, "self.follows_weights = frozen is None", "self.follows_weights = False",
+     f"{_B}batch_norm_is_frozen_where_its_statistics_come_from_somewhere"),
+    (_AVERAGING, "out = {m: mode and m.training for m, mode in given.items()}", "out = {m: m.training for m in given}",
+     f"{_T}parts_in_evaluation_mode_stay_there[swad]"),
+    (_SCORES, "converged=best.get(\"swad_converged\", True)", "converged=True",
+     f"{_CLI}swad_without_a_valley_is_told"),
 ]  # fmt: skip

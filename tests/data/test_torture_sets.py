@@ -205,6 +205,9 @@ def test_sets_that_are_read_with_a_remark(tree, name):
         assert found.remarks == ()
     else:
         assert re.search(said, told), told
+    if "lead " in told:
+        assert len(found.remarks) == 1
+        assert [len(d.y) for d in found.domains] == [6, 6]
     for d, kept in zip(found.domains, in_memory(found).domains, strict=True):
         x = d.inputs(torch.arange(len(d.y)), None)
         assert torch.equal(x, kept.inputs(torch.arange(len(d.y)), None))
