@@ -311,7 +311,11 @@ def test_unreadable_images_are_named_and_counted(tree, harm):
     assert "--skip-unreadable" in message(e)
     found = folder(tree, SMALL, Checks(skip_unreadable=True))
     assert len(found.domain("photo").y) == 4
-    why = {"text": "no image by its content", "cut": "image file is truncated", "empty": "has 0 bytes"}[harm]
+    why = {
+        "text": "no PNG, JPEG, TIFF, WebP, GIF, BMP or PNM by its content",
+        "cut": "image file is truncated",
+        "empty": "has 0 bytes",
+    }[harm]
     assert f"{bad} ({why})" in message(e)
     assert found.remarks == (f"1 of 10 images cannot be read: {bad} ({why}); they are left out",)
 

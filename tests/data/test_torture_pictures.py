@@ -216,7 +216,7 @@ def test_orientation_of_a_photo(tmp_path):
 
 NAMED = {
     "0 bytes": (b"", "has 0 bytes"),
-    "text": (b"hello", "no image by its content"),
+    "text": (b"hello", "no PNG, JPEG, TIFF, WebP, GIF, BMP or PNM by its content"),
     "png cut short": (png(COLOUR, 2, 8)[:-40], "truncated"),
     "jpeg cut short": (saved(Image.fromarray(np.tile(COLOUR, (9, 9, 1))), "JPEG")[:-900], "truncated"),
     "tiff cut short": (tiff(GREY)[:60], "damaged|read"),

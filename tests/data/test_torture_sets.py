@@ -243,6 +243,49 @@ def test_the_rule_does_not_depend_on_decoding_all(tree):
     assert folder(tree, SMALL, Checks(decode=False)).scale == Scale(bits=12)
 
 
+@pytest.mark.parametrize(
+    "names", [("fold_1", "fold_2"), ("Training Set", "Testing Set"), ("train2017", "val2017")], ids=str
+)
+def test_other_names_of_splits(tree, names):
+    for domain in ("photo", "sketch"):
+        for old, new in zip(("cat", "dog"), names, strict=True):
+            (tree / domain / old).rename(tree / domain / new)
+    with pytest.raises(DataError, match="are splits and no classes"):
+        folder(tree, SMALL)
+
+
+@pytest.mark.parametrize(
+    "names", [("train", "bus"), ("set", "image"), ("data", "0"), ("full moon", "half moon")], ids=str
+)
+def test_names_of_classes_that_are_none(tree, names):
+    """A train is a vehicle; and numbers or words of their own are no splits."""
+    for domain in ("photo", "sketch"):
+        for old, new in zip(("cat", "dog"), names, strict=True):
+            (tree / domain / old).rename(tree / domain / new)
+    assert folder(tree, SMALL).remarks == ()
+
+
+def test_fourteen_bits_are_hinted_at(tree):
+    each(tree, lambda i: deep(16000, i))
+    (told,) = (r for r in folder(tree, SMALL).remarks if "integers" in r)
+    assert (
+        "read as 16 bits (white is 65535), by the range of the whole set; --depth states another (14 hold them" in told
+    )
+
+
+def test_folders_that_cannot_be_listed(tree, monkeypatch):
+    real = os.listdir
+
+    def listdir(path):
+        if str(path).endswith("photo/cat"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    with pytest.raises(DataError, match=r"photo/cat cannot be listed \(Permission denied\); make it readable"):
+        folder(tree, SMALL)
+
+
 def test_large_sets_are_looked_at_from_the_outside(tree, monkeypatch):
     """Beyond DECODED files the headers tell what they can, and a file twice is found by its bytes."""
     monkeypatch.setattr("featlearn.data.domains.DECODED", 5)
@@ -272,7 +315,10 @@ REFUSED = {
     "floats to 4000": (lambda t: put(t, tiff(ramp(np.float32, 4000), kind=3), "x.tif"), "outside of 0 to 255"),
     "splits in place of classes": (split_below, "the classes crossval, full, test, train are splits and no classes"),
     "one split beside classes": (one_split_class, "the classes train are splits and no classes"),
-    "text": (lambda t: put(t, b"hello"), "1 of 13 images cannot be read: .*x.png .no image by its content.; replace"),
+    "text": (
+        lambda t: put(t, b"hello"),
+        "1 of 13 images cannot be read: .*x.png .no PNG, JPEG, TIFF, WebP, GIF, BMP or PNM by its content.; replace",
+    ),
     "four reasons": (
         lambda t: (
             put(t, b"a", "a.png"),
@@ -282,7 +328,7 @@ REFUSED = {
         ),
         r"4 of 16 images cannot be read: .*: 1 is no image, 1 has 0 bytes, 1 is too large, 1 is cut short",
     ),
-    "an html page": (lambda t: put(t, b"<html>"), "no image by its content"),
+    "an html page": (lambda t: put(t, b"<html>"), "no PNG, JPEG, TIFF, WebP, GIF, BMP or PNM by its content"),
 }
 
 

@@ -51,7 +51,7 @@ TABLES = {
     "absolute paths of another machine": (lambda t: rows(t, place="/home/x/"), "are they of another machine"),
     "a missing and a damaged one": (
         lambda t: (put(t, b"x", "1.png"), rows(t) + "photo/cat/9.png,cat,photo\n")[1],
-        "1 of 13 files does not exist: .*9.png; 1 of 13 images cannot be read: .*1.png .no image",
+        "1 of 13 files does not exist: .*9.png .relative paths .*; 1 of 13 images cannot be read: .*1.png .no PNG",
     ),
     "a folder": (lambda t: rows(t) + "photo/cat,cat,photo\n", "is a folder"),
     "a home that is not there": (lambda t: rows(t) + "~nobody9/x.png,cat,photo\n", "1 of 13 files does not exist"),

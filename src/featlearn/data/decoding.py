@@ -156,7 +156,7 @@ def _unknown(path: str | Path) -> tuple[str, str]:
         return "is of a kind that is not read", "HEIC, AVIF or a film by its content; convert it to PNG or JPEG"
     if head.startswith((b"PK\3\4", b"\x1f\x8b", b"\x93NUMPY", b"%PDF", b"\0\0\0\x0cjP  ")):
         return "is of a kind that is not read", "an archive, array or document by its content; convert it"
-    return "is no image", "no image by its content"
+    return "is no image", "no PNG, JPEG, TIFF, WebP, GIF, BMP or PNM by its content"
 
 
 def header(image: Any, whole: bool = True) -> Header:
@@ -338,8 +338,11 @@ def _rgb_of_bytes(image: Any) -> Any:
     if image.mode == "LAB":
         from PIL import ImageCms
 
-        lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
-        return ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
+        try:
+            lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
+            return ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
+        except (ImportError, ImageCms.PyCMSError):  # PIL without littlecms
+            raise Unreadable("is of a kind that is not read", "in Lab, which this PIL cannot convert") from None
     if image.mode == "La":
         image = image.convert("LA")
     if image.mode in ("RGBA", "LA", "PA", "RGBa") or "transparency" in image.info:
@@ -364,6 +367,8 @@ def open_rgb(path: str | Path, scale: Scale | None = None) -> Any:
         return rgb(decode(path), scale or Scale())
     except Unreadable as why:
         raise unreadable_error(path, why) from None
+    except (OSError, ValueError, MemoryError) as why:
+        raise unreadable_error(path, Unreadable("is damaged", _reason(why, path))) from None
 
 
 def unreadable_error(path: str | Path, why: Unreadable) -> DataError:

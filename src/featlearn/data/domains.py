@@ -240,9 +240,7 @@ def _assembled(
     decode = len(files) <= DECODED if checks.decode is None else checks.decode
     facts = inspected([f.path for f in files], checks.threads, decode)
     if any(f.trouble for f in facts):
-        what, remedy = told_troubles(facts, len(files))
-        if hint and "not exist" in what:
-            what += f" ({hint})"
+        what, remedy = told_troubles(facts, len(files), hint)
         if not checks.skip_unreadable:
             raise DataError(f"{what}; {remedy}, or skip them (skip_unreadable, --skip-unreadable)")
         remarks.append(f"{what}; they are left out")

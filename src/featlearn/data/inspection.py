@@ -1,6 +1,7 @@
 """What is odd about a set of images: one rule for what counts as white, and remarks with counts and examples."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,8 +52,11 @@ def inspected(paths: Sequence[Path], threads: int, pixels: bool) -> list[Facts]:
     return facts
 
 
-def told_troubles(facts: Sequence[Facts], total: int) -> tuple[str, str]:
-    """(what is wrong with the files that cannot be read, remedy): counts by reason, with the first names of each."""
+def told_troubles(facts: Sequence[Facts], total: int, hint: str = "") -> tuple[str, str]:
+    """(what is wrong with the files that cannot be read, remedy): counts by reason, with the first names of each.
+
+    hint: where those that are not there were looked for.
+    """
     bad = [f for f in facts if f.trouble is not None]
     gone = [f for f in bad if f.trouble is not None and f.trouble.kind == "does not exist"]
     rest = [f for f in bad if f not in gone]
@@ -60,7 +64,8 @@ def told_troubles(facts: Sequence[Facts], total: int) -> tuple[str, str]:
     if gone:
         verb = "does" if len(gone) == 1 else "do"
         first = ", ".join(shown(f.path) for f in gone[:SHOWN]) + (", ..." if len(gone) > SHOWN else "")
-        parts.append(f"{len(gone)} of {total} files {verb} not exist: {first}")
+        where = f" ({hint})" if hint else ""
+        parts.append(f"{len(gone)} of {total} files {verb} not exist: {first}{where}")
     if rest:
         told = ", ".join(f"{shown(f.path)} ({f.trouble})" for f in rest[:SHOWN])
         kinds = Counter(f.trouble.kind for f in rest if f.trouble is not None)
@@ -124,6 +129,8 @@ def _bits(facts: Sequence[Facts], stated: int | None, total: int) -> tuple[int, 
         remedy = "state the depth that holds them (depth, --depth), or save them as 16 bits"
         raise DataError(f"{what}, {above}: {some([f.path for f in over])}; {remedy}")
     how = "as stated" if stated else "by the range of the whole set; --depth states another"
+    needed = int(high).bit_length()
+    how += f" ({needed} hold them all)" if 8 < needed < bits else ""
     return (
         bits,
         f"{what}, from {low:.0f} to {high:.0f}, first {first}: read as {bits} bits (white is {2**bits - 1}), {how}",
@@ -246,17 +253,17 @@ def twins(facts: Sequence[Facts], digests: Sequence[bytes], places: Sequence[tup
 
 SPLITS = frozenset(
     (
-        "train training tr test testing te val valid validation dev eval evaluation full all crossval "
+        "train training tr test testing te val valid validation dev eval evaluation full all fold split crossval "
         "crossvalidation holdout heldout unlabeled unlabelled trainval"
     ).split()
 )
-"""Names of folders that part a set, as VLCS has between domain and class; without case, dashes and underscores."""
+"""Names of folders that part a set, as VLCS has between domain and class; without case, signs and numbers."""
 
 
 def is_split(name: str) -> bool:
     """Whether a name is one of SPLITS, a number behind it or not."""
-    plain = name.casefold().replace("_", "").replace("-", "").replace(" ", "").rstrip("0123456789")
-    return plain in SPLITS
+    plain = re.sub(r"[\W_\d]", "", name.casefold())
+    return plain in SPLITS or re.sub(r"(set|split|data|images?|fold)s?$", "", plain) in SPLITS
 
 
 def split_names(labels: Sequence[str], domains: Sequence[str], nested: Sequence[str] = ()) -> list[str]:
