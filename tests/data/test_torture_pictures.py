@@ -171,6 +171,19 @@ READ = {
     ),
     "one pixel": (png(np.array([[7]]), 0, 8), [[[7, 7, 7]]]),
 }
+for order, end in (("<", "little"), (">", "big")):  # libtiff brings the values in the order of the machine
+    READ[f"tiff 16, colour, deflated, {end} endian"] = (tiff(DEEP3, 2, order=order, deflate=True), shares(DEEP3, 65535))
+    READ[f"tiff 16, deflated, {end} endian"] = (tiff(DEEP, order=order, deflate=True), rgb_of(shares(DEEP, 65535)))
+    READ[f"tiff float, deflated, {end} endian"] = (
+        tiff(ramp(np.float32, 1), kind=3, order=order, deflate=True),
+        rgb_of(shares(ramp(np.float64, 255), 255)),
+    )
+    for dtype in (np.int16, np.int32):
+        READ[f"tiff {dtype.__name__}, deflated, {end} endian"] = (
+            tiff(ramp(dtype, 30000), kind=2, order=order, deflate=True),
+            rgb_of(shares(ramp(dtype, 30000), 65535)),
+            SIXTEEN,
+        )
 for turn, viewed in TURNS.items():
     READ[f"png, orientation {turn}"] = (saved(Image.fromarray(COLOUR), "PNG", exif=exif(turn)), viewed(COLOUR))
     READ[f"png 16, orientation {turn}"] = (

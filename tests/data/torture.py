@@ -34,14 +34,24 @@ def png(values, colour, depth, extra=b""):
     return b"\x89PNG\r\n\x1a\n" + head + extra + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-def tiff(values, photometric=1, kind=1, bits=None, tags=(), order="<", packed=None):
+def tiff(values, photometric=1, kind=1, bits=None, tags=(), order="<", packed=None, deflate=False):
     """values (h, w) or (h, w, samples); photometric: 0 white is 0, 1 black is 0, 2 RGB, 5 CMYK, 8 Lab; kind: 1 whole
     numbers, 2 with a sign, 3 floats; tags: more of (number, value)."""
     h, w = values.shape[:2]
     samples = 1 if values.ndim == 2 else values.shape[2]
     bits = bits or 8 * values.dtype.itemsize
     data = packed if packed is not None else values.astype(values.dtype.newbyteorder(order)).tobytes()
-    fixed = [(256, w), (257, h), (259, 1), (262, photometric), (273, 8), (277, samples), (278, h), (279, len(data))]
+    data = zlib.compress(data) if deflate else data
+    fixed = [
+        (256, w),
+        (257, h),
+        (259, 8 if deflate else 1),
+        (262, photometric),
+        (273, 8),
+        (277, samples),
+        (278, h),
+        (279, len(data)),
+    ]
     entries = [(tag, 4, 1, struct.pack(order + "I", v)) for tag, v in [*fixed, *tags] if tag in (273, 279)]
     entries += [(tag, 3, 1, struct.pack(order + "HH", v, 0)) for tag, v in [*fixed, *tags] if tag not in (273, 279)]
     count = len(entries) + 2

@@ -31,6 +31,8 @@ _LOW_BYTES = {
     for order, other in (("L", "B"), ("B", "L"), ("N", "B" if sys.byteorder == "little" else "L"))
 }
 """PIL keeps the upper byte of each colour; read in the other byte order, it keeps the lower one."""
+_NATIVE = {"F;32BF": "F;32NF", "I;32BS": "I;32NS", "I;16BS": "I;16NS"}
+"""libtiff brings compressed values in the order of the machine; PIL would turn those of a big-endian file once more."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,7 @@ def decode(path: str | Path) -> Decoded:
         if signed and head.kind == "byte":
             raise Unreadable("is of a kind that is not read", "8 bits with a sign; save it without one")
         inverted = image.format == "TIFF" and head.kind != "byte" and _tag(tags, 262, 1) == 0
+        image.tile = [_with_rawmode(t, _NATIVE) if t[0] == "libtiff" else t for t in image.tile]
         image.load()
         upright = _upright(image, head)
         if head.kind == "byte":
@@ -284,7 +287,8 @@ def _wide_colour(path: str | Path, upper: Any, head: Header, rawmodes: list[str]
 
 
 def _with_rawmode(tile: Any, wanted: dict[str, Any]) -> Any:
-    args = (wanted[tile[3][0]], *tile[3][1:]) if isinstance(tile[3], tuple) else wanted[tile[3]]
+    mode = tile[3][0] if isinstance(tile[3], tuple) else tile[3]
+    args = (wanted.get(mode, mode), *tile[3][1:]) if isinstance(tile[3], tuple) else wanted.get(mode, mode)
     return tile._replace(args=args) if hasattr(tile, "_replace") else (*tile[:3], args)
 
 
