@@ -3,6 +3,10 @@
 _LAYOUTS, _SELECTING, _GENERATING, _RECOMMENDED = (
     f"src/featlearn/methods/gemfilter/{name}.py" for name in ("layouts", "selecting", "generating", "recommended")
 )
+_VIEWS = "src/featlearn/methods/gemfilter/views.py"
+_REQUESTS = "tests/methods/test_gemfilter_requests.py::test_"
+_OTHERS = "_do_not_get_each_others_answers"
+_FINITE = "tests/methods/test_gemfilter_finite.py::test_"
 _EVICTION, _LONG = (f"src/featlearn/methods/{name}.py" for name in ("kv_eviction", "long_context"))
 _NEEDLES = "src/featlearn/tasks/needles.py"
 _SPARSE, _PROMPTS = (f"src/featlearn/experiments/gemfilter/{name}.py" for name in ("sparse", "prompts"))
@@ -45,10 +49,27 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_SELECTING, "place >= mask.sum(1, keepdim=True) - last", "place >= mask.shape[1] - last", _PADDED),
     (_SELECTING, "math.ceil(round(keep * length, 9))", "math.ceil(keep * length)", f"{_TEST}counts_and_shares"),
     # the model stays as it is
-    (_SELECTING, "        for m in training:\n            m.training = True", "        model.train()",
-     f"{_TEST}nothing_of_the_model_changes[llama]"),
-    (_LAYOUTS, "        for handle in handles:\n            handle.remove()", "        pass",
-     f"{_TEST}nothing_of_the_model_changes[llama]"),
+    (_VIEWS, "own = _copy(module, changed)", "own = module", f"{_REQUESTS}requests_of_equal_length{_OTHERS}[kinds1]"),
+    (_VIEWS, "_view(model, {}, evaluating=True)", "_view(model.eval(), {}, evaluating=True)",
+     f"{_REQUESTS}a_model_in_training_mode_is_read_without_dropout_and_never_leaves_it[select]"),
+    (_VIEWS, "(evaluating and module.training)", "False",
+     f"{_REQUESTS}a_model_in_training_mode_is_read_without_dropout_and_never_leaves_it[select]"),
+    (_VIEWS, "                own.__dict__.pop(name, None)", "                pass",
+     f"{_REQUESTS}what_a_call_saw_is_freed_with_it_without_a_collection[False]"),
+    (_VIEWS, "return types.MethodType(value.__func__, own)", "return value",
+     f"{_REQUESTS}forwards_bound_to_a_module_move_with_it"),
+    (_VIEWS, '"output_hidden_states": False', '"output_hidden_states": None',
+     f"{_REQUESTS}outputs_that_a_config_asks_for_leave_no_hooks[llama]"),
+    (_VIEWS, 'own.__dict__.pop("_compiled_call_impl", None)', "pass",
+     f"{_REQUESTS}compiled_models_and_layers_answer_as_plain_ones[compiled_layer_in_place]"),
+    # finite or refused; prompts without a mask
+    (_SELECTING, "        part.masked_fill_(part.isinf(), torch.nan)", "        pass",
+     f"{_FINITE}softmax_does_not_hide_minus_infinity"),
+    (_SELECTING, "    check_scores(found, mask, attn)\n", "", f"{_FINITE}scores_that_overflow_are_named"),
+    (_SELECTING, "if pad is None or int(pad) in ends:", "if pad is None:",
+     f"{_FINITE}a_prompt_without_a_mask_is_read_as_transformers_reads_it[pad ends]"),
+    (_GENERATING, "torch.isnan(scores) | torch.isposinf(scores)", "torch.isposinf(scores)",
+     f"{_FINITE}replies_are_not_made_of_nan"),
     (_SELECTING, "        raise _ReadError\n", "        pass\n", f"{_TEST}pass_one_leaves_later_layers_alone[llama]"),
     # pass two
     (_GENERATING, "attention_mask=kept_mask.long()", "attention_mask=torch.ones_like(kept_ids)",

@@ -118,6 +118,10 @@ def filter_layer(model: Any, layer: int | str, length: int) -> int:
     from featlearn.tools.gemfilter.answer import filter_of
 
     found, _ = filter_of(model, layer)
+    if layer == "auto":
+        from featlearn.methods.gemfilter import recommended
+
+        console(err=True).print(f"layer {found}: {recommended(model).source}", markup=False, soft_wrap=True)
     return check_layer(layout_of(model), model, found, length)
 
 
@@ -308,7 +312,7 @@ def generate_command(args: Sequence[str]) -> int:
         choose["choose"] = lean_select
     readings = tool.prompts(tokenizer, text, options.question, options.chat)
     for reading in readings:
-        tool.check_prompt(tool.layout_of(model), model, reading.input_ids, None)
+        tool.check_prompt(tool.layout_of(model), model, reading.input_ids, reading.mask())
     layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in readings))
     out = console(err=options.json)
     speed = speed_of(model)

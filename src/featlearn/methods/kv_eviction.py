@@ -16,7 +16,15 @@ from torch import Tensor, nn
 
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.layouts import Layout, layout_of
-from featlearn.methods.gemfilter.selecting import POOLINGS, check_prompt, last_queries, probabilities
+from featlearn.methods.gemfilter.selecting import (
+    POOLINGS,
+    check_prompt,
+    check_scores,
+    finite_or_nan,
+    last_queries,
+    not_finite,
+    probabilities,
+)
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
 from featlearn.methods.memory import device_of
 
@@ -57,7 +65,7 @@ def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefi
             raise SettingError("want", name, f"among {', '.join(SCORED)}", "other policies need no scores")
     if input_ids.ndim == 2 and input_ids.shape[0] != 1:
         raise SettingError("input_ids", f"{input_ids.shape[0]} prompts", "one prompt", "evict prompt by prompt")
-    input_ids, mask = check_prompt(layout, model, input_ids, None)
+    input_ids, mask = check_prompt(layout, model, input_ids, torch.ones_like(input_ids))
     found: dict[str, list[Tensor | None]] = {name: [None] * len(layout.layers(model)) for name in want}
 
     def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
@@ -68,6 +76,9 @@ def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefi
             found["snapkv"][layer] = by_head[0].unflatten(0, (keys.shape[1], -1)).sum(1)
         if "h2o" in found:
             found["h2o"][layer] = received_attention(layout, attn, layout.queries(attn, hidden, rotary), keys)
+        for scores in (values[layer] for values in found.values()):
+            if scores is not None:
+                check_scores(scores.sum(0, keepdim=True), mask, attn)
 
     scored = layout.global_layers(model) if want else []
     with watched(layout, model, scored, score) as seeing, undisturbed(seeing) as own:
@@ -88,6 +99,7 @@ def received_attention(
     for first in range(0, n, rows):
         last = min(first + rows, n)
         logits = (by_group[:, :, first:last] @ keys[0, :, None, :last].transpose(2, 3)).to(wide).mul_(scale)
+        logits = finite_or_nan(logits)
         if cap is not None:
             logits = torch.tanh(logits / cap) * cap
         later = torch.ones(last - first, last - first, dtype=torch.bool, device=keys.device).triu(1)
@@ -248,16 +260,22 @@ def generate(
     cache = copy.copy(cache)
     cache.layers = [copy.copy(layer) for layer in cache.layers]  # growing makes new tensors: the caller's stays
     rows = cache.layers[0].keys.shape[0]
-    token = prefilled.logits.argmax(-1, keepdim=True).expand(rows, 1).to(device)
+    token = _likeliest(prefilled.logits).expand(rows, 1).to(device)
     ends, name, found = torch.tensor(stop, device=device, dtype=token.dtype), cache_name(model), [token]
     with undisturbed(model) as own:
         while len(found) < max_new_tokens and not bool(torch.isin(token, ends).all()):
             places = torch.full((rows, 1), place, device=device)
             step = own(token, position_ids=places, use_cache=True, **{name: cache})
-            new = step.logits[:, -1].argmax(-1, keepdim=True)
+            new = _likeliest(step.logits[:, -1])
             token, place = torch.where(torch.isin(token, ends), token, new), place + 1
             found.append(token)
     return torch.cat(found, dim=1).to(prefilled.input_ids.device)
+
+
+def _likeliest(logits: Float[Tensor, "b v"]) -> Int[Tensor, "b 1"]:
+    if not bool(torch.isfinite(logits).all()):
+        raise not_finite("logits", "after the prompt or a new token")
+    return logits.argmax(-1, keepdim=True)
 
 
 def kv_bytes(cache: Any) -> int:

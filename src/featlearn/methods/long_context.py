@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
@@ -89,7 +90,7 @@ def answer(
         raise SettingError("method", method, f"one of {', '.join(METHODS)}", "full is the model as it is")
     if isinstance(layer, str) and layer != "auto":
         raise SettingError("layer", repr(layer), 'a number from 0, or "auto"', "auto takes the calibrated layer")
-    input_ids, _ = check_prompt(layout_of(model), model, input_ids, None)
+    input_ids, mask = check_prompt(layout_of(model), model, input_ids, torch.ones_like(input_ids))
     if len(input_ids) != 1:
         raise SettingError("input_ids", f"{len(input_ids)} prompts", "one prompt", "answer prompt by prompt")
     n, device = input_ids.shape[1], input_ids.device
@@ -102,7 +103,7 @@ def answer(
     if method.startswith("gemfilter"):
         kept_anyway = (0, 0) if method == "gemfilter_raw" else protect
         result = generate(
-            model, input_ids, layer=at, keep=count, scoring=scoring, protect=kept_anyway, tokenizer=tokenizer,
+            model, input_ids, mask, layer=at, keep=count, scoring=scoring, protect=kept_anyway, tokenizer=tokenizer,
             **greedily(model, max_new_tokens), **NO_PENALTIES,
         )  # fmt: skip
         peaks = [p for p in (result.first.peak_bytes, result.second.peak_bytes) if p is not None]
@@ -118,7 +119,7 @@ def answer(
     want = (method,) if method in kv_eviction.SCORED else ()
     if method == "one_run":
         try:
-            ask = check_request(model, input_ids, None, at, count, scoring, protect)
+            ask = check_request(model, input_ids, mask, at, count, scoring, protect)
         except SettingError as e:  # what it calls keep is the budget here
             raise SettingError("budget", budget, e.allowed, e.remedy) if e.field == "keep" else e from None
         found: list[Tensor] = []

@@ -53,6 +53,10 @@ class Reading:
     tail: int
     cut: int = 0
 
+    def mask(self) -> Bool[Tensor, "1 n"]:
+        """The attention mask of a prompt without padding: Bool 1 n, all True."""
+        return torch.ones(self.input_ids.shape, dtype=torch.bool)
+
     def protected(self, start: int = 1) -> Bool[Tensor, "1 n"]:
         """The first `start` tokens and the request: Bool 1 n."""
         mask = torch.zeros(self.input_ids.shape, dtype=torch.bool)

@@ -116,7 +116,11 @@ def _at(model: Any, ids: Any, layer: int, cell: Cell) -> list[dict[str, Any]]:
 
     def ours(plain: float) -> dict[str, Any]:
         chosen, first = measured(
-            device, n, lambda: gemfilter.select(model, ids, layer=layer, keep=min(cell.keep, n), scoring=SOFTMAX)
+            device,
+            n,
+            lambda: gemfilter.select(
+                model, ids, torch.ones_like(ids), layer=layer, keep=min(cell.keep, n), scoring=SOFTMAX
+            ),
         )
         kept = ids[:, chosen.indices[0].to(device)]
         filled, again = measured(device, kept.shape[1], lambda: kv_eviction.prefill(model, kept))

@@ -17,6 +17,7 @@ from featlearn.methods.gemfilter.selecting import (
     Selection,
     check_prompt,
     count_of,
+    not_finite,
     select,
 )
 from featlearn.methods.memory import PassCost, measured
@@ -78,7 +79,8 @@ def generate(
     Source: Algorithm 2 (gemfilter.algorithm2, gemfilter.rope_positions). The released code has its own greedy loop,
     one token longer than asked, for one prompt and one eos id at a time; here the model generates as it always does.
 
-    Raises SettingError as `select`, for "auto" without a known layer, and for arguments that pass two sets itself.
+    Raises SettingError as `select`, for "auto" without a known layer, for arguments that pass two sets itself, and
+    for logits that are not finite, which would become a reply without sense.
 
     Example:
         >>> result = generate(model, ids, layer=13, keep=1024, tokenizer=tokenizer, max_new_tokens=50)
@@ -88,7 +90,7 @@ def generate(
         if name in generate_kwargs:
             raise SettingError(name, "given", "set by pass two", "give the prompt as input_ids and attention_mask")
     layout = layout_of(model)
-    input_ids, mask = check_prompt(layout, model, input_ids, attention_mask)
+    input_ids, mask = check_prompt(layout, model, input_ids, attention_mask, generate_kwargs)
     setting = None
     if isinstance(layer, str):
         if layer != "auto":
@@ -102,10 +104,11 @@ def generate(
     else:
         chosen = choose(model, input_ids, mask, layer=layer, keep=keep, scoring=scoring, protect=protect)
     kept_ids, kept_mask = gather(input_ids, mask, chosen.indices, _pad_id(model, generate_kwargs))
+    watch = [Finite(), *(generate_kwargs.pop("logits_processor", None) or ())]
     output, second = measured(
         input_ids.device,
         kept_ids.numel(),
-        lambda: model.generate(kept_ids, attention_mask=kept_mask.long(), **generate_kwargs),
+        lambda: model.generate(kept_ids, attention_mask=kept_mask.long(), logits_processor=watch, **generate_kwargs),
     )
     sequences = output if isinstance(output, Tensor) else output.sequences
     text: tuple[str, ...] = ()
@@ -116,6 +119,16 @@ def generate(
             readable(tokenizer, input_ids[row][mask[row]], chosen.indices[row].tolist()) for row in range(len(mask))
         )
     return Result(sequences, output, kept_ids, kept_mask, chosen, chosen.cost, second, text, kept_text)
+
+
+class Finite:
+    """A logits processor that changes nothing and refuses logits with nan or infinity (-inf bans a token)."""
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """The scores (b, v) as they are. Errors: SettingError."""
+        if bool((torch.isnan(scores) | torch.isposinf(scores)).any()):
+            raise not_finite("logits", f"after {input_ids.shape[1]} tokens of pass two")
+        return scores
 
 
 def gather(

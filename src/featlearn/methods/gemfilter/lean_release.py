@@ -1,6 +1,7 @@
 """Weights that pass one does not read, off the device while it runs."""
 
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -25,13 +26,18 @@ def read_by_filter(model: Any, layer: int) -> list[nn.Parameter]:
     return [p for part in parts for p in part.parameters()]
 
 
+_ONE_AT_A_TIME = threading.Lock()
+
+
 @contextlib.contextmanager
 def on_device_for_filter(model: Any, layer: int) -> Iterator[int]:
     """Within the block only what pass one reads is on the device; the rest waits in CPU memory, pinned if possible.
 
     Yields the bytes that left. The embedding stays, and with it a head that is tied to it. Parameters are the same
     objects throughout and hold the same bits afterwards, also when the block raises; the model is whole inside too,
-    only partly on the CPU. What is on the CPU or brought by another program (meta) stays as it is.
+    only partly on the CPU. What is on the CPU or brought by another program (meta) stays as it is. Blocks of several
+    threads wait for each other; any other use of the model meanwhile finds its weights on two devices, so leave release
+    off where requests come in parallel.
 
     Source: Theorem 9.3 (gemfilter.complexity): r of m layers in memory during pass one; the released code keeps all.
 
@@ -42,14 +48,17 @@ def on_device_for_filter(model: Any, layer: int) -> Iterator[int]:
         ...     chosen = lean_select(model, ids, layer=13, keep=1024)
     """
     layer = check_layer(layout_of(model), model, layer, 1)
-    stays = {id(p) for p in read_by_filter(model, layer)}
-    leaving = [p for p in model.parameters() if id(p) not in stays and p.device.type not in LOCAL]
-    for p in leaving:
-        if type(p.data) is not Tensor:
-            kind = type(p.data).__name__
-            raise SettingError("release", kind, "plain tensors as weights", "leave release off for this quantisation")
-    with _away(leaving):
-        yield sum(p.numel() * p.element_size() for p in leaving)
+    with _ONE_AT_A_TIME:
+        stays = {id(p) for p in read_by_filter(model, layer)}
+        leaving = [p for p in model.parameters() if id(p) not in stays and p.device.type not in LOCAL]
+        for p in leaving:
+            if type(p.data) is not Tensor:
+                kind = type(p.data).__name__
+                raise SettingError(
+                    "release", kind, "plain tensors as weights", "leave release off for this quantisation"
+                )
+        with _away(leaving):
+            yield sum(p.numel() * p.element_size() for p in leaving)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,8 @@ def select(
     The score of token i is sum over heads and rows of q.k_i (or of the attention probability), smoothed along the
     prompt; the `keep` best stay, in the order of the prompt.
 
-    input_ids: b n, padded on either side where attention_mask is 0. keep: a count of tokens per prompt, or a share
+    input_ids: b n, padded on either side where attention_mask is 0; without a mask, where the model's padding token
+    stands, as its `generate` takes it. keep: a count of tokens per prompt, or a share
     in (0, 1] of its length, rounded up; prompts no longer than `keep` stay whole. protect: (first, last) tokens of
     every prompt that stay in any case, or a mask of them; they count towards `keep`.
 
@@ -106,7 +107,8 @@ def select(
 
     Raises SettingError, before any work, for a model of unknown layout, a layer that is missing or sees a window
     only, ids outside the vocabulary, a mask of another shape or with holes, a prompt that is all padding or longer
-    than the model's context, and a `keep` smaller than what is protected.
+    than the model's context, and a `keep` smaller than what is protected; after it, naming the layer, for queries, keys
+    or scores that are not finite: these are never ranked.
 
     Example:
         >>> chosen = select(model, ids, layer=13, keep=1024)
@@ -182,15 +184,25 @@ def count_of(keep: int | float, length: int) -> int:
     return max(1, math.ceil(round(keep * length, 9)))  # rounded, that 0.07 of 100 tokens are 7
 
 
-def check_prompt(layout: Layout, model: Any, input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Ids on the model's device and a Bool mask of their shape, or SettingError."""
+def check_prompt(
+    layout: Layout,
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor | None,
+    special: Mapping[str, Any] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Ids on the model's device and a Bool mask of their shape, or SettingError.
+
+    Without a mask it is inferred as the model's `generate` does; special: arguments of that `generate`.
+    """
     if input_ids.ndim != 2 or input_ids.is_floating_point():
         raise SettingError(
             "input_ids", f"{input_ids.dtype} {list(input_ids.shape)}", "whole numbers of shape b n", "add a batch axis"
         )
     if input_ids.numel() == 0:
         raise SettingError("input_ids", list(input_ids.shape), "at least one token", "the prompt is empty")
-    mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+    mask = inferred_mask(model, input_ids, special or {}) if attention_mask is None else attention_mask.bool()
+    told = "" if attention_mask is not None else ", as the padding token stands in the prompt: give attention_mask"
     if mask.shape != input_ids.shape:
         raise SettingError(
             "attention_mask", list(mask.shape), f"the shape of input_ids, {list(input_ids.shape)}", "pad both alike"
@@ -198,9 +210,13 @@ def check_prompt(layout: Layout, model: Any, input_ids: Tensor, attention_mask: 
     mask = mask.to(input_ids.device)
     if not bool(mask.any(1).all()):
         row = int((~mask.any(1)).nonzero()[0])
-        raise SettingError("attention_mask", "all zero", "a token in every row", f"drop row {row}, it is all padding")
+        raise SettingError(
+            "attention_mask", f"all zero{told}", "a token in every row", f"drop row {row}, it is all padding"
+        )
     if bool((mask.int().diff(dim=1).abs().sum(1) > 1).any()) and not bool((_spans(mask) == mask.sum(1)).all()):
-        raise SettingError("attention_mask", "with holes", "padding at the ends only", "close the gaps in the prompt")
+        raise SettingError(
+            "attention_mask", f"with holes{told}", "padding at the ends only", "close the gaps in the prompt"
+        )
     vocabulary = model.get_input_embeddings().weight.shape[0]
     real = input_ids[mask]
     low, high = int(real.min()), int(real.max())
@@ -218,6 +234,23 @@ def check_prompt(layout: Layout, model: Any, input_ids: Tensor, attention_mask: 
         )
     device = device_of(model, input_ids.device)
     return input_ids.to(device), mask.to(device)
+
+
+def inferred_mask(model: Any, input_ids: Tensor, special: Mapping[str, Any]) -> Bool[Tensor, "b n"]:
+    """The mask that `generate` of Transformers takes for a prompt without one: padding where the padding token stands,
+    unless it is a token that ends replies, too."""
+    own = getattr(model, "generation_config", None)
+    given = special.get("generation_config")
+
+    def token(name: str) -> Any:
+        found = (special.get(name), getattr(given, name, None), getattr(own, name, None))
+        return next((x for x in found if x is not None), None)
+
+    pad, ends = token("pad_token_id"), token("eos_token_id")
+    ends = ends.flatten().tolist() if isinstance(ends, Tensor) else ends if isinstance(ends, list | tuple) else [ends]
+    if pad is None or int(pad) in ends:
+        return torch.ones_like(input_ids, dtype=torch.bool)
+    return input_ids != int(pad)
 
 
 def _spans(mask: Tensor) -> Tensor:
@@ -274,13 +307,29 @@ def vote(
     mask: Bool[Tensor, "b n"],
     scoring: Scoring,
 ) -> Float[Tensor, "b n"]:
-    """Smoothed scores from the queries that vote and all keys of a layer."""
+    """Smoothed scores from the queries that vote and all keys of a layer. Errors: SettingError for any not finite."""
     if scoring.softmax:
         by_head = probabilities(votes, keys, mask, layout.scale(attn), layout.softcap(attn), scoring.heads)
         found = by_head.amax(1) if scoring.over_heads == "max" else by_head.sum(1)
     else:
         found = products(votes, keys, scoring.heads)
-    return smooth(found, mask, scoring)
+    found = smooth(found, mask, scoring)
+    check_scores(found, mask, attn)
+    return found
+
+
+def check_scores(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], attn: nn.Module) -> None:
+    """SettingError that names the layer and the prompts with scores that are not finite; those of padding may be."""
+    odd = ~torch.isfinite(found) & mask
+    if bool(odd.any()):
+        rows = odd.any(1).nonzero()[:3, 0].tolist()
+        raise not_finite("scores", f"layer {getattr(attn, 'layer_idx', '?')}, prompt {', '.join(map(str, rows))}")
+
+
+def not_finite(what: str, where: str) -> SettingError:
+    """The error for a model that computes nan or infinity."""
+    remedy = "its weights may hold nan or infinity; float16 overflows: load it in bfloat16 or float32"
+    return SettingError("model", f"with {what} that are not finite ({where})", "finite numbers", remedy)
 
 
 class _ReadError(Exception):
@@ -366,7 +415,7 @@ def probabilities(
     ).view(b, h, w, n)
     if heads is not None:
         logits = logits[:, list(heads)]
-    logits = logits.mul_(scale)
+    logits = finite_or_nan(logits.mul_(scale))
     if softcap is not None:
         logits = torch.tanh(logits / softcap) * softcap
     place = mask.cumsum(1)  # from 1
@@ -374,6 +423,13 @@ def probabilities(
     visible = mask[:, None, :] & (place[:, None, :] <= row[:, :, None])
     found = torch.softmax(logits.masked_fill_(~visible[:, None], -torch.inf), dim=-1)
     return found.masked_fill_((row < 1)[:, None, :, None], 0).sum(2)
+
+
+def finite_or_nan(logits: Tensor) -> Tensor:
+    """Infinite logits as nan, in place: softmax would make -inf a probability of 0 like any other."""
+    for part in logits.split(BLOCK, dim=-1):
+        part.masked_fill_(part.isinf(), torch.nan)
+    return logits
 
 
 def smooth(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], scoring: Scoring) -> Float[Tensor, "b n"]:
@@ -390,7 +446,12 @@ def smooth(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], scoring: Scor
 def best(
     found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], protected: Bool[Tensor, "b n"], counts: Sequence[int]
 ) -> tuple[Int[Tensor, " _"], ...]:
-    """Per prompt the positions of its `count` best tokens, ascending; equal scores go to the earlier token."""
+    """Per prompt the positions of its `count` best tokens, ascending; equal scores go to the earlier token.
+
+    Errors: SettingError for nan, which has no rank.
+    """
+    if bool((torch.isnan(found) & mask).any()):
+        raise SettingError("scores", "with nan", "numbers", "look for nan in the weights of the model")
     chosen = []
     ranked = found.masked_fill(protected, torch.inf)
     for row, count in enumerate(counts):

@@ -103,7 +103,7 @@ def check_second_pass(key: Key, tables: Any) -> Evidence:
         padded[row, N - n :], mask[row, N - n :] = one[0], 1
     single = [generate(model, one, layer=R, keep=K, scoring=RAW, max_new_tokens=T) for one in each]
     batch = generate(model, padded, mask, layer=R, keep=K, scoring=RAW, max_new_tokens=T)
-    unmasked = generate(model, padded, layer=R, keep=K, scoring=RAW, max_new_tokens=T)
+    unmasked = generate(model, padded, torch.ones_like(padded), layer=R, keep=K, scoring=RAW, max_new_tokens=T)
     places = np.stack([s.selection.indices[0].numpy() for s in single])
     return Evidence(
         (

@@ -106,7 +106,7 @@ def answer(
     check_layer(layout_of(model), model, layer, longest)
     for r in readings:
         count_of(keep, r.input_ids.shape[1])
-        check_prompt(layout_of(model), model, r.input_ids, None)
+        check_prompt(layout_of(model), model, r.input_ids, r.mask())
     setting = {"layer": layer, "keep": keep, "scoring": scoring, "choose": choose}
     out = []
     if not blind:
@@ -189,7 +189,7 @@ def _aware(
 ) -> tuple[Result, tuple[str, ...]]:
     mask, warnings = protection(reading, setting["keep"], protect)
     more = greedily(model, max_new_tokens)
-    result = generate(model, reading.input_ids, **setting, protect=mask, tokenizer=tokenizer, **more)
+    result = generate(model, reading.input_ids, reading.mask(), **setting, protect=mask, tokenizer=tokenizer, **more)
     return result, warnings
 
 
@@ -231,7 +231,7 @@ def _blind_selection(
         indices, cost = torch.arange(n), PassCost(0.0, None, 0)
     else:
         how = {name: value for name, value in setting.items() if name != "choose"}
-        chosen = setting["choose"](model, ids, **how, protect=mask)
+        chosen = setting["choose"](model, ids, reading.mask(), **how, protect=mask)
         indices, cost = chosen.indices[0].cpu(), chosen.cost
     indices = indices[indices < n - reading.tail]
     text = readable(tokenizer, ids[0, : n - reading.tail], indices.tolist())

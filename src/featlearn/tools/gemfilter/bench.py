@@ -119,7 +119,7 @@ def bench(
     layer = check_layer(layout, model, layer, max(lengths))
     prompts = [random_ids(model, n, Key("tools/gemfilter/bench") / n) for n in lengths]
     for ids in prompts:
-        check_prompt(layout, model, ids, None)
+        check_prompt(layout, model, ids, torch.ones_like(ids))
     total, out = len(layout.layers(model)), []
     with undisturbed(model) as own:
         own(prompts[0][:, :16], use_cache=False)
@@ -127,7 +127,7 @@ def bench(
         costs: tuple[list[PassCost], ...] = ([], [], [])
         for repeat in range(repeats):
             costs[0].append(prefill(model, ids))
-            chosen = select(model, ids, layer=layer, keep=keep, scoring=scoring)
+            chosen = select(model, ids, torch.ones_like(ids), layer=layer, keep=keep, scoring=scoring)
             costs[1].append(chosen.cost)
             costs[2].append(prefill(model, ids[:, chosen.indices[0]]))
             if progress:

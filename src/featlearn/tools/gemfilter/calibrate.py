@@ -216,7 +216,7 @@ def kept_by_layer(
     Layers that see a window only are left out.
     """
     layout = layout_of(model)
-    input_ids, mask = check_prompt(layout, model, input_ids, None)
+    input_ids, mask = check_prompt(layout, model, input_ids, torch.ones_like(input_ids))
     protected = torch.zeros_like(mask) if protected is None else protected.to(mask.device)
     layers = filtering_layers(layout, model, input_ids.shape[1]) if layers is None else layers
     count = count_of(keep, input_ids.shape[1])
@@ -250,7 +250,7 @@ def check(model: Any, prompts: Sequence[Marked], keep: int | float) -> None:
         raise SettingError("prompts", "none", "at least one prompt", "12 is usual")
     for prompt in prompts:
         n = len(prompt.input_ids)
-        check_prompt(layout, model, prompt.input_ids[None], None)
+        check_prompt(layout, model, prompt.input_ids[None], torch.ones_like(prompt.input_ids[None]))
         needed, count = int(prompt.protected().sum()), count_of(keep, n)
         if needed >= count:
             raise SettingError("keep", keep, f"more than the {needed} protected tokens of {prompt.where}", "keep more")

@@ -178,7 +178,11 @@ def likelihoods(
             continue
         at, scoring = filter_of(model, layer, RAW if name == "gemfilter_raw" else None)
         mask, _ = protection(reading, keep, protect=name != "gemfilter_raw")
-        kept = select(model, ids, layer=at, keep=keep, scoring=scoring, protect=mask).indices[0].cpu()
+        kept = (
+            select(model, ids, torch.ones_like(ids), layer=at, keep=keep, scoring=scoring, protect=mask)
+            .indices[0]
+            .cpu()
+        )
         chosen[name] = kept
     filled = None
     for name in methods:
