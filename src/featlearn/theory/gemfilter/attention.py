@@ -273,11 +273,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("gemfilter.def9_1", ("gemfilter.def9_1",),
           "Causal attention masks before the softmax: rows sum to 1 and see no later key. The order of Definition "
           "9.1, mask after softmax, agrees on row n only, and on every row once divided by its sum.", check_attention,
-          hits="statement",
-          printed="Definition 9.1: 'M_c ⊙ Softmax(QK^T / √d) · V', read as the mask times a softmax over all n keys. "
-          "As a definition of the causal attention of the models used it is not that: rows before the last sum to less "
-          "than 1 and depend on later keys through their denominators; the models mask inside the softmax. Row n, the "
-          "only one that Algorithm 2 reads, is the same."),
+          printed="Definition 9.1 writes 'M_c ⊙ Softmax(QK^T / √d) · V'. Read as shorthand for a mask inside the "
+          "softmax it is the attention of the models; read literally, rows before the last sum to less than 1. Row n, "
+          "the only one that Algorithm 2 reads, is the same on both readings."),
     Claim("gemfilter.def9_2", ("gemfilter.def9_2", "gemfilter.skipped"),
           "F_{1:r} is the prefix of F_{1:m}: its output is the r-th hidden state, and layers r+1..m continue from it.",
           check_layers, printed="Where the final norm sits is not said: it follows layer m, so F_{1:r} is without it."),
