@@ -206,7 +206,7 @@ def test_what_is_no_model_is_refused(tmp_path):
         models.load_model(str(tmp_path))
     for name, body in {"bad.gguf": b"GGUF" + bytes(100), "empty.gguf": b""}.items():
         (tmp_path / name).write_bytes(body)
-        with pytest.raises(data.DataError, match="of GGUF version 0|is empty") as error:
+        with pytest.raises(data.DataError, match=r"of GGUF version 0|is empty") as error:
             models.load_model(str(tmp_path / name))
         assert "\n" not in str(error.value)
     folder = tmp_path / "t5"

@@ -128,11 +128,7 @@ def claim(site: Site, c: ClaimPage) -> str:
         tag("div", prose(cl.says), class_="statement"),
         tag("p", v.why),
         tag("div", tag("p", f"The check itself broke: {c.error}"), class_="note bad", role="note") if c.error else None,
-        *(
-            [tag("div", tag("p", tag("b", box)), prose(printed), class_="note", role="note")]
-            if printed
-            else []
-        ),
+        *([tag("div", tag("p", tag("b", box)), prose(printed), class_="note", role="note")] if printed else []),
         tag("p", ev.comment) if ev.comment else None,
         *section("How far the bound is from biting", bullets([f"{k.name}: {k.vacuous}" for k in vacuous])),
         *pictures,
