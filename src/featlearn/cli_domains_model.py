@@ -107,21 +107,20 @@ def predict_command(args: Sequence[str]) -> int:
     options = parse(PredictOptions, args, "featlearn domains predict", "Classes of images, as CSV or JSON.")
     if not options.model:
         raise CommandError("model is missing: --model model.pt names the file that `featlearn domains fit` wrote")
-    from featlearn.run.store import write_atomic
     from featlearn.tools.domains import models
     from featlearn.tools.domains.sources import device_of
 
     device = device_of(options.device)
-    target = models.check_target(options.out, options.replace) if options.out else None
-    model = models.load(options.model)
     paths, left_out = models.listed(options.images)
+    target = models.check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
+    model = models.load(options.model)
     for line in left_out:
         warn(line)
     with bar("images") as progress:
         found = models.predict(model, paths, device=device, threads=cores(), progress=progress)
     text = _json_of(found, model) if options.json else _csv_of(found, model, options.all)
     if target is not None:
-        write_atomic(target, encoded(text, "utf-8"))
+        models.keep(target, encoded(text, "utf-8"))
     else:
         _to_stdout(text)
     for line in models.told_of(found):

@@ -166,6 +166,16 @@ def test_fit_and_predict(featlearn, pets):
     assert len(Path("t.csv").read_text().splitlines()) == 11
 
 
+@pytest.mark.parametrize("out", ["model.pt", "pets/day/red/0.png"])
+def test_predictions_are_not_written_over_what_is_read(refused, pets, out):
+    Path("model.pt").write_text("model")
+    before = Path(out).read_bytes()
+    for more in ((), ("--replace",)):
+        words = ("--model", "model.pt", "--out", out, *more, pets)
+        assert "none of the files that are read" in refused("domains", "predict", *words)
+    assert Path(out).read_bytes() == before
+
+
 REFUSED = [
     (("evaluate",), "data is missing"),
     (("evaluate", "--data", "nowhere"), "is not there"),

@@ -237,3 +237,10 @@ def test_manifest_round_trip(tmp_path):
     assert read_manifest(path) == manifest
     with pytest.raises(StoreError, match="does not exist"):
         read_manifest(tmp_path / "none.run.json")
+
+
+def test_names_as_long_as_a_folder_takes(tmp_path):
+    for n in (218, 255):
+        write_atomic(tmp_path / ("m" * n), b"x")
+        assert (tmp_path / ("m" * n)).read_bytes() == b"x"
+    assert len(list(tmp_path.iterdir())) == 2

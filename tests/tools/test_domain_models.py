@@ -1,7 +1,11 @@
 """`featlearn domains` as functions: models and predictions, sources of images, devices, teams of processes."""
 
 import dataclasses
+import errno
 import math
+import os
+import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -15,7 +19,7 @@ from featlearn.data.decoding import Scale
 from featlearn.methods.domains import VALIDATION, Settings
 from featlearn.run.cells import cell_hash
 from featlearn.run.execute import run
-from featlearn.run.store import Store
+from featlearn.run.store import Store, StoreError
 from featlearn.tools.domains import models, sources
 from featlearn.tools.domains.runs import EXPERIMENT, ORACLE, TEST, cells, run_cell
 from featlearn.tools.domains.sources import Network, Source
@@ -116,6 +120,60 @@ def test_where_a_model_may_be_written(tmp_path):
     for path in (tmp_path, tmp_path / "no" / "m.pt"):
         with pytest.raises(SettingError, match="folder that exists"):
             models.check_target(path, True)
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
+    longest = tmp_path / ("m" * 252 + ".pt")
+    assert models.check_target(longest, False) == longest
+    assert list(tmp_path.iterdir()) == []
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / ("m" * 253 + ".pt"), tmp_path / "pipe"):
+        with pytest.raises(SettingError, match=r"out = .* is not allowed: a (plain file|file that can be written)"):
+            models.check_target(path, True)
+    if sys.platform == "linux":
+        with pytest.raises(SettingError, match="a file that can be written"):
+            models.check_target("/proc/m.pt", False)
+
+    def denied(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", denied)
+    with pytest.raises(SettingError, match=r"a file that can be written \(Permission denied\); name another"):
+        models.check_target(tmp_path / "m.pt", False)
+
+
+def test_files_that_are_read_are_not_written_over(tmp_path):
+    (tmp_path / "m.pt").write_text("model")
+    (tmp_path / "link.pt").symlink_to(tmp_path / "m.pt")
+    for path in (tmp_path / "m.pt", tmp_path / "link.pt"):
+        for replaced in (False, True):
+            with pytest.raises(SettingError, match="none of the files that are read"):
+                models.check_target(path, replaced, [tmp_path / "gone.png", tmp_path / "m.pt"])
+    assert models.check_target(tmp_path / "n.pt", True, [tmp_path / "m.pt"])
+
+
+def test_a_model_that_cannot_be_written_is_kept_elsewhere(fit_once, tmp_path, monkeypatch):
+    _, model, _ = fit_once
+    spare = tmp_path / "spare"
+    spare.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(spare))
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as m:
+        m.setattr(os, "replace", full)
+        with pytest.raises(StoreError, match=r"m.pt cannot be written \(No space left on device\): the result") as e:
+            models.save(model, tmp_path / "m.pt")
+    (kept,) = spare.iterdir()
+    assert str(kept) in str(e.value)
+    assert models.load(kept).labels == model.labels
+    kept.unlink()
+    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(StoreError, match=r"nor a file in .*: the result is lost"):
+        models.save(model, tmp_path / "m.pt")
+    assert sorted(tmp_path.iterdir()) == [spare]
 
 
 def test_files_that_are_no_models(fit_once, tmp_path):

@@ -59,7 +59,7 @@ def told_troubles(facts: Sequence[Facts], total: int, hint: str = "") -> tuple[s
     """
     bad = [f for f in facts if f.trouble is not None]
     gone = [f for f in bad if f.trouble is not None and f.trouble.kind == "does not exist"]
-    rest = [f for f in bad if f not in gone]
+    rest = [f for f in bad if f.trouble is not None and f.trouble.kind != "does not exist"]
     parts = []
     if gone:
         verb = "does" if len(gone) == 1 else "do"

@@ -134,7 +134,24 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """All of `data` under `path`, or StoreError and everything as it was."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        write_whole(path, data)
+    except OSError as e:
+        remedy = "free some space" if e.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
+        raise StoreError(
+            f"{path} cannot be written ({e.strerror or e}): {remedy} or choose another --store, then run again;"
+            " what was finished is kept"
+        ) from e
+
+
+def temporary_beside(path: Path) -> Path:
+    """A new name in the folder of `path`, shorter than many names of files: whatever is legal there can be written."""
+    return path.with_name(f".{uuid.uuid4().hex[:16]}.tmp")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """As `write_atomic`, for files outside of a store. Errors: OSError, and everything as it was."""
+    temporary = temporary_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
@@ -146,15 +163,9 @@ def write_atomic(path: Path, data: bytes) -> None:
         finally:
             os.close(handle)
         os.replace(temporary, path)
-    except BaseException as e:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(e, OSError):
-            remedy = "free some space" if e.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
-            raise StoreError(
-                f"{path} cannot be written ({e.strerror or e}): {remedy} or choose another --store, then run again;"
-                " what was finished is kept"
-            ) from e
         raise
     _sync_folder(path.parent)
 
