@@ -431,6 +431,80 @@ def test_a_module_that_freezes_its_norm_when_told_to_train_still_does():
     assert not torch.equal(found.weights["featurizer.two.running_mean"], net.two.running_mean)
 
 
+class LowRank(nn.Linear):
+    """Keeps its weight and learns A and B; in evaluation mode B A is merged into the weight."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__(inputs, outputs)
+        draw = (KEY / "low rank").torch()
+        self.weight.requires_grad = False
+        self.A = nn.Parameter(torch.randn(2, inputs, generator=draw))
+        self.B = nn.Parameter(torch.randn(outputs, 2, generator=draw))
+        self.merged = False
+
+    def train(self, mode=True):
+        super().train(mode)
+        if self.merged == mode:
+            self.weight.data += (-1 if mode else 1) * (self.B @ self.A).data
+            self.merged = not mode
+        return self
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y if self.merged else y + x @ self.A.T @ self.B.T
+
+
+@pytest.mark.parametrize("average", [None, SwadRule(1, 50)], ids=["plain", "swad"])
+def test_weights_that_are_merged_for_evaluation_are_taken_apart_again(average):
+    training, watch = parts()
+    net, head = nn.Sequential(LowRank(2, 8), nn.BatchNorm1d(8).eval()), nn.Linear(8, 2)
+    whole = net[0].weight.clone()
+    evaluate(net, head, watch)
+    assert (net[0].training, net[0].merged, net[1].training) == (True, False, False)
+    torch.testing.assert_close(net[0].weight, whole)
+    seen = []
+
+    def objective(featurizer, classifier, minibatches, state):
+        seen.append((featurizer[0].merged, featurizer[1].training))
+        return erm(featurizer, classifier, minibatches, state)
+
+    found = train(net, head, objective, training, FAST, key=KEY, watch=watch, average=average)
+    assert set(seen) == {(False, False)}
+    for weights in (found.weights, found.averaged) if average else (found.weights,):
+        torch.testing.assert_close(weights["featurizer.0.weight"], whole)
+        assert not torch.equal(weights["featurizer.0.B"], net[0].B)
+        assert torch.equal(weights["featurizer.1.running_mean"], net[1].running_mean)
+    net.eval()  # given merged, it comes back merged
+    refresh_statistics(net, [torch.zeros(4, 2)])
+    assert (net[0].training, net[0].merged) == (False, True)
+
+
+def test_a_part_that_two_modules_share_keeps_its_mode():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            norm = nn.BatchNorm1d(2).eval()
+            self.one, self.two = nn.Sequential(norm), nn.Sequential(norm)
+
+        def forward(self, x):
+            return self.two(self.one(x))
+
+    net = Two()
+    evaluate(net, nn.Linear(2, 2), parts()[1])
+    assert [m.training for m in net.modules()] == [True, True, False, True]
+
+
+def test_a_mode_that_a_module_does_not_go_into_comes_back():
+    class Stubborn(nn.Linear):
+        def train(self, mode=True):
+            return super().train(False)
+
+    net = nn.Sequential(Stubborn(2, 2))
+    assert net[0].training  # nobody has called train() yet
+    evaluate(net, nn.Linear(2, 2), parts()[1])
+    assert (net.training, net[0].training) == (True, True)
+
+
 # --- algorithms ------------------------------------------------------------------------------------------------------
 
 

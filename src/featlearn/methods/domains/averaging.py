@@ -214,6 +214,11 @@ def training_modes(*modules: nn.Module) -> dict[nn.Module, bool]:
 
 
 def set_modes(modes: Mapping[nn.Module, bool]) -> None:
-    """Put each module alone into its mode."""
-    for module, mode in modes.items():
+    """Put each module into its mode, those that hold others first, by its own train(): layers that merge their weights
+    for evaluation take them apart again. Modules are in the order of `modules()`."""
+    for _ in range(2):  # a part that two modules share is told anew by the second of them
+        for module, mode in modes.items():
+            if module.training != mode:
+                module.train(mode)
+    for module, mode in modes.items():  # of a module whose train() does not go there
         module.training = mode
