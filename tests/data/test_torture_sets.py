@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import time
 import warnings
 
@@ -263,6 +264,53 @@ def test_names_of_classes_that_are_none(tree, names):
         for old, new in zip(("cat", "dog"), names, strict=True):
             (tree / domain / old).rename(tree / domain / new)
     assert folder(tree, SMALL).remarks == ()
+
+
+def vehicles(tree, below):
+    """Classes whose images lie in the folders that `below` names for them."""
+    for domain in ("photo", "sketch"):
+        for old in ("cat", "dog"):
+            shutil.rmtree(tree / domain / old)
+        for i, (label, parts) in enumerate(below.items()):
+            for part in parts:
+                (tree / domain / label / part).mkdir(parents=True, exist_ok=True)
+                for k in range(2):
+                    values = ramp() + np.uint8(len(domain) + 7 * i + 31 * k + len(part))
+                    (tree / domain / label / part / f"{k}.png").write_bytes(png(values, 0, 8))
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        {"bus": ("bus1", "bus2"), "car": ("car1",), "train": ("amtrak", "freight")},
+        {"bus": ("",), "car": ("",), "train": ("seq01",)},
+        {"bus": ("seq01",), "car": ("seq01", "seq02"), "train": ("seq01",)},
+    ],
+    ids=["all in folders", "one in a folder", "folders of the same names"],
+)
+def test_a_train_in_folders_is_a_vehicle(tree, below):
+    vehicles(tree, below)
+    found = folder(tree, SMALL)
+    assert found.labels == ("bus", "car", "train")
+    inner = ", ".join(below["train"])
+    assert (
+        f"class train is named like a split and holds folders alone: {inner}; if it is one, a .csv file names the "
+        "classes"
+    ) in found.remarks
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        {"bus": ("",), "car": ("",), "train": ("Bus", "tram")},
+        {"train": ("bus", "car"), "test": ("bus", "car"), "others": ("",)},
+    ],
+    ids=["another class", "another split"],
+)
+def test_splits_that_hold_classes_are_refused(tree, below):
+    vehicles(tree, below)
+    with pytest.raises(DataError, match="train are splits and no classes"):
+        folder(tree, SMALL)
 
 
 def test_fourteen_bits_are_hinted_at(tree):

@@ -170,9 +170,11 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
     known = {f.label for f in found}  # a class that other domains have is missed below
     empty = [name for name in empty if shown(name.partition("/")[2]) not in known]
     remarks += [f"{len(empty)} folders hold no image and are left out: {some(empty)}"] if empty else []
-    nested = {shown(k.partition("/")[2]) for k, parts in inner.items() if parts}
+    nested: dict[str, set[str]] = {}
+    for place, parts in inner.items():
+        nested.setdefault(shown(place.partition("/")[2]), set()).update(shown(part) for part in parts)
     labels = sorted({f.label for f in found})
-    remarks += split_names(labels, sorted({f.domain for f in found}), sorted(nested)) + _same_inside(inner)
+    remarks += split_names(labels, sorted({f.domain for f in found}), nested) + _same_inside(inner)
     name = shown(root.resolve().name)
     return _assembled(name, root, found, remarks, reading or Reading(), checks or Checks())
 

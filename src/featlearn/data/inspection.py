@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -266,20 +266,33 @@ def is_split(name: str) -> bool:
     return plain in SPLITS or re.sub(r"(set|split|data|images?|fold)s?$", "", plain) in SPLITS
 
 
-def split_names(labels: Sequence[str], domains: Sequence[str], nested: Sequence[str] = ()) -> list[str]:
+def split_names(
+    labels: Sequence[str], domains: Sequence[str], nested: Mapping[str, set[str]] | None = None
+) -> list[str]:
     """Remarks on domains or some labels that are named like splits.
 
-    nested: labels that hold folders alone. Errors: DataError where the classes are splits, which a model would learn to
-    tell apart.
+    nested: of labels that hold folders alone, the names of these. Errors: DataError where the classes are splits, which
+    a model would learn to tell apart: all are named so, or the folders of one are named like other classes or like the
+    folders of another split. A class `train` among vehicles is none.
     """
     found = [label for label in labels if is_split(label)]
-    wrong = found if len(found) > 1 and len(found) == len(labels) else [n for n in found if n in nested]
+    below = {n: {part.casefold() for part in (nested or {}).get(n, ())} for n in found}
+    if len(found) == len(labels) and (len(found) > 1 or any(below.values())):
+        wrong = found
+    else:
+        others = {label.casefold() for label in labels} - {n.casefold() for n in found}
+        wrong = [n for n in found if below[n] & others.union(*(below[m] for m in found if m != n))]
     if wrong:
         raise DataError(
             f"the classes {', '.join(wrong)} are splits and no classes; is the data domain/split/class/image? "
             "Give domain/class/image, or a .csv file with the columns path, label, domain"
         )
     out = []
+    for n in found:
+        if below[n]:
+            inner = some(sorted((nested or {})[n]))
+            told = f"class {n} is named like a split and holds folders alone: {inner}"
+            out.append(f"{told}; if it is one, a .csv file names the classes")
     if len(found) > 1:
         out.append(f"{len(found)} of {len(labels)} classes are named like splits: {some(found)}")
     parts = [domain for domain in domains if is_split(domain)]
