@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -58,7 +59,13 @@ def test_the_whole_checkpoint_loads(folder, network):
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), network.parameters(), strict=True))
 
 
+BARE = Q1.removeprefix("model.")
 FOLDERS = {
+    "one tensor twice": (lambda t: t | {BARE: t[Q1] + 1}, ["one tensor under two names", BARE, Q1]),
+    "whole numbers": (lambda t: t | {Q1: t[Q1].to(torch.int8)}, [f"{Q1} holds I8", "floating point"]),
+    "truth values": (lambda t: t | {Q1: t[Q1] > 0}, [f"{Q1} holds BOOL"]),
+    "plus infinity": (lambda t: t | {Q1: t[Q1].index_fill(0, torch.tensor([7]), torch.inf)}, ["not finite", Q1]),
+    "line end in a name": (lambda t: t | {"a\nb": torch.ones(3)}, ["none of the model's: 'a\\nb'"]),
     "missing": (lambda t: {k: v for k, v in t.items() if k != Q1}, ["1 tensors are missing", Q1]),
     "extra": (lambda t: t | {"visual.head": torch.ones(3)}, ["1 tensors are none of the model's", "visual.head"]),
     "renamed": (
@@ -141,7 +148,27 @@ def test_a_truncated_file_of_a_folder_is_one_line(file, cut, folder):
     refusal(folder)
 
 
-@pytest.mark.parametrize("body", ["[]", "{}", '{"model_type": "unheard_of"}', '{"model_type": "t5"}', "null", "\udcff"])
+def test_threads_load_one_after_the_other(folder, network):
+    """Transformers switches tying and messages for the whole process while it loads."""
+    from transformers import LlamaForCausalLM
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: models.load_model(str(folder))[0], range(8)))
+    assert all(torch.equal(m.lm_head.weight, network.lm_head.weight) for m in found)
+    fresh = LlamaForCausalLM(network.config)
+    assert fresh.lm_head.weight is fresh.model.embed_tokens.weight
+
+
+@pytest.mark.parametrize("name", ["~nosuchuser/m", "x" * 5000, "a/" + "b" * 5000, "a\0b"])
+def test_names_that_no_file_system_has_are_refused(name):
+    with pytest.raises(data.DataError, match="neither there nor known"):
+        models.load_model(name)
+
+
+ODD_CONFIGS = ("[" * 100_000, "[]", "{}", '{"model_type": "unheard_of"}', '{"model_type": "t5"}', "null", "\udcff")
+
+
+@pytest.mark.parametrize("body", ODD_CONFIGS, ids=range(7))
 def test_an_odd_config_is_one_line(body, folder):
     (folder / "config.json").write_bytes(body.encode(errors="surrogateescape"))
     refusal(folder)

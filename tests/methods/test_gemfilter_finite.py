@@ -9,7 +9,7 @@ from families import FAMILIES, build, ids_of, transformers
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction, long_context
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, generate, lean_select, select
-from featlearn.methods.gemfilter.selecting import best, probabilities
+from featlearn.methods.gemfilter.selecting import best, inferred_mask, probabilities
 
 LAYER = 3
 GREEDY = {"max_new_tokens": 4, "do_sample": False}
@@ -125,6 +125,28 @@ def test_replies_are_not_made_of_nan():
         kv_eviction.generate(model, filled, filled.cache, max_new_tokens=2)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_no_token_is_picked_among_odd_logits(value):
+    model, ids = build("llama"), ids_of(1, 20)
+    model.lm_head.register_forward_hook(lambda m, args, out: torch.full_like(out, value))
+    with pytest.raises(SettingError, match="logits that are not finite"):
+        generate(model, ids, layer=2, keep=20, **GREEDY)
+    filled = kv_eviction.prefill(model, ids)
+    with pytest.raises(SettingError, match="logits that are not finite"):
+        kv_eviction.generate(model, filled, filled.cache, max_new_tokens=2)
+
+
+def test_odd_scores_of_each_policy_are_seen():
+    """Logits whose softmax would hide what is odd: one key is infinite for all queries after it."""
+    model, ids = build("llama"), ids_of(1, 60)
+    projection(model, 1).register_forward_hook(
+        lambda m, args, out: out.index_fill(1, torch.tensor([3]), -3e38) if out.shape[1] > 3 else out
+    )
+    for want in (("h2o",), ("snapkv",), ("snapkv", "h2o")):
+        with pytest.raises(SettingError, match=r"not finite \(layer 1"):
+            kv_eviction.prefill(model, ids, want=want)
+
+
 def test_the_users_own_processors_still_run():
     seen = []
 
@@ -209,6 +231,37 @@ def test_the_padding_token_of_the_call_counts(how):
     found = generate(model, ids, layer=2, keep=24, **given, **more)
     assert found.selection.lengths == (19, 24)
     assert torch.equal(found.new_tokens, model.generate(ids, **given, **more)[:, 24:])
+
+
+@pytest.mark.parametrize(
+    "more, lengths",
+    [
+        ({"pad_token_id": None}, (24, 24)),
+        ({"pad_token_id": 2}, (24, 24)),
+        ({"eos_token_id": None}, (19, 24)),
+        ({"eos_token_id": 0}, (24, 24)),
+        ({"eos_token_id": [5, 0]}, (24, 24)),
+    ],
+)
+def test_arguments_of_the_call_stand_above_the_config(more, lengths):
+    model, ids = build("llama"), padded()
+    assert tuple(reading(model, ids, **more).sum(1).tolist()) == lengths
+    config = transformers.GenerationConfig(pad_token_id=7, eos_token_id=9)
+    for given in (more, more | {"generation_config": config}):
+        assert tuple(inferred_mask(model, ids, given).sum(1).tolist()) in (lengths, (24, 24))
+    assert generate(model, ids, layer=2, keep=24, **GREEDY, **more).selection.lengths == lengths
+
+
+def test_a_mask_that_is_added_to_scores_is_refused():
+    mask = torch.zeros(1, 20).masked_fill(torch.arange(20) < 3, -math.inf)
+    with pytest.raises(SettingError, match="attention_mask = with other values"):
+        select(build("llama"), ids_of(1, 20), mask, layer=2, keep=6)
+
+
+def test_evicted_caches_refuse_padding():
+    with pytest.raises(SettingError, match="input_ids = with padding"):
+        kv_eviction.prefill(build("llama"), padded()[:1])
+    assert kv_eviction.prefill(build("llama"), padded()[:1], torch.ones(1, 24)).cache.get_seq_length() == 24
 
 
 def test_padding_tokens_inside_a_prompt_are_refused_with_the_remedy():

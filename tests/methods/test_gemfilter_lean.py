@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 import math
+import types
 
 import families
 import pytest
@@ -391,3 +392,37 @@ def test_weights_in_containers_are_not_released(monkeypatch):
         lean_select(model, ids_of(1, 20), layer=2, keep=5, release=True)
     assert_same(before, state_of(model))
     lean_select(model, ids_of(1, 20), layer=2, keep=5)
+
+
+# --- what the loop would leave out is refused ------------------------------------------------------------------------
+
+
+def own_forward(model):
+    attn = model.model.layers[1].self_attn
+    attn.forward = types.MethodType(type(attn).forward, attn)
+
+
+def own_class(model):
+    attn = model.model.layers[1].self_attn
+    attn.__class__ = type("Mine", (type(attn),), {"__module__": "mine"})
+
+
+def own_hook(model):
+    model.model.layers[2].self_attn.register_forward_hook(lambda m, args, out: out)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [(own_forward, "a replaced forward"), (own_class, "the attention Mine"), (own_hook, "hooks on its attention")],
+)
+def test_attention_that_is_not_the_librarys_own_is_refused(change, said):
+    model = build("llama")
+    change(model)
+    with pytest.raises(SettingError, match=f"{said}.*use select"):
+        lean_select(model, ids_of(1, 20), layer=2, keep=4)
+    assert select(model, ids_of(1, 20), layer=2, keep=4).kept == (4,)
+
+
+def test_autocast_is_refused(llama):
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(SettingError, match="autocast = on"):
+        lean_select(llama, ids_of(1, 20), layer=2, keep=4)

@@ -3,6 +3,7 @@
 import gc
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -120,6 +121,89 @@ def test_hooks_of_the_user_run_in_every_pass_and_stay(model):
     answer_of(model, "select", ids_of(1, 40))
     assert calls == ["norm", "LlamaAttention"]
     assert len(layer.self_attn._forward_pre_hooks) == 1
+
+
+def test_hooks_see_the_modules_they_were_registered_on(model):
+    """A user finds the name of a module by its identity, and leaves counts on it."""
+    names, seen = {m: name for name, m in model.named_modules()}, []
+
+    def look(module, args, *out):
+        module.calls = getattr(module, "calls", 0) + 1
+        seen.append(names[module])
+
+    for module in (model.model.layers[1], model.model.layers[1].mlp, model.model.layers[2].self_attn, model.model):
+        module.register_forward_pre_hook(look)
+    model.model.layers[2].input_layernorm.register_forward_hook(look)
+    model.train()
+    answer_of(model, "select", ids_of(1, 40))
+    assert seen == ["model", "model.layers.1", "model.layers.1.mlp", "model.layers.2.input_layernorm",
+                    "model.layers.2.self_attn"]  # fmt: skip
+    assert model.model.layers[2].self_attn.calls == 1
+    seen.clear()
+    answer_of(model, "cache", ids_of(1, 40))
+    assert seen.count("model.layers.2.self_attn") == seen.count("model.layers.1.mlp") == 3  # the prompt and two tokens
+
+
+@pytest.mark.parametrize("kind", ["select", "cache"])
+def test_hooks_that_change_outputs_change_them_in_every_pass(model, kind):
+    plain = answer_of(model, kind, ids_of(1, 40))
+    for module in (model.model.layers[0].mlp, model.model.norm):
+        module.register_forward_hook(lambda m, args, out: out * 1.5)
+    changed = answer_of(model, kind, ids_of(1, 40))
+    trained = answer_of(model.train(), kind, ids_of(1, 40))
+    assert wrong([changed], [plain]) == 1
+    assert wrong([trained], [changed]) == 0
+
+
+def test_hooks_on_compiled_wrappers_run():
+    torch._dynamo.reset()
+    model, calls = build("llama"), []
+    expected = answer_of(model, "cache", ids_of(1, 40))
+    for i in (1, 3):
+        layer = model.model.layers[i] = torch.compile(model.model.layers[i], backend="eager")
+        layer.register_forward_pre_hook(lambda m, args, i=i: calls.append(i))
+        layer.register_forward_hook(lambda m, args, kwargs, out: calls.append("out"), with_kwargs=True)
+    found = answer_of(model, "cache", ids_of(1, 40))
+    torch._dynamo.reset()
+    assert calls == [1, "out", 3, "out"] * 3  # the prompt and two tokens
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, expected, strict=True))
+
+
+def test_replaced_projections_count_in_training_mode_too(model):
+    """An adapter as a method bound to the projection."""
+    attn, ids = model.model.layers[2].self_attn, ids_of(1, 40)
+    plain = answer_of(model, "select", ids)
+
+    def adapted(module, x):
+        return torch.nn.functional.linear(x, module.weight.roll(1, 0))
+
+    attn.k_proj.forward = types.MethodType(adapted, attn.k_proj)
+    own, trained = answer_of(model, "select", ids), answer_of(model.train(), "select", ids)
+    assert wrong([own], [plain]) == 1
+    assert wrong([trained], [own]) == 0
+
+
+def longrope():
+    parameters = {
+        "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 32,
+        "short_factor": [1.0, 1.0], "long_factor": [3.0, 3.0], "partial_rotary_factor": 0.5, "factor": 4.0,
+    }  # fmt: skip
+    return build("phi3", rope_parameters=parameters, original_max_position_embeddings=32)
+
+
+@pytest.mark.parametrize("kind", ["select", "chunked"])
+def test_frequencies_that_follow_the_length_of_a_prompt_are_those_of_the_call(kind):
+    model = longrope()
+    before = model.model.rotary_emb.inv_freq.clone()
+    short = answer_of(model, kind, ids_of(1, 30))
+    long = answer_of(model, kind, ids_of(1, 60))
+    assert torch.equal(model.model.rotary_emb.inv_freq, before)
+    assert not model.model.rotary_emb.inv_freq.is_inference()
+    assert wrong([answer_of(model, kind, ids_of(1, 30))], [short]) == 0
+    with torch.no_grad():
+        model(ids_of(1, 60))  # Transformers' own forward leaves its frequencies behind
+    assert not torch.equal(model.model.rotary_emb.inv_freq, before)
+    assert wrong([answer_of(model, kind, ids_of(1, 60))], [long]) == 0
 
 
 # --- modes -----------------------------------------------------------------------------------------------------------
@@ -313,6 +397,8 @@ def tensors_of_width(width):
 def test_outputs_that_a_config_asks_for_leave_no_hooks(family):
     model = build(family)
     model.config.output_hidden_states = True
+    model.set_attn_implementation("eager")
+    model.config.output_attentions = True
     before = state_of(model)
     for _ in range(2):
         select(model, ids_of(1, 20), layer=3, keep=5, scoring=SOFTMAX)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,13 @@ from torch import Tensor
 
 from featlearn.data.catalogue import DataError
 
+ONE_AT_A_TIME = threading.RLock()
+"""Transformers switches the tying of weights off for the whole process while it loads, and so do we its messages."""
 SHOWN = 3
 """How many names of tensors or files a message gives."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w-][\w.-]*")
+LONGEST = 96
+"""Characters of a hub id."""
 FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".json", ".zip", ".gz", ".tar", ".onnx", ".h5")
 """Suffixes of files: a name that ends so is none of the hub."""
 GGUF_VERSIONS = (2, 3)
@@ -30,7 +35,13 @@ def looks_local(name: str) -> bool:
         >>> looks_local("models/tiny.gguf"), looks_local("HuggingFaceTB/SmolLM2-135M-Instruct")
         (True, False)
     """
-    if name.lower().endswith(FILES) or not HUB_ID.fullmatch(name) or "--" in name or ".." in name:
+    if (
+        len(name) > LONGEST
+        or name.lower().endswith(FILES)
+        or not HUB_ID.fullmatch(name)
+        or "--" in name
+        or ".." in name
+    ):
         return True
     return Path(name.split("/")[0]).is_dir()
 
@@ -61,7 +72,7 @@ def _check_config(name: str, path: Path) -> None:
     remedy = "give a folder that save_pretrained wrote"
     try:
         config = json.loads(path.read_bytes())
-    except (OSError, ValueError) as why:
+    except (OSError, ValueError, RecursionError) as why:
         raise DataError(f"model = {name!r}: {path.name} is no JSON ({one_line(why)}); {remedy}") from None
     if not isinstance(config, dict) or not config.get("model_type"):
         raise DataError(f"model = {name!r}: {path.name} names no model_type; {remedy}")
@@ -117,7 +128,7 @@ def load(transformers: Any, source: str, gguf: str | None, dtype: torch.dtype, n
     except Exception as why:  # libraries raise whatever their parts do: struct.error, SafetensorError, Exception
         reason = "it brings code of its own, which is not run" if "trust_remote_code" in str(why) else one_line(why)
         raise DataError(f"model = {name!r} cannot be loaded: {reason}; give a causal language model") from None
-    unread = _unread(model, Path(source) / gguf) if gguf is not None else []
+    unread = _unread(model, Path(source) / gguf) if gguf is not None else _stored_twice(name, model, Path(source))
     _check_names(name, info, unread)
     check_finite(name, model.state_dict().items(), dtype)
     return tokenizer, model
@@ -141,6 +152,27 @@ def _check_names(name: str, info: Any, unread: Collection[str]) -> None:
         prefix = _prefix(missing, extra)
         hint = f"strip {prefix!r} from the names" if prefix else "the checkpoint is damaged or of another architecture"
         raise DataError(f"model = {name!r} does not fit its checkpoint: {'; '.join(said)}; {hint}")
+
+
+def _stored_twice(name: str, model: Any, folder: Path) -> list[str]:
+    """Refuse tensors that a folder holds under two names, of which one would replace the other, and whole numbers as
+    weights; no name is left over then."""
+    from safetensors import safe_open
+
+    prefix, quantised = f"{model.base_model_prefix}.", hasattr(model.config, "quantization_config")
+    seen: dict[str, str] = {}
+    for path in sorted(folder.glob("*.safetensors")) if folder.is_dir() else ():
+        with safe_open(path, "pt") as f:
+            for key in f.keys():
+                plain = key.removeprefix(prefix)
+                if plain in seen and seen[plain] != key:
+                    both = some([seen[plain], key])
+                    raise DataError(f"model = {name!r} holds one tensor under two names: {both}; remove one of them")
+                seen[plain] = key
+                kind = f.get_slice(key).get_dtype()
+                if not quantised and key.endswith(".weight") and not kind.startswith(("F", "BF")):
+                    raise DataError(f"model = {name!r}: {key} holds {kind}, not floating point; convert it back")
+    return []
 
 
 def _prefix(missing: Collection[str], extra: Collection[str]) -> str:
@@ -190,7 +222,8 @@ def _finite(value: Tensor) -> bool:
 
 def some(names: Collection[str]) -> str:
     """The first few names."""
-    return ", ".join(sorted(names)[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+    shown = (name if name.isprintable() else ascii(name) for name in sorted(names)[:SHOWN])
+    return ", ".join(shown) + (", ..." if len(names) > SHOWN else "")
 
 
 def one_line(why: object) -> str:

@@ -107,8 +107,14 @@ def _transformers() -> Any:
 
 def _users(name: str) -> tuple[str, str | None]:
     """What `from_pretrained` takes for a path or a hub id, and the GGUF file in it."""
-    path = Path(name).expanduser()
-    if name and path.exists():
+    path = Path(name)
+    with contextlib.suppress(RuntimeError):  # no such user
+        path = path.expanduser()
+    try:
+        there = bool(name) and path.exists()
+    except (OSError, ValueError):  # too long, or with a null byte
+        there = False
+    if there:
         _transformers()
         return checkpoints.local(name, path)
     if checkpoints.looks_local(name):
@@ -190,14 +196,15 @@ def _keep(model: Any, tokenizer: Any, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """No progress bars or remarks of transformers; what the user had set comes back."""
-    logging = transformers.utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+    """No progress bars or remarks of transformers, one thread at a time; what the user had set comes back."""
+    with checkpoints.ONE_AT_A_TIME:
+        logging = transformers.utils.logging
+        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            logging.set_verbosity(level)
+            if bars:
+                logging.enable_progress_bar()

@@ -50,14 +50,17 @@ class Prefilled:
     scores: Mapping[str, tuple[Tensor | None, ...]] = field(default_factory=dict)
 
 
-def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefilled:
+def prefill(
+    model: Any, input_ids: Tensor, attention_mask: Tensor | None = None, *, want: Sequence[str] = ()
+) -> Prefilled:
     """Run the model over a prompt; collect on the way what the policies in `want` score entries by.
 
     snapkv: attention probabilities of the last 32 queries, summed over them (gemfilter.snapkv_baseline). h2o: the
     attention that each entry receives from all queries, in blocks of queries so that no n x n matrix is held. Scores
     of the query heads of a group are added, since they share their entry.
 
-    Errors: SettingError for a batch of more than one prompt, and as `gemfilter.select` for bad ids.
+    Errors: SettingError for a batch of more than one prompt, for padding, by the mask or as `gemfilter.select` infers
+    it, for bad ids as there, and for scores that are not finite.
     """
     layout = layout_of(model)
     for name in want:
@@ -65,7 +68,10 @@ def prefill(model: Any, input_ids: Tensor, *, want: Sequence[str] = ()) -> Prefi
             raise SettingError("want", name, f"among {', '.join(SCORED)}", "other policies need no scores")
     if input_ids.ndim == 2 and input_ids.shape[0] != 1:
         raise SettingError("input_ids", f"{input_ids.shape[0]} prompts", "one prompt", "evict prompt by prompt")
-    input_ids, mask = check_prompt(layout, model, input_ids, torch.ones_like(input_ids))
+    input_ids, mask = check_prompt(layout, model, input_ids, attention_mask)
+    if not bool(mask.all()):
+        remedy = "leave the padding out, or give a mask of ones if these tokens are text"
+        raise SettingError("input_ids", "with padding", "one prompt without padding", remedy)
     found: dict[str, list[Tensor | None]] = {name: [None] * len(layout.layers(model)) for name in want}
 
     def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:

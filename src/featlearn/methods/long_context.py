@@ -129,13 +129,13 @@ def answer(
 
         def read() -> tuple[kv_eviction.Prefilled, Any]:
             with watched(ask.layout, model, [ask.layer], score) as seeing:
-                filled = kv_eviction.prefill(seeing, input_ids)
+                filled = kv_eviction.prefill(seeing, input_ids, mask)
             [chosen] = best(found[0], ask.mask, ask.protected, ask.counts)
             return filled, kv_eviction.evict(filled, method, count, indices=chosen)
     else:
 
         def read() -> tuple[kv_eviction.Prefilled, Any]:
-            filled = kv_eviction.prefill(model, input_ids, want=want)
+            filled = kv_eviction.prefill(model, input_ids, mask, want=want)
             return filled, kv_eviction.evict(filled, method, kept)
 
     (filled, cache), first = measured(device, n, read)

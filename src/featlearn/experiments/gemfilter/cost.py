@@ -106,11 +106,13 @@ def _at(model: Any, ids: Any, layer: int, cell: Cell) -> list[dict[str, Any]]:
         }  # fmt: skip
 
     def full() -> dict[str, Any]:
-        filled, cost = measured(device, n, lambda: kv_eviction.prefill(model, ids))
+        filled, cost = measured(device, n, lambda: kv_eviction.prefill(model, ids, torch.ones_like(ids)))
         return row(FULL, cost.seconds, cost.peak_bytes, filled, kv_eviction.evict(filled, "full", n))
 
     def snapkv() -> dict[str, Any]:
-        filled, cost = measured(device, n, lambda: kv_eviction.prefill(model, ids, want=("snapkv",)))
+        filled, cost = measured(
+            device, n, lambda: kv_eviction.prefill(model, ids, torch.ones_like(ids), want=("snapkv",))
+        )
         # one prefill serves any policy here, so its peak says nothing of a SnapKV that evicts layer by layer
         return row(SNAPKV, cost.seconds, None, filled, kv_eviction.evict(filled, "snapkv", cell.keep))
 
@@ -123,7 +125,7 @@ def _at(model: Any, ids: Any, layer: int, cell: Cell) -> list[dict[str, Any]]:
             ),
         )
         kept = ids[:, chosen.indices[0].to(device)]
-        filled, again = measured(device, kept.shape[1], lambda: kv_eviction.prefill(model, kept))
+        filled, again = measured(device, kept.shape[1], lambda: kv_eviction.prefill(model, kept, torch.ones_like(kept)))
         cache = kv_eviction.evict(filled, "full", kept.shape[1])
         seconds = first.seconds + again.seconds
         return row(OURS, seconds, first.peak_bytes, filled, cache, **{"pass one": first.seconds / plain})

@@ -149,7 +149,7 @@ def keeping(layout: Layout, model: Any, layers: Iterable[int]) -> Iterator[tuple
     seen: dict[int, tuple[Any, ...]] = {}
 
     def keep(layer: int, attn: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
-        seen.setdefault(layer, (attn, hidden, rotary))
+        seen.setdefault(layer, (layout.layers(model)[layer].self_attn, hidden, rotary))  # it outlives the block
 
     with watched(layout, model, set(layers), keep) as seeing:
         yield seeing, seen

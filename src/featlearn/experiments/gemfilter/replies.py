@@ -62,7 +62,8 @@ def replies(
     ids = ids.to(model.get_input_embeddings().weight.device)
     wanted = {row: policy for row, policy in CACHES.items() if row in rows}
     with keeping(layout, model, (layer, raw_layer)) as (seeing, seen):
-        filled = kv_eviction.prefill(seeing, ids, want=[p for p in wanted.values() if p in kv_eviction.SCORED])
+        scored = [p for p in wanted.values() if p in kv_eviction.SCORED]
+        filled = kv_eviction.prefill(seeing, ids, torch.ones_like(ids), want=scored)
     out: dict[tuple[str, int], Reply] = {}
 
     def continued(cache: Any) -> list[str]:

@@ -70,7 +70,8 @@ def generate(
 
     Pass one is `select`; pass two calls `model.generate` on the kept tokens, which get new positions 0..k-1, with
     every further argument passed on: sampling, beams, streamers, stopping criteria. max_length counts kept tokens.
-    Prompts that are not longer than `keep` go to pass two as they are, and when all are, there is no pass one.
+    Prompts that are not longer than `keep` go to pass two as they are, and when all are, there is no pass one. A model
+    in training mode keeps its dropout in pass two, as in its own `generate`; pass one has none.
 
     layer: the filter layer from 0, or "auto": the calibrated one of this model, else one that is known for its
     shape; scoring None goes with it. tokenizer: decodes replies and kept tokens. choose: pass one, called as `select`
@@ -122,11 +123,12 @@ def generate(
 
 
 class Finite:
-    """A logits processor that changes nothing and refuses logits with nan or infinity (-inf bans a token)."""
+    """A logits processor that changes nothing and refuses logits with nan or infinity; -inf bans a token, not all."""
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """The scores (b, v) as they are. Errors: SettingError."""
-        if bool((torch.isnan(scores) | torch.isposinf(scores)).any()):
+        odd = torch.isnan(scores) | torch.isposinf(scores)
+        if bool(odd.any()) or bool(torch.isneginf(scores).all(-1).any()):
             raise not_finite("logits", f"after {input_ids.shape[1]} tokens of pass two")
         return scores
 

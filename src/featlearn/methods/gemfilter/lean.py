@@ -89,6 +89,8 @@ def lean_select(
     if attention != "full" and not isinstance(attention, SinksAndWindow):
         raise SettingError("attention", attention, '"full" or a SinksAndWindow', "SinksAndWindow() has usual settings")
     home = check_layers(ask.layout, model, ask.layer)
+    if torch.is_autocast_enabled(home.type):
+        raise SettingError("autocast", "on", "off for chunked prefill", "use select, or load the model in that type")
     last = 0 if isinstance(protect, Tensor) else protect[1]
 
     def work() -> Tensor:
@@ -131,6 +133,9 @@ def check_layers(layout: Layout, model: Any, layer: int) -> torch.device:
         if parts != known or not inner <= ATTENTION:
             names = ", ".join(sorted((parts ^ known) | (inner - ATTENTION)))
             raise SettingError("model", f"{layout.model_type} with {names}", ", ".join(sorted(known)), use)
+        changed = _changed(uncompiled(layers[i].self_attn))
+        if changed:
+            raise SettingError("model", f"{layout.model_type} with {changed} at layer {i}", "its own attention", use)
         if not getattr(layers[i].self_attn, "is_causal", True):
             raise SettingError("model", "attention in both directions", "causal attention", use)
     embedding = {id(p) for p in model.get_input_embeddings().parameters()}
@@ -139,6 +144,15 @@ def check_layers(layout: Layout, model: Any, layer: int) -> torch.device:
         found = ", ".join(sorted(map(str, devices)))
         raise SettingError("model", f"layers on {found}", "the layers up to the filter on one device", use)
     return devices.pop()
+
+
+def _changed(attn: Any) -> str:
+    """What of an attention module is not the library's own, and would be left out by the loop; "" for nothing."""
+    if not type(attn).__module__.startswith("transformers."):
+        return f"the attention {type(attn).__name__}"
+    if "forward" in attn.__dict__:
+        return "a replaced forward of its attention"
+    return "hooks on its attention" if attn._forward_hooks or attn._forward_pre_hooks else ""
 
 
 # --- the loop --------------------------------------------------------------------------------------------------------

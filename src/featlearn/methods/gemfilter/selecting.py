@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of
-from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
+from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, See, undisturbed, watched
 from featlearn.methods.memory import PassCost, device_of, measured
 
 POOLINGS = ("avg", "max", "none")
@@ -203,6 +203,8 @@ def check_prompt(
         raise SettingError("input_ids", list(input_ids.shape), "at least one token", "the prompt is empty")
     mask = inferred_mask(model, input_ids, special or {}) if attention_mask is None else attention_mask.bool()
     told = "" if attention_mask is not None else ", as the padding token stands in the prompt: give attention_mask"
+    if attention_mask is not None and bool(((attention_mask != 0) & (attention_mask != 1)).any()):
+        raise SettingError("attention_mask", "with other values", "1 for tokens and 0 for padding", "give such a mask")
     if mask.shape != input_ids.shape:
         raise SettingError(
             "attention_mask", list(mask.shape), f"the shape of input_ids, {list(input_ids.shape)}", "pad both alike"
@@ -243,7 +245,9 @@ def inferred_mask(model: Any, input_ids: Tensor, special: Mapping[str, Any]) -> 
     given = special.get("generation_config")
 
     def token(name: str) -> Any:
-        found = (special.get(name), getattr(given, name, None), getattr(own, name, None))
+        if name in special:  # None, too
+            return special[name]
+        found = (getattr(given, name, None), getattr(own, name, None))
         return next((x for x in found if x is not None), None)
 
     pad, ends = token("pad_token_id"), token("eos_token_id")
@@ -280,9 +284,14 @@ def scores(
     layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int, scoring: Scoring
 ) -> Float[Tensor, "b n"]:
     """Smoothed scores of all tokens, -inf at padding; settings are not checked."""
-    attn, hidden, rotary = observe(layout, model, input_ids, mask, layer)
-    with torch.inference_mode():
-        return score_layer(layout, attn, hidden, rotary, mask, scoring)
+    found: list[Tensor] = []
+
+    def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+        found.append(score_layer(layout, attn, hidden, rotary, mask, scoring))
+        raise _ReadError
+
+    _until(layout, model, input_ids, mask, layer, score)
+    return found[0]
 
 
 def score_layer(
@@ -347,9 +356,15 @@ def observe(
     seen: list[Any] = []
 
     def stop(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
-        seen.extend((attn, hidden, rotary))
+        seen.extend((hidden, rotary))
         raise _ReadError
 
+    _until(layout, model, input_ids, mask, layer, stop)
+    return layout.layers(model)[layer].self_attn, seen[0], seen[1]
+
+
+def _until(layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int, stop: See) -> None:
+    """The model's own forward up to the attention of a layer, where `stop` raises _ReadError."""
     whole = bool(mask.all())
     places = None if whole else (mask.cumsum(1) - 1).clamp(min=0)
     with watched(layout, model, [layer], stop) as seeing, undisturbed(seeing) as own, contextlib.suppress(_ReadError):
@@ -360,7 +375,6 @@ def observe(
             use_cache=False,
             **PLAIN_OUTPUT,
         )
-    return seen[0], seen[1], seen[2]
 
 
 def last_queries(

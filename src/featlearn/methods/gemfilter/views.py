@@ -9,6 +9,7 @@ all other modules are the model's own.
 import contextlib
 import functools
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,10 @@ Forward = Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]]
 
 BOUND = ("forward", "_old_forward")
 """Methods that other programs (accelerate, kernels) leave in a module's own dictionary, bound to the module."""
+HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+HOW = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+LENGTH_DEPENDENT = ("dynamic", "longrope")
+"""Kinds of rotary embedding whose frequencies follow the longest prompt so far: a call has buffers of its own."""
 PLAIN_OUTPUT = {"output_attentions": False, "output_hidden_states": False}
 """Arguments of a forward that keep transformers from installing hooks on the model's modules."""
 
@@ -100,6 +105,13 @@ def _differing(
     own = module
     if changed and uncompiled(module) is not module:
         own = changed["_orig_mod"]  # what was compiled runs the module as it was: the call runs it uncompiled
+        for name in HOOKS:  # those of the wrapper stand outside those of the module
+            outside, inside = _hooks(module, name, module), own.__dict__[name]
+            own.__dict__[name] = OrderedDict(
+                [*outside, *inside.items()] if "pre" in name else [*inside.items(), *outside]
+            )
+        for name in HOW:
+            own.__dict__[name] = OrderedDict({**own.__dict__[name], **module.__dict__[name]})
     elif changed or id(module) in forwards or (evaluating and module.training):
         own = _copy(module, changed)
         copies.append(own)
@@ -107,6 +119,9 @@ def _differing(
             own.__dict__["forward"] = forwards[id(module)](own, own.forward)
         if evaluating:
             own.__dict__["training"] = False
+    elif evaluating and getattr(module, "rope_type", None) in LENGTH_DEPENDENT:
+        own = _copy(module, {})  # its forward writes frequencies that depend on the longest prompt it was given
+        own.__dict__["_buffers"] = {name: None if b is None else b.clone() for name, b in module._buffers.items()}
     done[id(module)] = own
     return own
 
@@ -117,6 +132,8 @@ def _copy(module: nn.Module, children: Mapping[str, nn.Module]) -> nn.Module:
     own.__dict__.update(module.__dict__)
     own.__dict__["_modules"] = {**module._modules, **children}
     own.__dict__.pop("_compiled_call_impl", None)
+    for name in HOOKS:  # a hook sees the module that it was registered on, and what it leaves there stays
+        own.__dict__[name] = OrderedDict(_hooks(module, name, module))
     for name in BOUND:
         if name in module.__dict__:
             given = module.__dict__[name]
@@ -130,6 +147,14 @@ def _copy(module: nn.Module, children: Mapping[str, nn.Module]) -> nn.Module:
                     "undo the replacement; for one in training mode, call model.eval()",
                 )
     return own
+
+
+def _hooks(module: nn.Module, name: str, shown: nn.Module) -> list[tuple[Any, Callable[..., Any]]]:
+    return [(key, functools.partial(_showing, hook, shown)) for key, hook in module.__dict__[name].items()]
+
+
+def _showing(hook: Callable[..., Any], shown: nn.Module, _: nn.Module, /, *args: Any) -> Any:
+    return hook(shown, *args)
 
 
 def _rebound(value: Any, module: nn.Module, own: nn.Module) -> Any:

@@ -192,7 +192,7 @@ def likelihoods(
         else:
             from featlearn.methods.kv_eviction import SCORED, evict, prefill
 
-            filled = filled or prefill(model, ids, want=[m for m in methods if m in SCORED])
+            filled = filled or prefill(model, ids, torch.ones_like(ids), want=[m for m in methods if m in SCORED])
             cache = evict(filled, name, budget, indices=chosen.get(name))
             found = forced(model, filled, cache, said)
         out[name] = float(found.mean())
