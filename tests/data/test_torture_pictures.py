@@ -1,7 +1,9 @@
 """Every odd picture that we could think of: each is read right, to the pixel, or says why not."""
 
+import contextlib
 import os
 import struct
+import warnings
 import zlib
 
 import numpy as np
@@ -10,7 +12,7 @@ from PIL import Image
 from torture import ALPHA8, BITS, BOMB, COLOUR, GIF2, GREY, HEIC, NAN, TURNS, chunk, cmyk, exif, png, ramp, saved, tiff
 
 from featlearn.data import DataError
-from featlearn.data.decoding import Scale, open_rgb
+from featlearn.data.decoding import Scale, inspect, open_rgb, opened
 
 
 def rgb_of(grey):
@@ -99,6 +101,13 @@ READ = {
         png(GREY, 0, 8, chunk(b"tRNS", struct.pack(">H", int(GREY[4, 5])))),
         over_white(rgb_of(GREY), ONE_CLEAR),
     ),
+    **{
+        f"grey {depth} with a clear value": (
+            png(GREY % 2**depth, 0, depth, chunk(b"tRNS", struct.pack(">H", 1))),
+            over_white(rgb_of(shares(GREY % 2**depth, 2**depth - 1)), GREY % 2**depth != 1),
+        )
+        for depth in (1, 2, 4)
+    },
     "tiff 8": (tiff(GREY), rgb_of(GREY)),
     "tiff 8, white is 0": (tiff(GREY, photometric=0), rgb_of(255 - GREY)),
     "tiff 16, little endian": (tiff(DEEP), rgb_of(shares(DEEP, 65535))),
@@ -286,3 +295,33 @@ def test_names_that_are_no_files(tmp_path, kind):
     }[kind]
     with pytest.raises(DataError, match=said):
         open_rgb(path)
+
+
+def test_damaged_tiffs_write_nothing_to_stderr(tmp_path, capfd):
+    """PIL warns of tags when it counts the pictures, and libtiff writes by itself."""
+    whole = saved(Image.fromarray(np.tile(COLOUR, (5, 5, 1))), "TIFF", compression="tiff_adobe_deflate")
+    at = whole.find(b"x\x9c")
+    assert at >= 0
+    pages = saved(Image.fromarray(COLOUR), "TIFF", save_all=True, append_images=[Image.fromarray(COLOUR)])
+    damaged = [whole[: at + 20] + bytes(9) + whole[at + 29 :], *(pages[:-n] for n in range(324, 600, 20))]
+    before = list(warnings.filters)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i, data in enumerate(damaged):
+            path = tmp_path / f"{i}.tif"
+            path.write_bytes(data)
+            with contextlib.suppress(DataError):
+                open_rgb(path)
+            inspect(path)
+    assert [str(w.message) for w in caught] == []
+    assert warnings.filters == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_warnings_of_others_are_heard_while_an_image_is_open(tmp_path):
+    (tmp_path / "a.png").write_bytes(png(COLOUR, 2, 8))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with opened(tmp_path / "a.png"):
+            warnings.warn("mine", stacklevel=1)
+    assert [str(w.message) for w in caught] == ["mine"]

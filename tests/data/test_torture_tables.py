@@ -55,6 +55,20 @@ TABLES = {
     ),
     "a folder": (lambda t: rows(t) + "photo/cat,cat,photo\n", "is a folder"),
     "a home that is not there": (lambda t: rows(t) + "~nobody9/x.png,cat,photo\n", "1 of 13 files does not exist"),
+    "a quote that is not closed": (
+        lambda t: (
+            rows(t).replace("0.png,cat,photo", '0.png,"cat,photo', 1).replace("2.png,cat,photo", '2.png,cat",photo', 1)
+        ),
+        "line 2: the label goes on in the next line; is a quote not closed?",
+    ),
+    "a line end in a domain": (
+        lambda t: rows(t) + 'photo/cat/0.png,cat,"pho\nto"\n',
+        "line 14: the domain goes on in the next line",
+    ),
+    "many domains of one image": (
+        lambda t: rows(t) + "".join(f"photo/cat/0.png,cat,d{i}\n" for i in range(9)),
+        "domain d0 has 1 image, d1 has 1 image, d2 has 1 image, ...; at least 2",
+    ),
     "UTF-16": (lambda t: rows(t).encode("utf-16"), "text in UTF-16"),
     "bytes of value 0": (lambda t: rows(t).replace("cat/0", "cat/\0"), "UTF-8 CSV"),
     "zip": (zipped, "a .zip or .xlsx file and no UTF-8 CSV file; unpack it"),

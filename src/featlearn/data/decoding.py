@@ -1,5 +1,6 @@
 """Image files as RGB pictures, by what each file says of itself and one rule for what counts as white."""
 
+import ctypes
 import hashlib
 import math
 import os
@@ -8,8 +9,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,9 @@ FORMATS = ("JPEG", "PNG", "PPM", "BMP", "DIB", "TIFF", "WEBP", "GIF")
 """Formats of PIL that are tried, whatever the suffix: none of them runs another program."""
 UPRIGHT = 1
 _ORIENTATION = 0x0112
-_OPENING = threading.Lock()
-"""Filters of warnings belong to the process: one thread at a time changes them."""
+_FILTERS = threading.Lock()
+_WITHIN: list[Any] = []
+"""Filters of warnings belong to the process: the first of several threads changes them, the last brings them back."""
 _LOW_BYTES = {
     f"{mode};16{order}": f"{mode};16{other}"
     for mode in ("RGB", "RGBA")
@@ -98,6 +101,37 @@ class Header:
 
 
 @contextmanager
+def _without_warnings_of_pil() -> Iterator[None]:
+    """PIL warns of nothing, those of others are heard; a picture that is too large is an error."""
+    from PIL import Image
+
+    with _FILTERS:
+        _WITHIN.append(_WITHIN[0] if _WITHIN else warnings.catch_warnings())
+        if len(_WITHIN) == 1:
+            _WITHIN[0].__enter__()
+            warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+    try:
+        yield
+    finally:
+        with _FILTERS:
+            given = _WITHIN.pop()
+            if not _WITHIN:
+                given.__exit__(None, None, None)
+
+
+@cache
+def _silence_libtiff() -> None:
+    """libtiff writes to stderr what PIL raises anyway; where PIL has it inside of itself, it goes on writing."""
+    from PIL import Image
+
+    with suppress(AttributeError, OSError, TypeError):
+        library = ctypes.CDLL(Image.core.__file__)
+        library.TIFFSetErrorHandler(None)
+        library.TIFFSetWarningHandler(None)
+
+
+@contextmanager
 def opened(path: str | Path) -> Iterator[Any]:
     """The PIL image of a file, its pixels not yet decoded. Errors: Unreadable."""
     from PIL import Image
@@ -116,11 +150,9 @@ def opened(path: str | Path) -> Iterator[Any]:
         raise Unreadable("has 0 bytes")
     try:
         with open(path, "rb") as f:
-            with _OPENING, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                image = Image.open(f, formats=FORMATS)
-            with image:
+            with _without_warnings_of_pil(), Image.open(f, formats=FORMATS) as image:
+                if image.format == "TIFF":
+                    _silence_libtiff()
                 yield image
     except Unreadable:
         raise
@@ -216,6 +248,10 @@ def decode(path: str | Path) -> Decoded:
         inverted = image.format == "TIFF" and head.kind != "byte" and _tag(tags, 262, 1) == 0
         image.tile = [_with_rawmode(t, _NATIVE) if t[0] == "libtiff" else t for t in image.tile]
         image.load()
+        clear = image.info.get("transparency")
+        if image.format == "PNG" and isinstance(clear, int) and rawmodes in (["L;2"], ["L;4"]):
+            top = 3 if rawmodes == ["L;2"] else 15
+            image.info["transparency"] = (clear & top) * (255 // top)  # PIL has scaled the pixels alone
         upright = _upright(image, head)
         if head.kind == "byte":
             if image.mode == "CMYK" and image.format == "JPEG" and "adobe" not in image.info:
@@ -228,7 +264,6 @@ def decode(path: str | Path) -> Decoded:
         values = np.array(upright)
         if head.bits == 32 and head.kind == "integer" and not signed:
             values = values.astype(np.int32).view(np.uint32)
-        clear = image.info.get("transparency")
         alpha = (values != clear).astype(np.float64) if isinstance(clear, int) else None
         return Decoded(head, values=values, alpha=alpha, fixed=fixed, inverted=inverted)
 
@@ -245,12 +280,10 @@ def _upright(image: Any, head: Header) -> Any:
 
 def _orientation(image: Any, head: Header) -> int:
     """What EXIF still asks for, 0 for what is no orientation; `head` keeps the first that it is told."""
-    with _OPENING, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            stated = image.getexif().get(_ORIENTATION, UPRIGHT)
-        except Exception:  # EXIF that is no EXIF: PIL raises whatever its parsers do
-            stated = 0
+    try:
+        stated = image.getexif().get(_ORIENTATION, UPRIGHT)
+    except Exception:  # EXIF that is no EXIF: PIL raises whatever its parsers do
+        stated = 0
     stated = stated if stated in range(1, 9) else 0
     if head.orientation == UPRIGHT:
         head.orientation = stated

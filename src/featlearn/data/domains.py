@@ -3,6 +3,7 @@
 import hashlib
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -297,7 +298,7 @@ def _one_spelling(
 
 
 def _enough(files: Sequence[_File], least: int) -> None:
-    counts = {d: sum(f.domain == d for f in files) for d in sorted({f.domain for f in files})}
+    counts = dict(sorted(Counter(f.domain for f in files).items()))
     if len(counts) < least:
         which = f"one domain ({next(iter(counts))})" if counts else "no domain"
         raise DataError(
@@ -305,9 +306,7 @@ def _enough(files: Sequence[_File], least: int) -> None:
         )
     small = [f"{d} has {n} image" for d, n in counts.items() if n < 2]
     if small:
-        raise DataError(
-            f"domain {', '.join(small)}; at least 2 are needed to train and to validate; add some or remove it"
-        )
+        raise DataError(f"domain {some(small)}; at least 2 are needed to train and to validate; add some or remove it")
     labels = sorted({f.label for f in files})
     if len(labels) < 2:
         raise DataError(f"the data has one class ({labels[0]}); at least 2 are needed; is it domain/class/image?")

@@ -62,7 +62,7 @@ def rows_of(path: Path) -> Rows:
     Bytes of a path that are not UTF-8 are kept; white space around values is not.
 
     Errors: DataError, one line: no CSV file, another separator, a column missing or there twice, a line with too few or
-    too many values.
+    too many values, or with a label or domain that goes on in the next.
     """
     _is_text(path)
     found = Rows()
@@ -72,9 +72,11 @@ def rows_of(path: Path) -> Rows:
             names = [name.strip() for name in next(rows, [])]
             _has_columns(path, names)
             where = {name: names.index(name) for name in NEEDED}
+            line = rows.line_num + 1
             for values in rows:
                 if any(v.strip() for v in values):
-                    found.rows.append(_row(path, rows.line_num, names, values, where))
+                    found.rows.append(_row(path, line, names, values, where))
+                line = rows.line_num + 1
     except (OSError, csv.Error) as why:
         raise DataError(f"{shown(path)} cannot be read as UTF-8 CSV ({why}); save it anew") from None
     if not found.rows:
@@ -139,6 +141,11 @@ def _row(path: Path, line: int, names: Sequence[str], values: Sequence[str], whe
     if empty:
         raise DataError(f"{shown(path)}, line {line}: no {', '.join(empty)}; fill it or remove the line")
     for name in ("label", "domain"):
+        if len(picked[name].strip().splitlines()) > 1:
+            raise DataError(
+                f"{shown(path)}, line {line}: the {name} goes on in the next line; is a quote not closed? Close it, or "
+                "take the line end out"
+            )
         if any("\udc80" <= c <= "\udcff" for c in picked[name]):
             raise DataError(
                 f"{shown(path)}, line {line}: {name} {shown(picked[name])!r} is not UTF-8; save the table as UTF-8"
