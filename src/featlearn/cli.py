@@ -261,7 +261,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except SystemExit as e:  # --help of a command
         return e.code if isinstance(e.code, int) else DONE
     except KeyboardInterrupt:
-        warn("interrupted: what was finished is kept; the same command resumes")
+        resumes = args[0] == "run" or args[:2] == ["domains", "evaluate"]
+        warn("interrupted" + (": what was finished is kept; the same command resumes" if resumes else ""))
         return INTERRUPTED
     except BrokenPipeError:  # `featlearn list | head`
         with contextlib.suppress(OSError):

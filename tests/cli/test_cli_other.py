@@ -1,6 +1,7 @@
 """list, verify, report, diff, data, bench; and what they may load."""
 
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -349,3 +350,25 @@ def test_the_command_line_as_a_module_refuses_in_one_line():
     run = subprocess.run([sys.executable, "-m", "featlearn.cli", "lits"], capture_output=True, text=True)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == "featlearn: no command 'lits'; did you mean list? (featlearn --help)\n"
+
+
+@pytest.mark.parametrize(
+    "words, kept",
+    [
+        (("domains", "fit"), False),
+        (("domains", "check"), False),
+        (("domains", "predict"), False),
+        (("domains", "evaluate"), True),
+        (("report",), False),
+        (("run", "toy/normal"), True),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
+)
+def test_an_interrupt_promises_only_what_is_true(featlearn, monkeypatch, words, kept):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    cli = importlib.import_module("featlearn.cli")
+    monkeypatch.setitem(cli.COMMANDS, words[0], interrupted)
+    more = ": what was finished is kept; the same command resumes" if kept else ""
+    assert featlearn(*words) == (130, "", f"featlearn: interrupted{more}\n")

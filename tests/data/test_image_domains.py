@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torture import chunk
 
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError, domains, pictures
@@ -92,6 +93,27 @@ def test_the_fingerprint_sees_edits_that_keep_the_size(tree, side):
     image(path, (1, 2, 4), size=(side, side))
     assert path.stat().st_size == size
     assert folder(tree, SMALL).fingerprint != before
+
+
+def test_the_fingerprint_sees_the_last_bytes_alone(tree):
+    path = image(tree / "photo" / "cat" / "0.bmp", (1, 2, 3), size=(400, 400))
+    data = bytearray(path.read_bytes())
+    assert len(data) > 2 * domains.ENDS
+    before = folder(tree, SMALL).fingerprint
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert folder(tree, SMALL).fingerprint != before
+
+
+def test_the_fingerprint_sees_the_size_alone(tree, monkeypatch):
+    """Two files of the same beginning and end, one longer in between."""
+    monkeypatch.setattr(domains, "ENDS", 16)
+    path, found = tree / "photo" / "cat" / "0.png", []
+    whole = path.read_bytes()
+    for n in (3, 4):
+        path.write_bytes(whole[:33] + chunk(b"teXt", bytes(n)) + whole[33:])
+        found.append(folder(tree, SMALL).fingerprint)
+    assert found[0] != found[1]
 
 
 def test_folders_without_an_image_are_remarked(tree):

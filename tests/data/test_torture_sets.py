@@ -225,11 +225,6 @@ def test_one_rule_holds_for_the_whole_set(tree):
     found = folder(tree, SMALL)
     assert found.scale == Scale(bits=12)
     photo = found.domain("photo")
-    values = {
-        p.name: round(float(x.mean() * 0), 3)
-        for p, x in zip(photo.paths, photo.inputs(torch.arange(8), None), strict=True)
-    }
-    assert set(values.values()) == {0.0}
     by = {p.name: i for i, p in enumerate(photo.paths)}
     x = photo.inputs(torch.tensor([by["255.png"], by["256.png"]]), None)
     found_shares = x[:, :, 0, 0] * torch.tensor(SMALL.std) + torch.tensor(SMALL.mean)
