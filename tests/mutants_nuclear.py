@@ -56,7 +56,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_DECODING, "if not stat.S_ISREG(found.st_mode):", "if stat.S_ISSOCK(found.st_mode) and False:",
      f"{_PICTURES}names_that_are_no_files[socket]"),
     (_INSPECTION, "if infinite:", "if infinite and False:", f"{_SETS}sets_that_are_refused_before_work[nan]"),
-    (_INSPECTION, "len(found) > 1 and len(found) == len(labels)", "False",
+    (_INSPECTION, "len(found) == len(labels) and (len(found) > 1 or any(below.values()))", "False",
      f"{_CSV}tables_that_are_refused[labels of splits]"),
     (_LISTING, "if here in within:", "if here in within and here in seen:",
      f"{_SETS}sets_that_are_read_with_a_remark[link upwards]"),

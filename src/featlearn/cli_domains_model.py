@@ -43,7 +43,8 @@ def fit_command(args: Sequence[str]) -> int:
 
     if options.seed < 0:
         raise CommandError(f"seed = {options.seed} is not allowed: 0 or more")
-    target = models.check_target(options.out, options.replace)
+    read = [name for name in (options.data, options.weights) if name]
+    target = models.check_target(options.out, options.replace, read)
     plan = planned(options, (options.algorithm,), (options.seed,), least=1)
     team: Any = Alone(device_of(options.device))
     if options.accelerate:

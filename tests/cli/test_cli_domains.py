@@ -176,6 +176,15 @@ def test_predictions_are_not_written_over_what_is_read(refused, pets, out):
     assert Path(out).read_bytes() == before
 
 
+def test_a_model_is_not_written_over_the_table_or_the_weights(refused, pets):
+    for name in ("t.csv", "w.pt"):
+        Path(name).write_text("mine")
+    for name in ("t.csv", "w.pt"):
+        words = ("--data", "t.csv", "--backbone", "resnet18", "--weights", "w.pt", "--out", name, "--replace")
+        assert "none of the files that are read" in refused("domains", "fit", *words)
+        assert Path(name).read_text() == "mine"
+
+
 REFUSED = [
     (("evaluate",), "data is missing"),
     (("evaluate", "--data", "nowhere"), "is not there"),
