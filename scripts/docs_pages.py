@@ -31,10 +31,9 @@ ROOMS = (
     "measure",
     "methods",
     "data",
-    "inventory",
-    "run",
+    "lab",
     "report",
-    "tools",
+    "apply",
 )
 
 
@@ -149,7 +148,7 @@ def expected(experiment: Any, config: Any) -> str:
 
 def experiment_page(experiment: Any) -> str:
     """Docstring, entries, command, settings and deviations of one experiment."""
-    from featlearn import inventory
+    from featlearn.lab import inventory
 
     module = inspect.getmodule(experiment.Config)
     names = list(experiment.presets)
@@ -218,8 +217,8 @@ def readme(text: str) -> str:
 
 def claims_page(work: str, claims: tuple[Any, ...]) -> str:
     """The claims of one work."""
-    from featlearn import inventory
-    from featlearn.run.claim import HITS
+    from featlearn.lab import inventory
+    from featlearn.lab.claim import HITS
 
     out = [f"# Claims of {work}", f"{escape(inventory.load(work).title)}", code(f"featlearn verify {work}", "sh")]
     for c in claims:
@@ -303,15 +302,15 @@ def methods(kind: type) -> Iterator[tuple[str, str]]:
 
 def pages() -> Iterator[tuple[str, str, str, str]]:
     """(section, title, path, Markdown) of every generated page."""
-    from featlearn import experiments, theory
+    from featlearn import works
 
     yield "", "", "cli.md", cli_page()
     yield "Works", "Overview", "works.md", works_page()
-    for id_ in experiments.EXPERIMENTS:
-        yield "Experiments", id_, f"experiments/{id_}.md", experiment_page(experiments.load(id_))
-    for work in theory.WORKS:
+    for id_ in works.EXPERIMENTS:
+        yield "Experiments", id_, f"experiments/{id_}.md", experiment_page(works.load_experiment(id_))
+    for work in works.WITH_CLAIMS:
         with contextlib.suppress(AttributeError):  # a work whose claims are not there yet
-            yield "Works", f"Claims of {work}", f"claims/{work}.md", claims_page(work, theory.load(work))
+            yield "Works", f"Claims of {work}", f"claims/{work}.md", claims_page(work, works.load_claims(work))
     for room in ROOMS:
         if importlib.util.find_spec(f"featlearn.{room}") is not None:
             yield "Rooms", room, f"rooms/{room}.md", room_page(room)

@@ -20,61 +20,61 @@ class Mutant(NamedTuple):
 MUTANTS: tuple[Mutant, ...] = (
     # --- run ---------------------------------------------------------------------------------------------------------
     Mutant(
-        "run/cells.py",
+        "lab/cells.py",
         "sort_keys=True",
         "sort_keys=False",
-        "tests/run/test_cells.py::test_tuples_are_lists_and_order_of_fields_does_not_matter",
+        "tests/lab/test_cells.py::test_tuples_are_lists_and_order_of_fields_does_not_matter",
     ),
     Mutant(
-        "run/cells.py",
+        "lab/cells.py",
         "canonical_json([experiment, version]) + canonical_json(cell)",
         "canonical_json([experiment]) + canonical_json(cell)",
-        "tests/run/test_cells.py::test_experiment_and_version_count",
+        "tests/lab/test_cells.py::test_experiment_and_version_count",
     ),
     Mutant(
-        "run/cells.py",
+        "lab/cells.py",
         "if not math.isfinite(value):",
         "if math.isnan(value):",
-        "tests/run/test_cells.py::test_refused_by_name_in_one_line",
+        "tests/lab/test_cells.py::test_refused_by_name_in_one_line",
     ),
     Mutant(
-        "run/cells.py",
+        "lab/cells.py",
         "ID.fullmatch(experiment)",
         "ID.match(experiment)",
-        "tests/run/test_cells.py::test_ids_stay_inside_the_store",
+        "tests/lab/test_cells.py::test_ids_stay_inside_the_store",
     ),
     Mutant(
-        "run/estimate.py", "ddof=1", "ddof=0", "tests/run/test_estimate.py::test_interval_covers_the_mean_in_95_percent"
+        "lab/estimate.py", "ddof=1", "ddof=0", "tests/lab/test_estimate.py::test_interval_covers_the_mean_in_95_percent"
     ),
     Mutant(
-        "run/estimate.py",
+        "lab/estimate.py",
         "(2 * i) / (2 * i + 1) if df % 2",
         "(2 * i - 1) / (2 * i + 1) if df % 2",
-        "tests/run/test_estimate.py::test_quantile_equals_scipy",
+        "tests/lab/test_estimate.py::test_quantile_equals_scipy",
     ),
     Mutant(
-        "run/estimate.py",
+        "lab/estimate.py",
         'mark = (group, name, row["seed"])',
         "mark = (group, name, id(row))",
-        "tests/run/test_estimate.py::test_rows_of_one_seed_are_not_independent",
+        "tests/lab/test_estimate.py::test_rows_of_one_seed_are_not_independent",
     ),
     Mutant(
-        "run/store.py",
+        "lab/store.py",
         'write_atomic(path.with_suffix(".npz"), packed)\n        write_atomic(path, text.encode())',
         "pass\n        write_atomic(path, text.encode())",
-        "tests/run/test_store.py::test_json_implies_arrays",
+        "tests/lab/test_store.py::test_json_implies_arrays",
     ),
     Mutant(
-        "run/store.py",
+        "lab/store.py",
         'if data["format"] > FORMAT:',
         'if data["format"] > FORMAT + 1:',
-        "tests/run/test_store.py::test_newer_record_is_refused_before_any_work",
+        "tests/lab/test_store.py::test_newer_record_is_refused_before_any_work",
     ),
     Mutant(
-        "run/execute.py",
+        "lab/execute.py",
         'if record is None or record.status == "failed":',
         "if record is None:",
-        "tests/run/test_execute.py",
+        "tests/lab/test_execute.py",
     ),
     # --- core --------------------------------------------------------------------------------------------------------
     Mutant(
@@ -92,16 +92,16 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # --- inventory ---------------------------------------------------------------------------------------------------
     Mutant(
-        "inventory/__init__.py",
+        "lab/inventory.py",
         "if e.id in entries:",
         "if e.id in []:",
-        "tests/inventory/test_inventory.py::test_a_bad_file_is_refused",
+        "tests/lab/test_inventory.py::test_a_bad_file_is_refused",
     ),
     Mutant(
-        "inventory/__init__.py",
+        "lab/inventory.py",
         "if row in (None, p.row) and metric in (None, p.metric)",
         "if row in (None, p.row)",
-        "tests/inventory/test_inventory.py::test_printed_values",
+        "tests/lab/test_inventory.py::test_printed_values",
     ),
     # --- the tests of the package itself -----------------------------------------------------------------------------
     Mutant(

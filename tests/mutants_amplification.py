@@ -3,12 +3,12 @@
 _TASK, _INIT, _NEURONS = (
     f"src/featlearn/{name}.py" for name in ("tasks/xor_clusters", "nets/initial", "measure/neurons")
 )
-_ENSEMBLES = "src/featlearn/theory/amplification/ensembles.py"
-_FIGURE2 = "src/featlearn/experiments/amplification/figure2.py"
+_ENSEMBLES = "src/featlearn/works/amplification/setup.py"
+_FIGURE2 = "src/featlearn/works/amplification/experiments/figure2.py"
 _XOR = "tests/tasks/test_xor_clusters.py::test_"
 _MEASURE = "tests/measure/test_neurons.py::test_"
-_RUN = "tests/experiments/test_amplification.py::test_"
-_CLAIM = "tests/theory/amplification/test_amplification_claims.py::test_"
+_RUN = "tests/works/amplification/test_amplification.py::test_"
+_CLAIM = "tests/works/amplification/test_amplification_claims.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (_TASK, "z.addmm_((z @ v)[:, None], v[None], alpha=-1)", "z.addmm_((z @ v)[:, None], v[None], alpha=-0.5)",
@@ -28,9 +28,9 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_FIGURE2, "return replace(net, w=torch.matmul(net.w, basis) + outside)",
      "return replace(net, w=torch.matmul(net.w, basis))", f"{_RUN}training_in_the_span_is_training"),
     (_ENSEMBLES, "clean = torch.where(train.flipped, 4, train.group)", "clean = train.group", f"{_RUN}edges_by_hand"),
-    ("src/featlearn/theory/amplification/setting.py", '"A7": (1 / (4 * alpha**2), 1 / alpha**2)',
+    ("src/featlearn/works/amplification/claims/setting.py", '"A7": (1 / (4 * alpha**2), 1 / alpha**2)',
      '"A7": (1 / (2 * alpha**2), 1 / alpha**2)', f"{_CLAIM}intervals_of_the_constant"),
-    ("src/featlearn/theory/amplification/measured.py",
+    ("src/featlearn/works/amplification/claims/measured.py",
      'Case("exponent of the least relative movement in omega sqrt(m d)", -1.0, slope(found), -0.5, "equal", 0.1,',
      'Case("exponent of the least relative movement in omega sqrt(m d)", -1.0, slope(found), -0.5, "equal", 0.3,',
      f"{_CLAIM}wrong_rows_refute"),

@@ -1,12 +1,12 @@
 """Mutants of the Fourier work: task, measures, closed forms, training, claims."""
 
 _TASK, _MEASURE, _FORM, _NETWORKS = (
-    f"src/featlearn/{name}.py" for name in ("tasks/modular_addition", "measure/fourier", "theory/fourier/closed_form",
-                                            "theory/fourier/networks")
+    f"src/featlearn/{name}.py" for name in ("tasks/modular_addition", "measure/fourier", "works/fourier/setup",
+                                            "works/fourier/claims/networks")
 )  # fmt: skip
 _T, _M, _C = (
     f"tests/{name}.py::test_" for name in ("tasks/test_modular_addition", "measure/test_fourier",
-                                           "theory/test_fourier_closed_form")
+                                           "works/fourier/test_fourier_closed_form")
 )  # fmt: skip
 
 MUTANTS: list[tuple[str, str, str, str]] = [
@@ -30,5 +30,5 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("src/featlearn/learn/power.py", "share.pow(k - 1) / whole", "share.pow(k) / whole",
      "tests/learn/test_fit_power.py::test_gradient_equals_autograd_of_the_printed_loss[2]"),
     (_NETWORKS, "if not sees_no_order(net):", "if not sees_no_order:",
-     "tests/theory/test_fourier_claims.py::test_margins_by_orders_only_where_the_network_sees_none"),
+     "tests/works/fourier/test_fourier_claims.py::test_margins_by_orders_only_where_the_network_sees_none"),
 ]  # fmt: skip

@@ -1,11 +1,11 @@
 """Mutants of the claims about GemFilter, for the runner of `tests/test_mutants.py`: no transformers needed for most."""
 
 _ATTENTION, _FIGURES, _MEASURED, _TABLES, _TINY = (
-    f"src/featlearn/theory/gemfilter/{name}.py" for name in ("attention", "figures", "measured", "tables", "tiny")
+    f"src/featlearn/works/gemfilter/claims/{name}.py" for name in ("attention", "figures", "measured", "tables", "tiny")
 )
-_VERDICT = "tests/theory/gemfilter/test_gemfilter_claims.py::test_verdict_is_the_expected_one"
-_ROWS = "tests/theory/gemfilter/test_gemfilter_measured.py::test_"
-_METERS = "tests/theory/gemfilter/test_gemfilter_meters.py::test_"
+_VERDICT = "tests/works/gemfilter/test_gemfilter_claims.py::test_verdict_is_the_expected_one"
+_ROWS = "tests/works/gemfilter/test_gemfilter_measured.py::test_"
+_METERS = "tests/works/gemfilter/test_gemfilter_meters.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (_ATTENTION, "masked_fill(~mask, -torch.inf), dim=-1)", "masked_fill(~mask, 0.0), dim=-1)", f"{_VERDICT}[def9_1]"),

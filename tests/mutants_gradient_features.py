@@ -2,10 +2,10 @@
 
 _FEATURES, _BEST = (f"src/featlearn/measure/{name}.py" for name in ("gradient_features", "best_network"))
 _PARITIES, _MIXTURE = (f"src/featlearn/tasks/{name}.py" for name in ("parities", "gaussian_mixture"))
-_THEORY = "src/featlearn/theory/gradient_features/"
+_THEORY = "src/featlearn/works/gradient_features/claims/"
 _TASKS = "tests/tasks/test_gradient_feature_tasks.py::test_"
 _MEASURE = "tests/measure/test_gradient_features.py::test_"
-_VERDICT = "tests/theory/gradient_features/test_gradient_features_claims.py::test_verdict_is_the_expected_one"
+_VERDICT = "tests/works/gradient_features/test_gradient_features_claims.py::test_verdict_is_the_expected_one"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (_PARITIES, "y = values.prod(2).sum(1).sign()", "y = values.sum(2).prod(1).sign()",
@@ -24,7 +24,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "tests/measure/test_best_network.py::test_value_is_between_lower_bound_and_every_other_point[1.0-hinge]"),
     # the step size chosen on the seeds that are reported
     (f"{_THEORY}rows.py", 'r["row"] == NETWORK and r["seed"] >= CHOOSING', 'r["row"] == NETWORK',
-     "tests/theory/gradient_features/test_trained_claims.py::"
+     "tests/works/gradient_features/test_trained_claims.py::"
      "test_the_step_size_is_chosen_on_other_seeds_than_reported"),
     ("src/featlearn/learn/framework.py", "left = 1 - eta * penalty", "left = 1 - 2 * eta * penalty",
      "tests/learn/test_framework.py::test_first_step_forgets_and_joint_steps_follow_the_listing[hinge]"),

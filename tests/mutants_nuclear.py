@@ -2,18 +2,18 @@
 
 _NORM = "src/featlearn/methods/nuclear_norm.py"
 _AVERAGING, _TRAINING = (f"src/featlearn/methods/domains/{name}.py" for name in ("averaging", "training"))
-_SCORES = "src/featlearn/tools/domains/scores.py"
-_RUNS = "src/featlearn/tools/domains/runs.py"
-_ROWS = "src/featlearn/theory/nuclear/rows.py"
-_PLANE = "src/featlearn/experiments/nuclear/synthetic.py"
-_SUMS = "src/featlearn/theory/nuclear/sums.py"
+_SCORES = "src/featlearn/apply/domains/scores.py"
+_RUNS = "src/featlearn/apply/domains/runs.py"
+_ROWS = "src/featlearn/works/nuclear/rows.py"
+_PLANE = "src/featlearn/works/nuclear/experiments/synthetic.py"
+_SUMS = "src/featlearn/works/nuclear/claims/sums.py"
 _TASKS = "src/featlearn/tasks/environments.py"
-_P = "tests/theory/test_nuclear_population.py::test_"
+_P = "tests/works/nuclear/test_nuclear_population.py::test_"
 _E = "tests/tasks/test_environments.py::test_"
-_X = "tests/experiments/test_nuclear_"
+_X = "tests/works/nuclear/test_nuclear_"
 _N = "tests/methods/test_nuclear_norm.py::test_"
 _T = "tests/methods/test_domain_training.py::test_"
-_TOOL = "tests/tools/test_domain_tool.py::test_"
+_TOOL = "tests/apply/test_domain_tool.py::test_"
 _DECODING, _INSPECTION, _LISTING, _TABLES = (
     f"src/featlearn/data/{name}.py" for name in ("decoding", "inspection", "listing", "tables")
 )

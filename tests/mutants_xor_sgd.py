@@ -3,11 +3,11 @@
 _TASK, _INITIAL, _FRESH, _SIGNAL = (
     f"src/featlearn/{name}.py" for name in ("tasks/boolean_xor", "nets/initial", "learn/fresh", "measure/signal")
 )
-_BUDGETS = "src/featlearn/experiments/xor_sgd/budgets.py"
-_PHASE1, _ROWS = (f"src/featlearn/theory/xor_sgd/{name}.py" for name in ("phase1", "rows"))
+_BUDGETS = "src/featlearn/works/xor_sgd/experiments/budgets.py"
+_PHASE1, _ROWS = (f"src/featlearn/works/xor_sgd/{name}.py" for name in ("claims/phase1", "rows"))
 _FIT = "tests/learn/test_fresh.py::test_"
 _MEASURE = "tests/measure/test_signal.py::test_"
-_CLAIM = "tests/theory/xor_sgd/test_xor_sgd_claims.py::test_"
+_CLAIM = "tests/works/xor_sgd/test_xor_sgd_claims.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (_TASK, "y = -pair[:, 0] * pair[:, 1]", "y = pair[:, 0] * pair[:, 1]",
@@ -29,7 +29,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_SIGNAL, "math.exp(6 * H) * perp", "perp", f"{_MEASURE}each_clause_of_the_definition_can_fail"
      "[change0-4e-05-1.0]"),
     (_BUDGETS, "score += b[done:n].T @ u[done:n, 0]", "score = b[done:n].T @ u[done:n, 0]",
-     "tests/experiments/test_xor_sgd_experiments.py::test_nested_sizes_of_a_kernel_equal_fits_of_their_own[NTK]"),
+     "tests/works/xor_sgd/test_xor_sgd_experiments.py::test_nested_sizes_of_a_kernel_equal_fits_of_their_own[NTK]"),
     (_PHASE1, "(near(s) - near(o))", "(near(o) - near(s))", f"{_CLAIM}exact_claims_have_the_expected_verdict[lemmaC4]"),
     (_ROWS, 'r["samples"] for r in group if r["seed"] >= CHOOSING', 'r["samples"] for r in group',
      f"{_CLAIM}the_choice_of_a_grid_point_does_not_see_reported_seeds"),

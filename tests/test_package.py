@@ -57,13 +57,13 @@ PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in sorted((ROO
 
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_promise_only_commands_that_exist(page):
-    from featlearn import experiments
+    from featlearn import works
     from featlearn.cli import COMMANDS
 
     for words in commands_of((ROOT / page).read_text()):
         assert words[0] in COMMANDS, f"{page}: featlearn {' '.join(words)}"
         if words[0] == "run" and not words[1].endswith(".py"):
-            assert words[1] in experiments.EXPERIMENTS, f"{page}: featlearn {' '.join(words)}"
+            assert words[1] in works.EXPERIMENTS, f"{page}: featlearn {' '.join(words)}"
 
 
 def test_the_reader_of_commands_sees_them():
@@ -159,13 +159,13 @@ def test_ci_calls_make_test():
 @pytest.mark.slow
 def test_documentation_builds_strictly_and_asks_for_nothing_from_the_network(tmp_path):
     pytest.importorskip("mkdocs", reason="until mkdocs-material is installed (`pip install -e .[dev]`)")
-    from featlearn import experiments
+    from featlearn import works
 
     out = tmp_path / "out"
     words = ["-m", "mkdocs", "build", "--strict", "-q", "-f", str(ROOT / "mkdocs.yml"), "-d", str(out)]
     done = python(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    for id_ in experiments.EXPERIMENTS:
+    for id_ in works.EXPERIMENTS:
         assert f"featlearn run {id_} --preset paper" in plain((out / f"experiments/{id_}.html").read_text())
     assert "--sweep" in plain((out / "cli.html").read_text())
     loaded = re.compile(r'<(?:script|img|iframe)[^>]*src="https?://|<link[^>]*rel="stylesheet"[^>]*href="https?://')
@@ -203,10 +203,10 @@ def test_examples_of_a_docstring_become_code(pages):
 def test_every_setting_of_every_experiment_has_a_meaning(pages):
     import dataclasses
 
-    from featlearn import experiments
+    from featlearn import works
 
-    for id_ in experiments.EXPERIMENTS:
-        kind = experiments.load(id_).Config
+    for id_ in works.EXPERIMENTS:
+        kind = works.load_experiment(id_).Config
         helps = pages.field_help(kind)
         silent = [f.name for f in dataclasses.fields(kind) if f.init and not helps.get(f.name)]
         assert not silent, f"{id_}: no docstring below {', '.join(silent)}"
@@ -269,15 +269,18 @@ def contributed(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("contributed")
     shutil.copytree(PACKAGE, root / "src/featlearn", ignore=shutil.ignore_patterns("__pycache__"))
     files = titled_blocks(ROOT / "CONTRIBUTING.md")
-    assert sorted(files) == ["src/featlearn/experiments/emergence/halfspace.py", "src/featlearn/tasks/halfspace.py"]
+    assert sorted(files) == [
+        "src/featlearn/tasks/halfspace.py",
+        "src/featlearn/works/emergence/experiments/halfspace.py",
+    ]
     for name, text in files.items():
         assert not (root / name).exists(), f"{name} is taken: the example needs another name"
         (root / name).write_text(text)
     tasks = root / "src/featlearn/tasks/__init__.py"
     text = tasks.read_text().replace("__all__ = [", "__all__ = [\n    'Halfspace',", 1)
     tasks.write_text("from featlearn.tasks.halfspace import Halfspace as Halfspace\n" + text)
-    listed = root / "src/featlearn/experiments/__init__.py"
-    text, n = re.subn(r"(EXPERIMENTS[^=]*= \()", r'\1"emergence/halfspace",', listed.read_text(), count=1)
+    listed = root / "src/featlearn/works/emergence/__init__.py"
+    text, n = re.subn(r"(EXPERIMENTS[^=]*= \()", r'\1"halfspace",', listed.read_text(), count=1)
     assert n == 1
     listed.write_text(text)
     return root

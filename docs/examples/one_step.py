@@ -10,8 +10,8 @@ from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, gradients
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.report.style import figure
-from featlearn.run.estimate import estimates
-from featlearn.run.experiment import CellResult, Cost, Experiment, SummaryRow
+from featlearn.lab.estimate import estimates
+from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow
 from featlearn.tasks import ParityMix
 
 

@@ -16,7 +16,7 @@ PATH = Path(__file__).with_name("catalog.json")
 
 def evidence_root() -> Path | None:
     """The folder of committed rows and verdicts, where this package runs from a checkout."""
-    from featlearn.run.provenance import checkout
+    from featlearn.lab.provenance import checkout
 
     root = checkout()
     return root / "evidence" if root and (root / "evidence").is_dir() else None
@@ -24,7 +24,7 @@ def evidence_root() -> Path | None:
 
 def layers(store: str | Path) -> Any:
     """The user's store above the committed evidence."""
-    from featlearn.run.store import Store
+    from featlearn.lab.store import Store
 
     below = evidence_root()
     return Store(store, below=[below] if below else [])
@@ -37,15 +37,16 @@ def read() -> dict[str, Any]:
 
 def make() -> dict[str, Any]:
     """The catalog from code and committed evidence; imports every experiment and claim."""
-    from featlearn import experiments, inventory, theory
-    from featlearn.run.find import best, stale
-    from featlearn.run.store import Store
-    from featlearn.run.verdicts import read_summary
+    from featlearn import works
+    from featlearn.lab import inventory
+    from featlearn.lab.find import best, stale
+    from featlearn.lab.store import Store
+    from featlearn.lab.verdicts import read_summary
 
     store = Store(evidence_root() or "evidence")
     made = []
-    for id_ in experiments.EXPERIMENTS:
-        e = experiments.load(id_)
+    for id_ in works.EXPERIMENTS:
+        e = works.load_experiment(id_)
         state = "ok" if best(e, store, ("paper", "cpu")) else "stale" if stale(e, store) else "none"
         made.append(
             {
@@ -57,8 +58,8 @@ def make() -> dict[str, Any]:
             }
         )
     claims = []
-    for work in theory.WORKS:
-        for c in theory.load(work):
+    for work in works.WITH_CLAIMS:
+        for c in works.load_claims(work):
             last = read_summary(store, c.id) or {}
             claims.append(
                 {

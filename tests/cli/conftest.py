@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featlearn.run.claim import Assumption, Case, Claim, Evidence
-from featlearn.run.execute import load_source
+from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.execute import load_source
 
-TOY = Path(__file__).parents[1] / "run" / "toy_experiment.py"
+TOY = Path(__file__).parents[1] / "lab" / "toy_experiment.py"
 
 
 @pytest.fixture(scope="session")
@@ -100,12 +100,12 @@ def wrong_and_broken():
 @pytest.fixture
 def claims(monkeypatch, toy):
     """Toy claims of the work emergence, and the toy experiment in the list of experiments."""
-    from featlearn import experiments, theory
+    from featlearn import works
 
     current = list(CLAIMS)
-    monkeypatch.setattr(theory, "WORKS", ("emergence",))
-    monkeypatch.setattr(theory, "load", lambda work: tuple(current))
-    monkeypatch.setattr(experiments, "EXPERIMENTS", ("toy/normal",))
-    monkeypatch.setattr(experiments, "load", lambda id: toy)
+    monkeypatch.setattr(works, "WITH_CLAIMS", ("emergence",))
+    monkeypatch.setattr(works, "load_claims", lambda work: tuple(current))
+    monkeypatch.setattr(works, "EXPERIMENTS", ("toy/normal",))
+    monkeypatch.setattr(works, "load_experiment", lambda id: toy)
     monkeypatch.setattr(sys.modules["featlearn.catalog"], "evidence_root", lambda: None)
     return current

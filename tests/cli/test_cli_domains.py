@@ -45,7 +45,7 @@ def test_help(featlearn):
 
 
 def test_flags_have_the_defaults_of_the_settings():
-    from featlearn.cli_domains import TrainOptions
+    from featlearn.cli.domains._shared import TrainOptions
     from featlearn.methods.domains import Schedule, Settings
 
     flags = TrainOptions()
@@ -111,7 +111,7 @@ def test_evaluate_resumes_and_compare_pairs(featlearn, pets):
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_kept(featlearn, pets, monkeypatch):
-    from featlearn.tools.domains import runs
+    from featlearn.apply.domains import runs
 
     real = runs.train
 
@@ -388,8 +388,8 @@ def test_a_model_reads_depths_as_it_was_fitted(featlearn, pets):
     assert status == 0
     assert "30 of 30 images hold integers of 16 bits" in err
     assert "read as 12 bits (white is 4095), by the range of the whole set" in err
+    from featlearn.apply.domains.models import load
     from featlearn.data.decoding import Scale
-    from featlearn.tools.domains.models import load
 
     assert load("model.pt").reading.scale == Scale(bits=12)
     sixteen("dark.png", 300)

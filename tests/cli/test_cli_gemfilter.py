@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-TINY = Path(__file__).parents[1] / "tools"
+TINY = Path(__file__).parents[1] / "apply"
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from featlearn import catalog, experiments, inventory, theory
-from featlearn.cli_report import compared, experiment_pages
-from featlearn.cli_verify import coverage
-from featlearn.run.claim import Evidence, Verdict
-from featlearn.run.execute import run
-from featlearn.run.experiment import SummaryRow
-from featlearn.run.store import Store
+from featlearn import catalog, works
+from featlearn.cli.diff import compared
+from featlearn.cli.report import experiment_pages
+from featlearn.cli.verify import coverage
+from featlearn.lab import inventory
+from featlearn.lab.claim import Evidence, Verdict
+from featlearn.lab.execute import run
+from featlearn.lab.experiment import SummaryRow
+from featlearn.lab.store import Store
 
 HEAVY = ("torch", "transformers", "matplotlib", "scipy", "sklearn", "numpy")
 
@@ -31,7 +33,7 @@ def test_nothing_heavy_is_loaded(words, allowed):
     code = (
         "import sys\nfrom featlearn.cli import main\nstatus = main(sys.argv[1:])\n"
         "print([m for m in sys.modules if m.split('.')[0] in " + repr(HEAVY) + "], file=sys.stderr)\n"
-        "rooms = ('featlearn.experiments', 'featlearn.theory')\n"
+        "rooms = ('featlearn.works',)\n"
         "print([m for m in sys.modules if m.startswith(rooms)], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
@@ -42,7 +44,7 @@ def test_nothing_heavy_is_loaded(words, allowed):
 def test_run_imports_one_experiment_only(toy_file):
     code = (
         "import sys\nfrom featlearn.cli import main\nmain(sys.argv[1:])\n"
-        "print(sorted(m for m in sys.modules if m.startswith('featlearn.experiments.')), file=sys.stderr)"
+        "print(sorted(m for m in sys.modules if '.experiments.' in m or '.claims.' in m), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code, "run", toy_file, "--help"], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == "[]"
@@ -74,13 +76,13 @@ def test_list_json(featlearn):
     assert {w["id"]: w["entries"] for w in got["works"]} == {w: len(inventory.load(w).entries) for w in inventory.WORKS}
     for work in got["works"]:
         assert 0 <= work["covered"] <= work["entries"]
-    assert [e["id"] for e in got["experiments"]] == list(experiments.EXPERIMENTS)
+    assert [e["id"] for e in got["experiments"]] == list(works.EXPERIMENTS)
     for e in got["experiments"]:
         assert e["evidence"] in ("ok", "stale", "none")
         assert {"smoke", "small", "paper"} <= set(e["presets"])
         for entry in e["reproduces"]:
             inventory.entry(entry)
-    claims = [c for work in theory.WORKS for c in theory.load(work)]
+    claims = [c for work in works.WITH_CLAIMS for c in works.load_claims(work)]
     assert [c["id"] for c in got["claims"]] == [c.id for c in claims]
     for c in got["claims"]:
         assert {"id", "entries", "verdict"} <= c.keys()
@@ -149,8 +151,8 @@ def test_coverage_by_experiments_where_no_claim_covers(claims, toy, monkeypatch)
         SummaryRow("", "b", "x", 1.0, 1.0, 1.0, 1, 9.0, "deviates", free[0]),
         SummaryRow("", "c", "x", 1.0, 1.0, 1.0, 1),
     ])  # fmt: skip
-    monkeypatch.setattr(experiments, "EXPERIMENTS", ("emergence/toy",))
-    monkeypatch.setattr(experiments, "load", lambda id: ours)
+    monkeypatch.setattr(works, "EXPERIMENTS", ("emergence/toy",))
+    monkeypatch.setattr(works, "load_experiment", lambda id: ours)
     judged = [(Verdict(claims[0], "holds", "", Evidence(), 0.0), "")]
     store = Store("runs")
     rows = {entry: (verdict, by) for entry, verdict, by in coverage("emergence", judged, store)}
@@ -230,8 +232,8 @@ def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch,
 @pytest.mark.parametrize("preset", ["smoke", "small", "cpu", "paper"])
 def test_a_page_shows_rows_of_any_preset(preset, toy, monkeypatch):
     experiment = dataclasses.replace(toy, presets={**toy.presets, "cpu": toy.Config(size=20, seeds=(7,))})
-    monkeypatch.setattr(experiments, "EXPERIMENTS", (experiment.id,))
-    monkeypatch.setattr(experiments, "load", lambda id_: experiment)
+    monkeypatch.setattr(works, "EXPERIMENTS", (experiment.id,))
+    monkeypatch.setattr(works, "load_experiment", lambda id_: experiment)
     store = Store("runs")
     for made in dict.fromkeys(("smoke", preset)):  # smoke last: it shows only where nothing larger was run
         run(experiment, experiment.presets[made], store=store)
@@ -323,7 +325,7 @@ def test_data_fetch_prints_the_folder(featlearn, monkeypatch):
 
 
 def test_bench(featlearn, refused, monkeypatch, tmp_path):
-    from featlearn.run import provenance
+    from featlearn.lab import provenance
 
     monkeypatch.setattr(provenance, "checkout", lambda: None)
     assert "benchmarks are part of a source checkout" in refused("bench", "two_layer")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from featlearn.run.store import Store, read_manifest
+from featlearn.lab.store import Store, read_manifest
 
 KEYS = {"experiment", "preset", "seconds", "cells", "store", "summary"}
 ROW_KEYS = {"row", "metric", "value", "low", "high", "print", "verdict"}
@@ -106,9 +106,10 @@ def test_refused_with_one_line_and_nothing_written(refused, toy_file, words, say
 
 
 def test_refused_names(refused, tmp_path, monkeypatch):
-    from featlearn import experiments
 
-    monkeypatch.setattr(experiments, "EXPERIMENTS", ("toy/normal",))
+    from featlearn import works
+
+    monkeypatch.setattr(works, "EXPERIMENTS", ("toy/normal",))
     assert "no experiment 'toy/norml'; did you mean toy/normal?" in refused("run", "toy/norml")
     assert "does not exist" in refused("run", tmp_path / "none.py")
     assert "which experiment?" in refused("run")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from featlearn.cli import _plain_error
+from featlearn.cli._parse import _plain_error
 
 DRAWN = """\
 ╭─ Value error ────────────────────────────────────────╮

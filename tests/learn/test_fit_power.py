@@ -45,7 +45,7 @@ def test_gradient_equals_autograd_of_the_printed_loss(k, monkeypatch):
 
 
 def test_full_data_training_comes_near_the_least_loss_and_never_below():
-    from featlearn.theory.fourier.closed_form import gamma_star, minimum
+    from featlearn.works.fourier.setup import gamma_star, minimum
 
     p, k, lam = 5, 2, 0.01
     run = fit_power(

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featlearn.inventory import Entry, Printed, Work
+from featlearn.lab.claim import Assumption, Case, Claim, Evidence, Verdict, judge
+from featlearn.lab.estimate import estimates
+from featlearn.lab.experiment import CellResult, Deviation, Experiment, Table
+from featlearn.lab.inventory import Entry, Printed, Work
 from featlearn.report import plots, style
 from featlearn.report.compare import against_print
 from featlearn.report.model import ExperimentPage, Provenance
-from featlearn.run.claim import Assumption, Case, Claim, Evidence, Verdict, judge
-from featlearn.run.estimate import estimates
-from featlearn.run.experiment import CellResult, Deviation, Experiment, Table
 
 NASTY = """<script>alert("x")</script> & 'quotes' $x_1$"""
 

@@ -5,8 +5,8 @@ import math
 import canned
 import pytest
 
+from featlearn.lab.estimate import Estimate
 from featlearn.report.compare import ReportError, against_print
-from featlearn.run.estimate import Estimate
 
 LOOKUP = {e.id: e for e in canned.work().entries}.__getitem__
 

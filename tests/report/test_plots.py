@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from featlearn.lab.claim import Case, Evidence
 from featlearn.report import cases, plots, style
 from featlearn.report.compare import ReportError
-from featlearn.run.claim import Case, Evidence
 
 # Machado, Oliveira and Fernandes 2009, severity 1: linear RGB as seen with protanopia, deuteranopia, tritanopia
 BLINDNESS = {

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 import canned
 import pytest
 
+from featlearn.lab.claim import Case
+from featlearn.lab.experiment import SummaryRow
+from featlearn.lab.verdicts import Saved
 from featlearn.report import model, results, site
 from featlearn.report.compare import ReportError
-from featlearn.run.claim import Case
-from featlearn.run.experiment import SummaryRow
-from featlearn.run.verdicts import Saved
 
 
 class Page(HTMLParser):

@@ -7,9 +7,9 @@ import re
 import canned
 import pytest
 
+from featlearn.lab.experiment import SummaryRow
 from featlearn.report import export, tables
 from featlearn.report.compare import ReportError
-from featlearn.run.experiment import SummaryRow
 
 ODD = SummaryRow("d = 100", 'Net, "w/o" & 50 % _x_', "m", 0.1 + 0.2, -1e-17, 1e300, 3, None, "no print", "", "α")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.lab.claim import Case, Evidence
 from featlearn.report import style
-from featlearn.run.claim import Case, Evidence
 
 SIGN = {"equal": "=", "at most": "≤", "at least": "≥"}
 MAX_ROWS = 40

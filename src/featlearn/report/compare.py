@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from featlearn.run.estimate import Estimate
-from featlearn.run.experiment import SummaryRow
+from featlearn.lab.estimate import Estimate
+from featlearn.lab.experiment import SummaryRow
 
 
 class ReportError(ValueError):
@@ -29,7 +29,7 @@ def against_print(
 
     Args: estimates: of `run.estimate.estimates` with groups (setting, row), or tuples (setting, row, metric, value,
     low, high, n); tolerance: per metric, in its unit; units: per metric, for numbers without print; lookup: entry id
-    -> entry, by default `featlearn.inventory.entry`.
+    -> entry, by default `featlearn.lab.inventory.entry`.
     Returns: one SummaryRow per estimate, in the same order.
     Errors: ReportError for a negative tolerance, a group that is not (setting, row), an interval that does not contain
     its value, or two estimates of one cell; what `lookup` raises for an unknown id.
@@ -40,7 +40,7 @@ def against_print(
         'reproduced'
     """
     if lookup is None:
-        from featlearn.inventory import entry as lookup
+        from featlearn.lab.inventory import entry as lookup
     for metric, t in tolerance.items():
         if not t >= 0:
             raise ReportError(f"tolerance[{metric!r}] = {t} is not allowed: at least 0; give it in the metric's unit")

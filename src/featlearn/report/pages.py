@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from featlearn.lab.claim import VERDICTS
 from featlearn.report.context import Site
 from featlearn.report.html import (
     FILTER,
@@ -31,7 +32,6 @@ from featlearn.report.model import (
     verdict_state,
 )
 from featlearn.report.parts import count, home, section, short, verdict_badges
-from featlearn.run.claim import VERDICTS
 
 MEANING = {
     "holds": "every observation agrees with its prediction and disagrees with the nearest wrong answer",

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from featlearn.lab.claim import HITS
 from featlearn.report.context import Site
 from featlearn.report.html import Html, badge, tag
 from featlearn.report.model import ClaimPage, State, verdict_state
-from featlearn.run.claim import HITS
 
 
 def home(site: Site) -> Html:

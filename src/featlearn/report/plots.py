@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.lab.experiment import SummaryRow
 from featlearn.report import style
 from featlearn.report.compare import ReportError
-from featlearn.run.experiment import SummaryRow
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.lab.claim import HITS, Case
+from featlearn.lab.experiment import SummaryRow
 from featlearn.report import tables
 from featlearn.report.cases import SIGN, cases_data, cases_picture
 from featlearn.report.context import Site, provenance
@@ -27,8 +29,6 @@ from featlearn.report.html import (
 from featlearn.report.model import ClaimPage, ExperimentPage, State, by_work, experiment_state, verdict_state
 from featlearn.report.parts import count, home, section, short, verdict_badges
 from featlearn.report.plots import Picture
-from featlearn.run.claim import HITS, Case
-from featlearn.run.experiment import SummaryRow
 
 
 def experiment(site: Site, x: ExperimentPage) -> str:

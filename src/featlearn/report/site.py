@@ -11,12 +11,12 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from featlearn.lab.claim import Verdict
+from featlearn.lab.verdicts import Saved
 from featlearn.report import export, pages, results
 from featlearn.report.compare import ReportError
 from featlearn.report.context import Site, path
 from featlearn.report.model import ClaimPage, ExperimentPage, as_claim_page
-from featlearn.run.claim import Verdict
-from featlearn.run.verdicts import Saved
 
 MARKER = ".featlearn-site.json"
 
@@ -45,7 +45,7 @@ def build(
     would share a file name.
 
     Example:
-        >>> from featlearn import inventory
+        >>> from featlearn.lab import inventory
         >>> build("site", [inventory.load("emergence")], [], []).index  # doctest: +SKIP
         PosixPath('site/index.html')
     """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featlearn.run.experiment import SummaryRow
+from featlearn.lab.experiment import SummaryRow
 
 
 @dataclass(frozen=True)

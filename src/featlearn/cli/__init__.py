@@ -1,0 +1,68 @@
+"""The command line. Each command builds a config and calls what a notebook would call.
+
+Nothing heavy is imported before a command needs it: `featlearn --help` and `featlearn list` load neither torch nor
+matplotlib, and `featlearn run X` imports the module of X alone.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from featlearn.cli._errors import BAD, DONE, INTERRUPTED, CommandError
+from featlearn.cli._parse import later, nearest
+from featlearn.cli._show import warn
+
+ABOUT = """usage: featlearn COMMAND ...
+
+A laboratory for feature learning: reproduce, measure, apply.
+
+commands:
+  list     works, experiments, claims, presets and the last verdicts
+  run      an experiment, or a file of your own that defines EXPERIMENT
+  verify   check the claims of a work, or one claim
+  report   make the static site, or export the rows (LaTeX, CSV, parquet)
+  diff     two runs side by side
+  data     list or fetch real data
+  gemfilter  long prompts: find a model's filter layer, answer from the kept tokens, measure the cost
+  domains  images from several domains: hold one out, compare algorithms, fit a model, predict
+  bench    run a benchmark of this checkout
+
+featlearn COMMAND --help shows the flags of a command, featlearn run X --help those of an experiment.
+"""
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    name: later(name) for name in ("list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "bench")
+}
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command; the exit status: 0 done, 1 something failed or differs from what is expected, 2 bad arguments."""
+    args = [*(sys.argv[1:] if args is None else args)]  # the module `list` stands in front of the builtin here
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(ABOUT, end="")
+        return DONE if args else BAD
+    if args[0] == "--version":
+        from featlearn import __version__
+
+        print(f"featlearn {__version__}")
+        return DONE
+    command = COMMANDS.get(args[0])
+    try:
+        if command is None:
+            raise CommandError(f"no command {args[0]!r}{nearest(args[0], tuple(COMMANDS))} (featlearn --help)")
+        return command(args[1:])
+    except CommandError as e:
+        warn(str(e))
+        return e.status
+    except SystemExit as e:  # --help of a command
+        return e.code if isinstance(e.code, int) else DONE
+    except KeyboardInterrupt:
+        resumes = args[0] == "run" or args[:2] == ["domains", "evaluate"]
+        warn("interrupted" + (": what was finished is kept; the same command resumes" if resumes else ""))
+        return INTERRUPTED
+    except BrokenPipeError:  # `featlearn list | head`
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE

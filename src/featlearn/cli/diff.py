@@ -1,0 +1,135 @@
+"""`featlearn diff`: two runs side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from featlearn.cli._errors import DONE, CommandError
+from featlearn.cli._parse import choose, parse
+from featlearn.cli._show import console, print_json, warn
+from featlearn.cli.run import load_experiment
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    one: tyro.conf.Positional[str]
+    """A run: the path of a .run.json file, or experiment@preset, or store:experiment@preset."""
+    other: tyro.conf.Positional[str]
+    """The run to set beside it."""
+    store: str = "runs"
+    """Where experiment@preset is looked up; what is not there is taken from the committed evidence."""
+    json: bool = False
+    """One JSON document on stdout."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run of two: its name, settings, origin, summary rows and how many of its cells have rows."""
+
+    name: str
+    config: dict[str, Any]
+    about: dict[str, Any]
+    summary: tuple[Any, ...]
+
+
+def diff_command(args: Sequence[str]) -> int:
+    """Set two runs side by side."""
+    options = parse(DiffOptions, args, "featlearn diff", "Set two runs side by side.")
+    from featlearn.lab.store import StoreError
+
+    try:
+        one, other = (_side(name, options.store) for name in (options.one, options.other))
+    except StoreError as e:
+        raise CommandError(str(e)) from e
+    from featlearn.lab.provenance import same_settings
+
+    settings = same_settings(one.config, other.config)
+    about = same_settings(one.about, other.about)
+    rows = compared(one.summary, other.summary)
+    if options.json:
+        print_json({"one": one.name, "other": other.name, "settings": settings, "about": about, "rows": rows})
+        return DONE
+    from rich.table import Table
+
+    out = console()
+    if settings or about:
+        table = Table("", one.name, other.name, title="What differs", title_justify="left")
+        for name, (a, b) in [*settings.items(), *about.items()]:
+            table.add_row(name, str(a), str(b))
+        out.print(table)
+    else:
+        out.print("same settings, same origin")
+    table = Table("setting", "row", "metric", one.name, other.name, "difference", "intervals", title_justify="left")
+    for r in rows:
+        numbers = ("–" if r[k] is None else f"{r[k]:.4g}" for k in ("one", "other", "difference"))
+        table.add_row(r["setting"], r["row"], r["metric"], *numbers, r["intervals"])
+    out.print(table)
+    return DONE
+
+
+def _side(name: str, default: str) -> Side:
+    from featlearn import catalog
+    from featlearn.lab.cells import fields_of
+    from featlearn.lab.execute import hashes_of, summary_of
+    from featlearn.lab.find import origin
+    from featlearn.lab.store import Store, read_manifest
+
+    if name.endswith(".run.json"):
+        manifest = read_manifest(name)
+        store = Store(Path(name).resolve().parents[2])
+        known = manifest.source if manifest.source.endswith(".py") else manifest.experiment
+        experiment, hashes = load_experiment(known), list(manifest.cells)
+        if experiment.version != manifest.version:
+            warn(f"{name} is of version {manifest.version} of {experiment.id}, summarised here by {experiment.version}")
+        config = dict(manifest.config)
+    else:
+        what, sign, preset = name.rpartition("@")
+        if not sign:
+            raise CommandError(f"no run {name!r}: a .run.json file, experiment@preset or store:experiment@preset")
+        root, sign, known = what.rpartition(":")
+        store = Store(root) if sign else catalog.layers(default)
+        experiment = load_experiment(known)
+        if preset not in experiment.presets:
+            raise CommandError(f"no preset {preset!r} of {known}{choose(preset, list(experiment.presets))}")
+        config = fields_of(experiment.presets[preset])
+        hashes = hashes_of(experiment, experiment.cells(experiment.presets[preset]))
+    table = store.table_of(experiment.id, hashes)
+    if not table.rows:
+        raise CommandError(f"{name} has no rows in {store.root}: run it first, featlearn run {known}")
+    o = origin(store, experiment.id, hashes)
+    about: dict[str, Any] = {"experiment": experiment.id, "cells": len(hashes), "cells missing": len(table.missing),
+                             "cells failed": len(table.failed), "cells diverged": len(table.diverged)}  # fmt: skip
+    if o is not None:
+        about |= {"commit": o.commit, "local changes": o.dirty, "device": o.device, "seconds": o.seconds, **o.versions}
+    return Side(name, config, about, summary_of(experiment, table))
+
+
+def compared(one: Sequence[Any], other: Sequence[Any]) -> list[dict[str, Any]]:
+    """The numbers of two summaries by (setting, row, metric): both, other minus one, and whether intervals overlap."""
+
+    def key(r: Any) -> tuple[str, str, str]:
+        return r.setting, r.row, r.metric
+
+    a, b = ({key(r): r for r in side} for side in (one, other))
+    out = []
+    for k in dict.fromkeys([*a, *b]):
+        x, y = a.get(k), b.get(k)
+        difference, intervals = None, ""
+        if x is not None and y is not None:
+            difference = y.value - x.value
+            intervals = "apart" if x.high < y.low or y.high < x.low else "overlap"
+        out.append(
+            {
+                "setting": k[0],
+                "row": k[1],
+                "metric": k[2],
+                "one": None if x is None else x.value,
+                "other": None if y is None else y.value,
+                "difference": difference,
+                "intervals": intervals,
+            }
+        )
+    return out

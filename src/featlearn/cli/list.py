@@ -1,0 +1,73 @@
+"""`featlearn list`: works, experiments, claims, presets and the last verdicts."""
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from featlearn.cli._errors import DONE, CommandError
+from featlearn.cli._parse import choose, parse
+from featlearn.cli._show import console, print_json
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    work: str = ""
+    """Only this work."""
+    json: bool = False
+    """One JSON document."""
+    store: str = "runs"
+    """Folder of your runs; its verdicts are newer than the ones that ship."""
+
+
+def list_command(args: Sequence[str]) -> int:
+    """Show works, experiments, claims."""
+    from featlearn import catalog
+
+    options = parse(ListOptions, args, "featlearn list", "Works, experiments, claims, presets and the last verdicts.")
+    found = with_local_verdicts(catalog.read(), Path(options.store))
+    names = [w["id"] for w in found["works"]]
+    if options.work and options.work not in names:
+        raise CommandError(f"no work {options.work!r}{choose(options.work, names)}")
+    works = [
+        {"id": w["id"], "entries": w["entries"], "covered": len(catalog.covered(found, w["id"])), "title": w["title"]}
+        for w in found["works"]
+        if options.work in ("", w["id"])
+    ]
+    experiments = [e for e in found["experiments"] if options.work in ("", e["id"].split("/")[0])]
+    claims = [c for c in found["claims"] if options.work in ("", c["id"].split(".")[0])]
+    if options.json:
+        print_json({"works": works, "experiments": experiments, "claims": claims})
+        return DONE
+    from rich.table import Table
+
+    out = console()
+    table = Table("work", "what", "entries", "covered", title="Works", title_justify="left")
+    for w in works:
+        table.add_row(w["id"], w["title"], str(w["entries"]), str(w["covered"]))
+    out.print(table)
+    if experiments:
+        table = Table("experiment", "what", "presets", "evidence", title="Experiments", title_justify="left")
+        for e in experiments:
+            table.add_row(e["id"], e["title"], " ".join(e["presets"]), e["evidence"])
+        out.print(table)
+    if claims:
+        table = Table("claim", "says", "verdict", title="Claims", title_justify="left")
+        for c in claims:
+            as_expected = c["verdict"] in (c["expected"], "not run")
+            table.add_row(c["id"], c["says"], c["verdict"] if as_expected else f"{c['verdict']} (!)")
+        out.print(table)
+    return DONE
+
+
+def with_local_verdicts(found: dict[str, Any], store: Path) -> dict[str, Any]:
+    """The catalog with verdicts of the user's store in place of those that shipped."""
+    for claim in found["claims"]:
+        path = store / "verdicts" / claim["id"].split(".")[0] / f"{claim['id']}.json"
+        if path.is_file():
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                data = json.loads(path.read_bytes())
+                claim["verdict"], claim["mechanism"] = str(data["verdict"]), bool(data["mechanism"])
+    return found

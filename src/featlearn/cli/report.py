@@ -1,0 +1,126 @@
+"""`featlearn report`: the static site, or the rows as LaTeX, CSV or parquet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from featlearn.cli._errors import DONE, FAILED, CommandError
+from featlearn.cli._parse import choose, parse
+from featlearn.cli._show import console, warn
+from featlearn.cli.run import experiment_page
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    out: str = "site"
+    """Folder to write to."""
+    to: Literal["html", "latex", "csv", "parquet"] = "html"
+    """html: the site; else the rows and summaries of every experiment that was run."""
+    work: str = ""
+    """Only this work."""
+    store: str = "runs"
+    """Folder of your runs; what is not there is taken from the committed evidence."""
+
+
+def report_command(args: Sequence[str]) -> int:
+    """Make the site, or export rows."""
+    options = parse(ReportOptions, args, "featlearn report", "Make the static site, or export rows to other tools.")
+    from featlearn.lab import inventory
+    from featlearn.lab.store import StoreError
+    from featlearn.report.compare import ReportError
+
+    if options.work and options.work not in inventory.WORKS:
+        raise CommandError(f"no work {options.work!r}{choose(options.work, inventory.WORKS)}")
+    try:
+        return _site(options) if options.to == "html" else _export(options)
+    except ReportError as e:
+        raise CommandError(str(e)) from e
+    except StoreError as e:
+        raise CommandError(str(e), FAILED) from e
+
+
+def experiment_pages(work: str, store: Any) -> list[Any]:
+    """A page value for every experiment: its best rows of a preset (`run.find.BEST_FIRST`, else smoke), or none."""
+    from featlearn import works
+    from featlearn.lab.execute import summary_of
+    from featlearn.lab.find import BEST_FIRST, best, stale
+    from featlearn.report.model import ExperimentPage
+
+    out = []
+    for id_ in works.EXPERIMENTS:
+        if work not in ("", id_.split("/")[0]):
+            continue
+        experiment = works.load_experiment(id_)
+        found = best(experiment, store, (*BEST_FIRST, "smoke"))
+        if found is None:
+            out.append(ExperimentPage(experiment, stale=stale(experiment, store)))
+            continue
+        command = f"featlearn run {id_} --preset {found.preset}"
+        rows = summary_of(experiment, found.table)
+        out.append(experiment_page(experiment, found.config, found.preset, found.table, rows, store, command))
+    return out
+
+
+def claim_pages(work: str, store: Any) -> list[Any]:
+    """The last verdict on every claim as it was saved, or that it was not run."""
+    from featlearn import works
+    from featlearn.lab.claim import Evidence, Verdict
+    from featlearn.lab.verdicts import read_verdict
+
+    out = []
+    for name in works.WITH_CLAIMS:
+        if work in ("", name):
+            for claim in works.load_claims(name):
+                saved = read_verdict(store, claim)
+                command = f"featlearn verify {claim.id}"
+                out.append(saved or Verdict(claim, "not run", command, Evidence(not_run=command), 0.0))
+    return out
+
+
+def _site(options: ReportOptions) -> int:
+    from rich.progress import Progress
+
+    from featlearn import catalog
+    from featlearn.lab import inventory
+    from featlearn.report.site import build
+
+    store = catalog.layers(options.store)
+    works = [inventory.load(w) for w in inventory.WORKS if options.work in ("", w)]
+    with Progress(console=console(err=True), transient=True) as bar:
+        task = bar.add_task("pages", total=None)
+        built = build(
+            options.out,
+            works,
+            experiment_pages(options.work, store),
+            claim_pages(options.work, store),
+            lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    for problem in built.problems:
+        warn(problem)
+    console().print(f"{built.pages} pages: {built.index}", soft_wrap=True, markup=False)
+    return FAILED if built.problems else DONE
+
+
+def _export(options: ReportOptions) -> int:
+    from featlearn import catalog
+    from featlearn.report.export import write
+
+    pages = [p for p in experiment_pages(options.work, catalog.layers(options.store)) if p.was_run]
+    if not pages:
+        raise CommandError("there are no rows to export: run an experiment first (`featlearn list` names them)", FAILED)
+    suffix = {"latex": "tex"}.get(options.to, options.to)
+    written = []
+    for page in pages:
+        id_, name = page.experiment.id, f"{page.experiment.id.replace('/', '.')}.{page.preset}"
+        label = f"tab:{id_.replace('/', '-')}"
+        if page.summary:
+            path = Path(options.out) / f"{name}.summary.{suffix}"
+            title = f"{page.experiment.title} ({page.preset})"
+            written.append(write(page.summary, path, options.to, caption=title, label=label, overwrite=True))
+        if options.to != "latex" and page.table.rows:
+            path = Path(options.out) / f"{name}.rows.{suffix}"
+            written.append(write(page.table.rows, path, options.to, overwrite=True))
+    for path in written:
+        console().print(str(path), soft_wrap=True, markup=False)
+    return DONE

@@ -1,0 +1,82 @@
+"""Finding runs again: the best rows of an experiment, and where they came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from featlearn.lab.execute import hashes_of
+from featlearn.lab.experiment import Experiment, Table
+from featlearn.lab.store import Record, Store
+
+BEST_FIRST = ("paper", "cpu", "small")
+"""`cpu`: the largest sizes that two cores do, of experiments whose printed sizes need a GPU."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the records behind a table say together: commit (several: "mixed"), devices, versions, cost and seeds."""
+
+    commit: str
+    dirty: bool
+    device: str
+    versions: Mapping[str, str]
+    started: str
+    seconds: float
+    peak_mib: float | None
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A preset whose rows are all there."""
+
+    preset: str
+    config: Any
+    table: Table
+
+
+def best(experiment: Experiment, store: Store, presets: Sequence[str] = BEST_FIRST) -> Found | None:
+    """The first of these presets whose every cell is done (ok or diverged), or None."""
+    for preset in presets:
+        if preset not in experiment.presets:
+            continue
+        config = experiment.presets[preset]
+        table = store.table(experiment, experiment.cells(config))
+        if table.rows and not table.missing and not table.failed:
+            return Found(preset, config, table)
+    return None
+
+
+def stale(experiment: Experiment, store: Store) -> bool:
+    """Whether there are rows of another version of this experiment and none of this one."""
+    versions = {record.version for record in store.records(experiment.id)}
+    return bool(versions) and experiment.version not in versions
+
+
+def origin(store: Store, experiment: str, hashes: Sequence[str]) -> Origin | None:
+    """The common origin of some cells; None if none of them is there."""
+    records = [r for r in (store.read(experiment, h) for h in hashes) if r is not None]
+    if not records:
+        return None
+    peaks = [r.peak_mib for r in records if r.peak_mib is not None]
+    return Origin(
+        _one([str(r.provenance.get("commit") or "") for r in records]),
+        any(bool(r.provenance.get("dirty")) for r in records),
+        _one([r.device for r in records]),
+        {
+            name: _one([str(r.provenance[name]) for r in records if r.provenance.get(name)])
+            for name in ("python", "featlearn", "torch", "numpy")
+        },
+        max(r.started for r in records),
+        round(sum(r.seconds for r in records), 3),
+        max(peaks, default=None),
+        tuple(sorted({s for r in records for s in r.seeds})),
+    )
+
+
+def _one(values: Sequence[str]) -> str:
+    different = sorted(set(values))
+    return different[0] if len(different) == 1 else "mixed: " + ", ".join(different) if different else ""
+
+
+__all__ = ["Found", "Origin", "Record", "best", "hashes_of", "origin", "stale"]

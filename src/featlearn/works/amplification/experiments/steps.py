@@ -1,0 +1,277 @@
+"""Amplification step by step: how neurons point, what they capture and how features move, against d and omega.
+
+The argument of the work in numbers (Lemmas 4, 6, 11-14, Conditions 9 and 10, Proposition 2): at the start neurons
+have cosine about 1/sqrt(d) with the cluster centres, one step lifts it to a constant, alignment and
+almost-orthogonality then hold until T, and the hidden features have moved by a factor ~ 1/(omega sqrt(m d)). Every
+step is recorded, at several dimensions and at several scales of the start. The sets J_mu use C0 = 10, since the C0 of
+the proof, about 6e10, holds all neurons at any size.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from featlearn.core import SettingError
+from featlearn.lab.estimate import interval
+from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.measure import (
+    aligned,
+    captures,
+    closest_cluster,
+    cluster_cosines,
+    feature_movement,
+    matching_neurons,
+    off_class_overlap,
+)
+from featlearn.nets import TwoLayer, forward
+from featlearn.report import style
+from featlearn.report.plots import Picture, Series, curves
+from featlearn.works._settings import check_counts, check_filled, check_seeds
+from featlearn.works.amplification import setup as ensembles
+from featlearn.works.amplification.rows import PRINTED, SCALE, TIGHT, by, last_row
+from featlearn.works.amplification.setup import LABELS, OPPOSITE, Data, Setting, edges, steps_of
+
+ENTRIES = tuple(
+    f"amplification.{name}"
+    for name in (
+        "proposition2", "lemma4", "lemma6", "captures", "cond9", "cond10", "lemma11", "lemma12", "lemma13", "lemma14",
+    )
+)  # fmt: skip
+STEP_METRICS = {"cos_median": "", "cos_own_min": "", "aligned": "%", "overlap": "", "growth": ""}
+BOUNDS = {
+    "cos_median": (-1.0, 1.0), "cos_own_min": (-1.0, 1.0), "aligned": (0.0, 100.0), "overlap": (0.0, math.inf),
+    "growth": (0.0, math.inf), "movement": (0.0, math.inf), "sets": (0.0, math.inf),
+}  # fmt: skip
+END_METRICS = {"movement": "", "edge": "", "sets": "", "margin_clean": "", "margin_noisy": ""}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Alignment before and after each step, against the dimension and against the scale of the start."""
+
+    d: tuple[int, ...] = (50, 100, 200, 400, 800)
+    """Dimensions."""
+    scales: tuple[float, ...] = (1e-3, 1e-4, 1e-2, 1e-1, 1.0)
+    """omega sqrt(m d): the first one is used against d, all of them at the median d."""
+    printed_scale: float = 0.1
+    """The scale of Figure 2, run over d as well."""
+    exponent: float = 1.2
+    """sigma^2 = 1/d^exponent, as in Figure 2."""
+    radius: float = 0.1
+    """sigma sqrt(d) of the rows "tight clusters", small as the lemmas ask, over d at the first scale."""
+    n: int = 1000
+    """Training samples."""
+    alpha: float = 0.1
+    """Step size; T = 1 + 1/(4 alpha), rounded up."""
+    eta: float = 0.15
+    """Share of flipped labels."""
+    m: int = 400
+    """Neurons."""
+    c0: float = 10.0
+    """The constant C0 of the sets J_mu, cosine at least 1/(3 C0 sqrt(d))."""
+    seeds: tuple[int, ...] = tuple(range(20))
+    """One task, data set and start per seed."""
+    chunk: int = 5
+    """Seeds that train together in a cell."""
+
+    def __post_init__(self):
+        check_filled(self, "d", "scales")
+        if not self.c0 > 1:
+            raise SettingError("c0", self.c0, "above 1", "10 leaves four fifths of the neurons in the sets")
+        check_counts(self, "chunk")
+        check_seeds(self.seeds)
+        for cell in cells(self):
+            ensembles.check(cell.setting, self.alpha)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A chunk of seeds in one setting."""
+
+    kind: str
+    setting: Setting
+    alpha: float
+    c0: float
+    seeds: tuple[int, ...]
+
+
+def cells(config: Config) -> list[Cell]:
+    """One cell per dimension or scale and chunk of seeds."""
+    c = config
+    middle = sorted(c.d)[len(c.d) // 2]
+    points = [(TIGHT, d, c.radius / math.sqrt(d), c.scales[0]) for d in c.d]
+    points += [(PRINTED, d, d ** (-c.exponent / 2), s) for s in (c.scales[0], c.printed_scale) for d in c.d]
+    points += [(SCALE, middle, middle ** (-c.exponent / 2), scale) for scale in c.scales]
+    return [
+        Cell(kind, Setting(d, c.n, sigma, c.eta, c.m, scale), c.alpha, c.c0, c.seeds[i : i + c.chunk])
+        for kind, d, sigma, scale in points
+        for i in range(0, len(c.seeds), c.chunk)
+    ]
+
+
+def margins(net: TwoLayer, keep: Tensor, data: Data) -> tuple[Tensor, Tensor]:
+    """Least y f on clean samples and largest on flipped ones (e), of the neurons that are kept (e, m)."""
+    part = TwoLayer(net.w, net.b, net.a * keep, net.activation)
+    margin = data.y * forward(part, data.x)
+    clean = margin.masked_fill(data.flipped, math.inf).amin(1)
+    return clean, margin.masked_fill(~data.flipped, -math.inf).amax(1)
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """Train step by step; look at every step."""
+    s, alpha = cell.setting, cell.alpha
+    found = ensembles.truths(s, cell.seeds)
+    train = ensembles.draw(s, found, cell.seeds, "train")
+    begin = net = ensembles.start(s, cell.seeds)
+    own = matching_neurons(net.w, net.a, train.centres, LABELS, 1 / (3 * cell.c0 * math.sqrt(s.d)))
+    inside, index = own >= 0, own.clamp_min(0)[..., None]
+    last, size = steps_of(alpha), 1 / math.sqrt(s.m)
+    base = [
+        {"setting": f"{cell.kind}: d={s.d}, scale={s.scale:g}", "kind": cell.kind, "d": s.d, "scale": s.scale,
+         "sigma": s.sigma, "alpha": alpha, "n": s.n, "m": s.m, "c0": cell.c0, "seed": seed}
+        for seed in cell.seeds
+    ]  # fmt: skip
+    rows = []
+    for t in range(last + 1):
+        if t:
+            net = ensembles.descend(net, train, alpha, 1)
+        cos = cluster_cosines(net.w, train.centres)
+        own_cos = cos.gather(2, index)[..., 0].masked_fill(~inside, math.inf).amin(1)
+        nearest = closest_cluster(net.w, train.centres)[0]
+        lined = aligned(net.w, train.x, train.group, own, OPPOSITE)
+        held = captures(net.w, train.x, train.group, 4).any(2).float().mean(1)
+        overlap = off_class_overlap(net.w, net.a, train.centres, LABELS).masked_fill(~inside, 0).amax(1) / alpha
+        norm = net.w.norm(dim=2)
+        for i in range(len(base)):
+            growth = float(norm[i].max()) / (2 * size * alpha * t) if t else None
+            rows.append({
+                **base[i], "row": f"t={t}", "t": t, "cos_median": float(nearest[i].median()),
+                "cos_mean": float(nearest[i].mean()), "cos_own_min": float(own_cos[i]),
+                "aligned": 100 * float(lined[i].sum()) / max(1, int(inside[i].sum())),
+                "capturing": 100 * float(held[i]), "overlap": float(overlap[i]), "growth": growth,
+                "frobenius": float(norm[i].square().sum().sqrt()),
+            })  # fmt: skip
+    moved = feature_movement(begin.w, net.w, train.x).amin(1)
+    edge = edges(begin.w, own, train)
+    per_set = torch.stack([(own == c).sum(1) for c in range(4)], 1).amin(1) / (s.m / 4)
+    whole = margins(net, torch.ones_like(inside), train)
+    part = margins(net, inside, train)
+    for i in range(len(base)):
+        rows.append({
+            **base[i], "row": "end", "movement": float(moved[i]) * s.scale, "ratio": float(moved[i]),
+            "edge": float(edge[i]), "sets": float(per_set[i]), "in_sets": float(inside[i].float().mean()),
+            "margin_clean": float(part[0][i]), "margin_noisy": float(part[1][i]),
+            "whole_clean": float(whole[0][i]), "whole_noisy": float(whole[1][i]),
+        })  # fmt: skip
+    return CellResult(rows)
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Means over seeds with 95 % intervals of every setting and step."""
+    out = []
+    groups = dict.fromkeys((r["setting"], r["row"]) for r in table.rows)
+    for setting, row in groups:
+        mine = [r for r in table.rows if (r["setting"], r["row"]) == (setting, row)]
+        for metric, unit in (END_METRICS if row == "end" else STEP_METRICS).items():
+            values = [r[metric] for r in mine if r.get(metric) is not None and math.isfinite(r[metric])]
+            if values:
+                mean, low, high = interval(values)
+                least, most = BOUNDS.get(metric, (-math.inf, math.inf))
+                low, high = max(low, least), min(high, most)
+                entry = ENTRIES[0] if row == "end" else "amplification.lemma12"
+                out.append(SummaryRow(setting, row, metric, mean, low, high, len(values), unit=unit, entry=entry))
+    return out
+
+
+def _series(name: str, found: Mapping[Any, np.ndarray]) -> tuple[Series, list[dict]]:
+    points = [interval(v) for v in found.values()]
+    mean, low, high = (np.array(v) for v in zip(*points, strict=True))
+    data = [{"curve": name, "x": x, "value": m, "low": lo, "high": hi}
+            for x, m, lo, hi in zip(found, mean, low, high, strict=True)]  # fmt: skip
+    return Series(name, list(found), mean, np.maximum(low, mean / 10), high), data  # the axes are logarithmic
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Cosines against d and against the scale of the start; movement of the features against the scale."""
+    if not table.rows:
+        return {}
+    end, seeds = last_row(table), len({r["seed"] for r in table.rows})
+    names = {"t=0": "start", "t=1": "one step", end: f"T = {end.removeprefix('t=')} steps"}
+    fig, data = style.figure(10, 4.6), []
+    with style.applied(10):
+        axes = fig.subplots(1, 2, sharey=True)
+    least = min(r["scale"] for r in table.rows if r["kind"] == PRINTED)
+    for ax, kind, over, label, only in zip(
+        axes, (PRINTED, SCALE), ("d", "scale"), ("dimension d", "omega sqrt(m d)"), ({"scale": least}, {}), strict=True
+    ):
+        series = []
+        for row, name in names.items():
+            curve, rows = _series(name, by(table, kind, over, row, "cos_median", **only))
+            series.append(curve)
+            data += [{"panel": over, **r} for r in rows]
+        title = (
+            f"omega sqrt(m d) = {least:g}" if only else f"d = {next(r['d'] for r in table.rows if r['kind'] == kind)}"
+        )
+        curves(ax, series, label, "cosine, median neuron" if only else "", log="xy", title=title)
+        ax.set_ylim(0.02, 1.3)
+    sizes = sorted(by(table, PRINTED, "d", "t=0", "cos_median"))
+    guide = 1.06 * np.array(sizes) ** -0.5
+    axes[0].plot(sizes, guide, ":", color=style.PRINT, lw=1.3)
+    axes[0].annotate("1/sqrt(d)", (sizes[-1], guide[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
+    axes[0].set_xticks(sizes, [str(d) for d in sizes])
+    axes[0].minorticks_off()
+    caption = (
+        f"Largest cosine of the median neuron with a cluster centre; mean and 95 % interval over {seeds} seeds. One "
+        "step lifts it from 1/sqrt(d) to a constant if the start is small against the step."
+    )
+    moved = by(table, SCALE, "scale", "end", "ratio")
+    second = style.figure(6.2, 4.2)
+    curve, rows = _series("least over samples", moved)
+    line = Series("1/(omega sqrt(m d)) through the first point", list(moved), next(iter(moved.values())).mean()
+                  * next(iter(moved)) / np.array(list(moved)))  # fmt: skip
+    curves(second, [curve, line], "omega sqrt(m d)", "||change|| / ||features at the start||", log="xy")
+    text = f"Movement of the hidden features at T against the scale of the start; 95 % intervals over {seeds} seeds."
+    return {
+        "amplification.lemma12": Picture(fig, caption, data=data),
+        ENTRIES[0]: Picture(second, text, data=rows),
+    }
+
+
+def cost(cell: Cell) -> Cost:
+    """Training and the looks at every step, at about 20 Gflop/s on one core."""
+    s, e, steps = cell.setting, len(cell.seeds), steps_of(cell.alpha)
+    return Cost(0.2 + e * s.n * s.m * s.d * (4 * steps + 4 * (steps + 1) + 10) / 2e10, 350 + e * s.d * 12 * s.n / 2**20)
+
+
+EXPERIMENT = Experiment(
+    id="amplification/steps",
+    title="Weak random features become strong in one step",
+    reproduces=ENTRIES,
+    Config=Config,
+    presets={
+        "smoke": Config(
+            d=(20, 40), scales=(1e-3, 1e-1), n=200, m=40, alpha=0.25, seeds=(0, 1), chunk=1, c0=5.0,
+        ),
+        "small": Config(d=(50, 100, 200, 400), seeds=tuple(range(5))),
+        "paper": Config(),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    deviations=(
+        Deviation(
+            "settings", "none: lemmas with constants", "n = 1000, m = 400, alpha = 0.1, eta = 0.15, sigma^2 = 1/d^1.2 "
+            "and sigma sqrt(d) = 0.1, omega sqrt(m d) from 1e-4 to 1", "the lemmas ask for sigma sqrt(d) and "
+            "omega sqrt(m d) below small constants; both are varied",
+        ),
+        Deviation("C0", "4^5 1024^2 e^4 = 5.9e10", "10", "5.9e10 puts every neuron into a set"),
+        Deviation("T", "1 + 1/(4 alpha)", "rounded up: 4 at alpha = 0.1", "the paper gives no rule for 3.5 steps"),
+    ),
+    cost=cost,
+)  # fmt: skip

@@ -1,0 +1,13 @@
+"""GemFilter: names of the modules of its experiments and claims."""
+
+EXPERIMENTS: tuple[str, ...] = ("needle", "layers", "cost", "minibench", "sparse")
+CLAIMS: tuple[str, ...] = (
+    "attention",
+    "algorithm",
+    "complexity",
+    "memory",
+    "eviction",
+    "figures",
+    "tables",
+    "measured",
+)

@@ -1,0 +1,258 @@
+"""Which layer, row and smoothing find the needle: every choice of Algorithm 2 on the same forward pass.
+
+The work plots the distance between needle and selected tokens by layer (Figure 9.5), shows that the middle row and the
+row of largest norm fail (Figure G.3), and that SnapKV spreads its choices (Figures G.5 to G.7). Here one forward pass
+per prompt shows the queries and keys of all layers; each rule then picks `keep` tokens at each layer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from featlearn.core import Key, SettingError
+from featlearn.lab.estimate import interval
+from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.methods.gemfilter import RAW, SOFTMAX, Layout, Scoring, layout_of
+from featlearn.methods.gemfilter.selecting import best, last_queries, probabilities, products, smooth
+from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed
+from featlearn.report import style
+from featlearn.report.plots import Picture, Series, curves
+from featlearn.tasks.needles import Prompt
+from featlearn.works.gemfilter.experiments.prompts import (
+    OnNeedles,
+    distance,
+    keeping,
+    kept_at,
+    loaded,
+    prompt_of,
+    recall,
+)
+from featlearn.works.gemfilter.rows import BEST, LAST, LOGITS, MIDDLE, QUERY, RANDOM, SNAPKV
+
+ENTRIES = ("gemfilter.fig9_5", "gemfilter.fig9_2", "gemfilter.figG_3", "gemfilter.figG_5", "gemfilter.listing")
+WINDOW = 32
+RULES: dict[str, Scoring] = {
+    LAST: RAW,
+    "last row, no pooling": Scoring(pooling="none"),
+    "last row, max pooling": Scoring(pooling="max"),
+    "last row, probabilities": Scoring(softmax=True),
+    "16 rows, probabilities, pooled over 5": Scoring(rows=16, softmax=True),
+    "16 rows, probabilities": Scoring(rows=16, softmax=True, pool=25),
+    BEST: SOFTMAX,
+}
+ROWS = (MIDDLE, QUERY, LOGITS)
+ROW_RULES: dict[str, Callable[[Tensor, Tensor], int]] = {
+    MIDDLE: lambda queries, logits: logits.shape[0] // 2,
+    QUERY: lambda queries, logits: int(queries.norm(dim=1).argmax()),
+    LOGITS: lambda queries, logits: int(logits.norm(dim=1).argmax()),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnNeedles):
+    """Needle recall and distance by layer for every way of scoring."""
+
+    chat: tuple[bool, ...] = (True, False)
+    """Ask through the model's chat template, or plainly, or both."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.chat or len(set(self.chat)) < len(self.chat):
+            raise SettingError("chat", self.chat, "True, False, or both", "give each once")
+        if self.keep <= WINDOW:
+            raise SettingError("keep", self.keep, f"above {WINDOW}", "SnapKV keeps a window of 32 in any case")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One needle at one length and all depths."""
+
+    model: str
+    haystack: str
+    length: int
+    depths: tuple[float, ...]
+    needle: int
+    keep: int
+    chat: bool
+    which: str
+    dtype: str
+    device: str
+
+
+def cells(config: Config) -> list[Cell]:
+    """One cell per needle, length and template."""
+    c = config
+    return [
+        Cell(c.model, c.haystack, n, c.depths, i, c.keep, chat, c.which, c.dtype, c.device)
+        for i, n in c.pairs()
+        for chat in c.chat
+    ]
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """One forward pass per depth, all rules at all layers."""
+    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
+    layout, rows = layout_of(model), []
+    for depth in cell.depths:
+        prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
+        ids = prompt.input_ids[None].to(model.get_input_embeddings().weight.device)
+        layers = range(len(layout.layers(model)))
+        with keeping(layout, model, layers) as (seeing, seen), undisturbed(seeing) as own:
+            own.get_decoder()(input_ids=ids, use_cache=False, **PLAIN_OUTPUT)
+        base = {
+            "setting": f"n = {cell.length}, {'chat' if cell.chat else 'plain'}",
+            "depth": depth,
+            "needle": cell.needle,
+        }
+        for layer in layers:
+            sees_all = layout.window(model, layer) is None
+            here = {**base, "layer": layer, "global": sees_all}
+            found = by_rule(layout, seen[layer], prompt, cell.keep, Key("gemfilter/random") / cell.needle / layer)
+            rows += [{**here, "row": row, **values} for row, values in found.items()]
+    return CellResult(rows)
+
+
+def by_rule(layout: Layout, seen: tuple[Any, ...], prompt: Prompt, keep: int, key: Key) -> dict[str, dict[str, float]]:
+    """What each rule keeps at one layer: recall, distance, and the share inside needle or last tokens."""
+    attn, hidden, rotary = seen
+    n, mask = hidden.shape[1], torch.ones(1, hidden.shape[1], dtype=torch.bool, device=hidden.device)
+    sets = {name: kept_at(layout, seen, scoring, keep) for name, scoring in RULES.items()}
+    with torch.inference_mode():
+        queries, keys = layout.queries(attn, hidden, rotary), layout.keys(attn, hidden, rotary)
+        summed = queries.float().unflatten(1, (keys.shape[1], -1)).sum(2)[0]  # g n d: heads of a group together
+        logits = torch.einsum("gid,gjd->ij", summed, keys[0].float()).tril()
+        for name, rule in ROW_RULES.items():
+            row = rule(queries[0].float().transpose(0, 1).flatten(1), logits)
+            found = products(queries[:, :, row : row + 1], keys)
+            found[:, row + 1 :] = -torch.inf  # an attention row sees no later key
+            pooled = smooth(found.nan_to_num(neginf=0.0), mask, RAW).masked_fill(found == -torch.inf, -torch.inf)
+            sets[name] = best(pooled, mask, torch.zeros_like(mask), [keep])[0].cpu()
+        window = last_queries(layout, attn, hidden, rotary, mask, WINDOW)
+        by_head = probabilities(window, keys, mask, layout.scale(attn), layout.softcap(attn))
+    sets[RANDOM] = torch.from_numpy(np.sort(key.numpy().choice(n, keep, replace=False)))
+    out = {name: _measures(kept, prompt, n) for name, kept in sets.items()}
+    snap = [
+        torch.cat([smooth(head[None, : n - WINDOW], mask[:, : n - WINDOW], RAW)[0].topk(keep - WINDOW).indices.cpu(),
+                   torch.arange(n - WINDOW, n)])
+        for head in by_head.unflatten(1, (keys.shape[1], -1)).sum(2)[0]
+    ]  # fmt: skip
+    each = [_measures(kept.sort().values, prompt, n) for kept in snap]
+    out[SNAPKV] = {name: float(np.mean([m[name] for m in each])) for name in each[0]}
+    out[SNAPKV]["union"] = float(len(torch.cat(snap).unique()))
+    return out
+
+
+def _measures(kept: Tensor, prompt: Prompt, n: int) -> dict[str, float]:
+    inside = (kept >= prompt.needle[0]) & (kept < prompt.needle[1]) | (kept >= n - WINDOW)
+    return {
+        "recall": 100 * recall(kept, prompt.needle),
+        "distance": float(distance(kept, prompt.needle)),
+        "focus": 100 * float(inside.float().mean()),
+    }
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Recall at each rule's best layer that sees the whole prompt, and which layer that is."""
+    found = []
+    for setting in dict.fromkeys(r["setting"] for r in table.rows):
+        for row in dict.fromkeys(r["row"] for r in table.rows):
+            means = by_layer(table, setting, row, "recall")
+            if not means:
+                continue
+            layer = max(means, key=lambda i: means[i][0])
+            part = [r for r in table.rows if (r["setting"], r["row"], r["layer"]) == (setting, row, layer)]
+            for metric in ("recall", "focus"):
+                ends = interval([r[metric] for r in part])
+                low, high = max(ends[1], 0.0), min(ends[2], 100.0)
+                found.append(
+                    SummaryRow(setting, row, metric, ends[0], low, high, len(part), entry=ENTRIES[0], unit="%")
+                )
+            found.append(SummaryRow(setting, row, "best layer", float(layer), float(layer), float(layer), len(part),
+                                    entry=ENTRIES[0]))  # fmt: skip
+    return found
+
+
+def by_layer(table: Table, setting: str, row: str, metric: str) -> dict[int, tuple[float, float, float]]:
+    """Mean and 95 % interval over prompts by layer, layers with a window left out."""
+    values: dict[int, list[float]] = {}
+    for r in table.rows:
+        if r["setting"] == setting and r["row"] == row and r["global"] and metric in r:
+            values.setdefault(r["layer"], []).append(r[metric])
+    return {layer: interval(v) for layer, v in sorted(values.items())}
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Distance by layer (Figure 9.5), rows (G.3), focus against SnapKV (G.5)."""
+    settings = list(dict.fromkeys(r["setting"] for r in table.rows))
+    if not settings:
+        return {}
+    pictures = {}
+    for entry, metric, label, names, says in (
+        (ENTRIES[0], "distance", "distance to the needle (tokens)", (LAST, "16 rows, probabilities", BEST),
+         "Distance between the needle and the nearest kept token by layer"),
+        (ENTRIES[1], "recall", "needle tokens kept (%)", (LAST, "last row, probabilities", BEST, RANDOM),
+         "Share of the needle's tokens that are kept by layer"),
+        (ENTRIES[2], "recall", "needle tokens kept (%)", (LAST, *ROWS), "Row ablation: share of the needle kept"),
+        (ENTRIES[3], "focus", "kept in needle or last 32 (%)", (LAST, BEST, SNAPKV),
+         "Share of the kept tokens that lie in the needle or among the last 32"),
+    ):  # fmt: skip
+        fig, data = style.figure(11, 0.6 + 4.6 * -(-len(settings) // 2)), []
+        with style.applied(11):
+            panels = np.ravel(fig.subplots(-(-len(settings) // 2), min(2, len(settings)), squeeze=False, sharey=True))
+        for axes, setting in zip(panels, settings, strict=False):
+            series = []
+            for name in names:
+                found = by_layer(table, setting, name, metric)
+                if not found:
+                    continue
+                at, points = list(found), np.array(list(found.values()))
+                points = np.clip(points, 0, None if metric == "distance" else 100)
+                series.append(Series(name, np.array(at), *points.T))
+                data += [
+                    {"setting": setting, "rule": name, "layer": i, metric: m, "low": lo, "high": hi}
+                    for i, (m, lo, hi) in zip(at, points.tolist(), strict=True)
+                ]
+            curves(axes, series, "layer", label if axes is panels[0] else "", title=setting)
+        for axes in panels[len(settings) :]:
+            axes.set_axis_off()
+        for axes in panels[: len(settings)]:  # one legend above all panels covers no curve
+            handles, labels = axes.get_legend_handles_labels()
+            axes.get_legend().remove()
+        with style.applied(11):
+            fig.legend(handles, labels, loc="outside upper left", ncols=2)
+        pictures[entry] = Picture(fig, f"{says}; mean and 95 % interval over prompts.", data=data)
+    return pictures
+
+
+def cost(cell: Cell) -> Cost:
+    """Measured for SmolLM2 on one core."""
+    n = cell.length
+    return Cost(len(cell.depths) * (2 + n * 0.009 * (1 + n / 3000)), 1500 + n * 0.6)
+
+
+EXPERIMENT = Experiment(
+    id="gemfilter/layers",
+    title="Which layer, row and smoothing find the needle",
+    reproduces=ENTRIES,
+    Config=Config,
+    presets={
+        "smoke": Config(lengths=(512,), depths=(0.5,), needles=(1,), keep=128, chat=(True,)),
+        "small": Config(lengths=(1024,)),
+        "paper": Config(lengths=(1024, 2048), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(4, 2)),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    deviations=(
+        Deviation("model", "LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini", "SmolLM2-135M", "see gemfilter/needle"),
+        Deviation("largest norm", "row with the largest l2 norm, of what is not said", "of queries, and of rows "
+                  "of logits summed over heads", "both readings; rows of probabilities have norm 1 at the first token"),
+        Deviation("depth", "50 %", "several depths", "the middle alone hides what happens at the start"),
+    ),
+    cost=cost,
+)  # fmt: skip

@@ -1,0 +1,195 @@
+"""The kinds of task of LongBench on a generated set: what a budget costs by method, by filter layer, by template.
+
+The work reports 14 data sets of LongBench for three models (Table 9.1), by filter layer (Table 9.2) and with a chat
+template (Table G.1). LongBench itself is data that the user has (`featlearn gemfilter longbench`); this set is made of
+the same kinds of task at lengths that small models read, graded by the same metrics.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from featlearn.core import Key, SettingError
+from featlearn.data.texts import essays, split
+from featlearn.lab.estimate import interval
+from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.report import style
+from featlearn.report.plots import Picture, bars_against_print
+from featlearn.tasks.miniset import KINDS, Item, grade, miniset
+from featlearn.tasks.reading import prompt as prompt_of_item
+from featlearn.works.gemfilter.experiments.prompts import SETS, OnTexts, loaded
+from featlearn.works.gemfilter.experiments.replies import chosen_layers, replies
+from featlearn.works.gemfilter.rows import FULL, H2O, OURS, RAW_ROW, SNAPKV
+
+ENTRIES = ("gemfilter.table9_1", "gemfilter.table9_2", "gemfilter.tableG_1")
+ROWS = (FULL, RAW_ROW, OURS, SNAPKV, H2O)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnTexts):
+    """Scores by kind of task, method and budget; with or without chat template; by filter layer."""
+
+    length: int = 1024
+    """Most tokens of a prompt."""
+    count: int = 2
+    """Items of each of the six kinds."""
+    shares: tuple[float, ...] = (0.25,)
+    """Budgets, as shares of the length."""
+    layers: tuple[int, ...] = (-1,)
+    """Filter layers of GemFilter; -1 for the recommended one of the model. More than one: Table 9.2."""
+    chat: tuple[bool, ...] = (True,)
+    """Ask through the model's chat template; both values: Table G.1."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.length < 512:
+            raise SettingError("length", self.length, "at least 512 tokens", "1024 to 3072 suits small models")
+        if self.count < 1:
+            raise SettingError("count", self.count, "at least 1 item of each kind", "2 is quick, 20 tells more")
+        if not self.shares or not all(0 < s <= 1 for s in self.shares) or min(self.shares) * self.length < 64:
+            least = f"shares in (0, 1] that leave 64 tokens of {self.length}"
+            raise SettingError("shares", self.shares, least, "0.25 and 0.125 are usual")
+        if not self.layers or len(set(self.layers)) < len(self.layers):
+            raise SettingError("layers", self.layers, "different layers, at least one", "-1 takes the recommended one")
+        if not self.chat or len(set(self.chat)) < len(self.chat):
+            raise SettingError("chat", self.chat, "True, False, or both", "give each once")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One item of each kind."""
+
+    model: str
+    haystack: str
+    length: int
+    item: int
+    shares: tuple[float, ...]
+    layers: tuple[int, ...]
+    chat: bool
+    which: str
+    dtype: str
+    device: str
+
+
+def cells(config: Config) -> list[Cell]:
+    """One cell per item and template."""
+    c = config
+    return [
+        Cell(c.model, c.haystack, c.length, i, c.shares, c.layers, chat, c.which, c.dtype, c.device)
+        for i, chat in itertools.product(range(c.count), c.chat)
+    ]
+
+
+@lru_cache(maxsize=2)
+def _items(model: str, haystack: str, length: int, which: str, dtype: str, device: str, count: int) -> tuple[Item, ...]:
+    texts = split(essays(haystack), 0.5)[SETS.index(which)]
+    return tuple(miniset(texts, count, length, loaded(model, dtype, device)[1], Key("gemfilter/minibench"), which))
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """Ask one item of each kind, with every method, budget and layer."""
+    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
+    every = _items(cell.model, cell.haystack, cell.length, cell.which, cell.dtype, cell.device, cell.item + 1)
+    rows: list[dict[str, Any]] = []
+    for item in every[cell.item :: cell.item + 1]:
+        prompt = prompt_of_item(tokenizer, item, chat=cell.chat, longest=cell.length)
+        n = prompt.input_ids.shape[1]
+        budgets = [max(64, round(s * cell.length)) for s in cell.shares]
+        for place, wanted in enumerate(cell.layers):
+            layer, scoring, raw_layer = chosen_layers(model, wanted, wanted)
+            found = replies(
+                model, tokenizer, prompt.input_ids, prompt.protected(4), budgets=[min(b, n) for b in budgets],
+                layer=layer, scoring=scoring, raw_layer=raw_layer, max_new_tokens=item.max_new_tokens,
+                rows=ROWS if place == 0 else (RAW_ROW, OURS),
+            )  # fmt: skip
+            for (row, budget), reply in found.items():
+                name = row if row == FULL else f"{row}-{budget}"
+                if len(cell.layers) > 1 and row in (RAW_ROW, OURS):
+                    name += f", layer {layer}"
+                rows.append(
+                    {
+                        "setting": "chat" if cell.chat else "plain", "row": name, "kind": item.kind, "item": cell.item,
+                        "score": 100.0 * grade(item, reply.text), "tokens": n, "kept": budget if row != FULL else n,
+                        "reply": reply.text,
+                    }
+                )  # fmt: skip
+    return CellResult(rows)
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Mean score by kind and over kinds, and the paired difference of the mean to the full cache."""
+    found = []
+    for setting in sorted({r["setting"] for r in table.rows}):
+        part = [r for r in table.rows if r["setting"] == setting]
+        full = {(r["kind"], r["item"]): r["score"] for r in part if r["row"] == FULL}
+        for row in dict.fromkeys(r["row"] for r in part):
+            mine = [r for r in part if r["row"] == row]
+            for kind in dict.fromkeys(r["kind"] for r in part):
+                found.append(_row(setting, row, kind, [r["score"] for r in mine if r["kind"] == kind]))
+            items = sorted({r["item"] for r in mine})
+            found.append(_row(setting, row, "average", [_mean(mine, i) for i in items]))
+            if row != FULL:
+                less = [
+                    float(np.mean([r["score"] - full[r["kind"], r["item"]] for r in mine if r["item"] == i]))
+                    for i in items
+                ]
+                ends = interval(less)
+                found.append(SummaryRow(setting, row, "average - full", *ends, len(less), entry=ENTRIES[0],
+                                        unit="points"))  # fmt: skip
+    return found
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], item: int) -> float:
+    return float(np.mean([r["score"] for r in rows if r["item"] == item]))
+
+
+def _row(setting: str, row: str, metric: str, values: Sequence[float]) -> SummaryRow:
+    mean, low, high = interval(values)
+    return SummaryRow(
+        setting, row, metric, mean, max(low, 0.0), min(high, 100.0), len(values), entry=ENTRIES[0], unit="%"
+    )
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Average score by method and budget."""
+    rows = [r for r in summarise(table) if r.metric == "average"]
+    if not rows:
+        return {}
+    fig = style.figure(8, 1.6 + 0.42 * len(rows))
+    bars_against_print(fig, rows, "average", label="average over kinds of task (%)")
+    data = [{"template": r.setting, "method": r.row, "average": r.value, "low": r.low, "high": r.high} for r in rows]
+    caption = "Average score over six kinds of task by method and budget, intervals over items."
+    return {ENTRIES[0]: Picture(fig, caption, data=data)}
+
+
+def cost(cell: Cell) -> Cost:
+    """Measured for SmolLM2 on one core."""
+    n, methods = cell.length, 4 * len(cell.shares) + 2 * (len(cell.layers) - 1) * len(cell.shares)
+    return Cost(len(KINDS) * len(cell.layers) * (n * 0.007 * (1 + n / 5000) + 1.2 * methods), 1500 + n * 0.3)
+
+
+EXPERIMENT = Experiment(
+    id="gemfilter/minibench",
+    title="Kinds of long-prompt task by method and budget",
+    reproduces=ENTRIES,
+    Config=Config,
+    presets={
+        "smoke": Config(length=512, count=1),
+        "small": Config(),
+        "paper": Config(count=6, shares=(0.25, 0.125), chat=(True, False)),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    deviations=(
+        Deviation("data", "14 data sets of LongBench", "a generated set of six kinds", "LongBench cannot be bundled"),
+        Deviation("model", "LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini", "SmolLM2-135M", "see gemfilter/needle"),
+        Deviation("budgets", "1024, 2048, 4096 of 12.8k tokens on average", "1/4 and 1/8", "8 % and 32 % are printed"),
+    ),
+    cost=cost,
+)  # fmt: skip

@@ -1,0 +1,201 @@
+"""A needle in a haystack on a real model: what is still found when a prompt is cut to `keep` tokens or cache entries.
+
+The work shows heat maps for LLaMA 3.1 8B, Mistral Nemo 12B and Phi 3.5 Mini (Figures 9.4, G.1, G.2) with averages of
+a word-overlap score. Here the model is whatever `--model` names, by default SmolLM2-135M-Instruct, which two cores can
+run. One prefill serves the full cache, SnapKV, H2O and the selections of GemFilter (a test holds those to pass one);
+times belong to `gemfilter/cost`. A reply is right when it contains the answer.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featlearn.core import SettingError
+from featlearn.lab.estimate import interval
+from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.report import style
+from featlearn.report.plots import Heat, Picture, heat_maps
+from featlearn.tasks.needles import found_in, overlap
+from featlearn.works.gemfilter.experiments.prompts import (
+    OnReplies,
+    loaded,
+    paired,
+    prompt_of,
+    protected_of,
+    recall,
+)
+from featlearn.works.gemfilter.experiments.replies import ROWS, chosen_layers, replies
+from featlearn.works.gemfilter.rows import FULL
+
+ENTRIES = ("gemfilter.fig9_4", "gemfilter.figG_1", "gemfilter.figG_2", "gemfilter.fig9_1", "gemfilter.figG_4")
+METRICS = {"accuracy": "%", "needle_score": "", "recall": "%"}
+ANSWERED = "lengths where the full cache answers half"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnReplies):
+    """Needles at all depths of prompts of several lengths, for GemFilter and its rivals at one budget."""
+
+    raw_layer: int = -1
+    """Filter layer of Algorithm 2 as printed; -1 for the same."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.keep < 40:
+            raise SettingError("keep", self.keep, "at least 40", "SnapKV and H2O keep a window of 32 in any case")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One needle at one length and all depths."""
+
+    model: str
+    haystack: str
+    length: int
+    depths: tuple[float, ...]
+    needle: int
+    keep: int
+    layer: int
+    raw_layer: int
+    protect_start: int
+    chat: bool
+    which: str
+    max_new_tokens: int
+    dtype: str
+    device: str
+
+
+def cells(config: Config) -> list[Cell]:
+    """One cell per needle and length."""
+    c = config
+    return [
+        Cell(
+            c.model, c.haystack, n, c.depths, i, c.keep, c.layer, c.raw_layer, c.protect_start, c.chat, c.which,
+            c.max_new_tokens, c.dtype, c.device,
+        )
+        for i, n in c.pairs()
+    ]  # fmt: skip
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """Ask for one needle at every depth, with every method."""
+    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
+    layer, scoring, raw_layer = chosen_layers(model, cell.layer, cell.raw_layer)
+    rows: list[dict[str, Any]] = []
+    for depth in cell.depths:
+        prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
+        found = replies(
+            model, tokenizer, prompt.input_ids[None], protected_of(prompt, cell.protect_start),
+            budgets=(cell.keep,), layer=layer, scoring=scoring, raw_layer=raw_layer,
+            max_new_tokens=cell.max_new_tokens,
+        )  # fmt: skip
+        base = {"setting": f"n = {cell.length}", "length": cell.length, "depth": depth, "needle": cell.needle}
+        for (row, _), reply in found.items():
+            rows.append(
+                {
+                    **base, "row": row, "accuracy": 100.0 * found_in(reply.text, prompt.answer),
+                    "needle_score": overlap(reply.text, prompt.sentence), "reply": reply.text,
+                    **({} if reply.kept is None else {"recall": 100.0 * recall(reply.kept, prompt.needle)}),
+                }
+            )  # fmt: skip
+    return CellResult(rows)
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Means over prompts by length and over all; differences to the full cache are paired by prompt."""
+    settings = sorted({r["setting"] for r in table.rows}, key=lambda s: int(s.split()[-1]))
+    full = {s: np.mean(table.where(setting=s, row=FULL).values("accuracy")) for s in settings}
+    groups = [(s, [s]) for s in settings]
+    answered = [s for s in settings if full[s] >= 50]
+    if len(settings) > 1 and answered:
+        groups.append((ANSWERED, answered))
+    return [row for name, group in groups for row in _summary(table, name, group)]
+
+
+def _summary(table: Table, name: str, group: Sequence[str]) -> list[SummaryRow]:
+    rows = [r for r in table.rows if r["setting"] in group]
+    found = []
+    for row, (metric, unit) in itertools.product(ROWS, METRICS.items()):
+        values = [r[metric] for r in rows if r["row"] == row and r.get(metric) is not None]
+        if values:
+            mean, low, high = interval(values)
+            top = 100.0 if unit == "%" else 1.0
+            low, high = max(low, 0.0), min(high, top)
+            found.append(SummaryRow(name, row, metric, mean, low, high, len(values), entry=ENTRIES[0], unit=unit))
+    for row in ROWS[1:]:
+        values = paired(rows, row, FULL, "accuracy")
+        if values:
+            ends = interval(values)
+            found.append(
+                SummaryRow(name, f"{row} - full", "difference", *ends, len(values), entry=ENTRIES[0], unit="points")
+            )
+    return found
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Share of right answers over length and depth, one map per method (Figure 9.4)."""
+    lengths, depths = (sorted({r[name] for r in table.rows}) for name in ("length", "depth"))
+    if not lengths:
+        return {}
+    panels, data = [], []
+    for row in ROWS:
+        grid = np.full((len(depths), len(lengths)), np.nan)
+        for (i, d), (j, n) in itertools.product(enumerate(depths), enumerate(lengths)):
+            values = table.where(row=row, length=n, depth=d).values("accuracy")
+            if len(values):
+                grid[i, j] = values.mean() / 100
+                data.append({"method": row, "length": n, "depth": d, "accuracy": grid[i, j], "prompts": len(values)})
+        panels.append(Heat(row, grid))
+    fig = style.figure(10, 10)
+    names = [f"{n // 1024}k" if n % 1024 == 0 else f"{n / 1000:g}k" for n in lengths]
+    heat_maps(
+        fig, panels, names, [f"{100 * d:.0f}" for d in depths],
+        xlabel="tokens of the prompt", ylabel="depth of the needle (%)", label="share of right answers",
+    )  # fmt: skip
+    caption = "Share of replies that contain the needle's answer, by length of the prompt and depth of the needle."
+    return {ENTRIES[0]: Picture(fig, caption, data=data)}
+
+
+def cost(cell: Cell) -> Cost:
+    """Measured for SmolLM2 on one core: replies, and a prefill with a part that grows with the square."""
+    n = cell.length
+    return Cost(len(cell.depths) * (7 + n * 0.007 * (1 + n / 7000)), 1500 + n * 0.3)
+
+
+EXPERIMENT = Experiment(
+    id="gemfilter/needle",
+    title="Needle in a haystack: GemFilter beside the full cache, SnapKV and H2O",
+    reproduces=ENTRIES,
+    Config=Config,
+    presets={
+        "smoke": Config(lengths=(512,), depths=(0.5,), keep=128),
+        "small": Config(depths=(0.1, 0.3, 0.5, 0.7, 0.9)),
+        "paper": Config(
+            lengths=(1024, 2048, 4096, 7500),
+            depths=(0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95),
+            needles=(11, 6, 2, 1),
+            raw_layer=23,
+        ),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    deviations=(
+        Deviation(
+            "model", "LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini, to 120k tokens", "SmolLM2-135M, to 7.5k tokens",
+            "weights that registries carry and two cores can run; --model takes any other",
+        ),
+        Deviation("needle", "one sentence on San Francisco", "several sentences and names", "one may be lucky"),
+        Deviation("score", "shared words over 12 expected ones", "the reply contains the answer; overlap beside it",
+                  "any English reply shares words such as 'a' and 'in', and 11 of 12 is the most a reply can reach"),
+        Deviation("budget", "1024", "256", "the same share of these prompts as 1024 of longer ones"),
+        Deviation("GemFilter", "last row, raw products, average over 5 tokens",
+                  "16 rows, probabilities, average over 25, question and start kept; raw Algorithm 2 beside it",
+                  "the last token of a chat prompt is a line feed of the template, whose raw products miss the needle"),
+    ),
+    cost=cost,
+)  # fmt: skip

@@ -1,0 +1,205 @@
+"""What a filter pass that is linear in the prompt's length still finds: sinks and a window in place of full attention.
+
+Below the filter layer most rows see the start of the prompt and the tokens right before them; the rows of the question
+see everything. The print has no such pass. Here the exact one and several windows choose tokens of the same prompts;
+one plain `generate` then answers from each choice. Times belong to `benchmarks/gemfilter.py`: a window pays off at
+lengths far above those that two cores answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featlearn.core import SettingError
+from featlearn.lab.estimate import interval
+from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.methods.gemfilter import SinksAndWindow, lean_select
+from featlearn.report import style
+from featlearn.report.plots import Picture, Series, curves
+from featlearn.tasks.needles import found_in
+from featlearn.works.gemfilter.experiments.prompts import (
+    OnReplies,
+    loaded,
+    paired,
+    prompt_of,
+    recall,
+)
+from featlearn.works.gemfilter.experiments.replies import answers, chosen_layers
+
+EXACT = "exact"
+METRICS = {"accuracy": "%", "recall": "%", "products": "%"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnReplies):
+    """Needles found by the exact filter pass and by windows of several sizes."""
+
+    windows: tuple[int, ...] = (512, 128, 32)
+    """Tokens that a row sees before it, itself included."""
+    sinks: int = 16
+    """First tokens that every row sees."""
+    dense_tail: int = 16
+    """Last rows that see everything, at least; the question does in any case."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.windows or len(set(self.windows)) < len(self.windows):
+            raise SettingError("windows", self.windows, "different sizes, at least one", "512 128 32 are usual")
+        for window in self.windows:
+            SinksAndWindow(self.sinks, window, self.dense_tail)
+        if self.keep < 64:
+            raise SettingError("keep", self.keep, "at least 64", "the question and the start stay in any case")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One needle at one length and all depths."""
+
+    model: str
+    haystack: str
+    length: int
+    depths: tuple[float, ...]
+    needle: int
+    windows: tuple[int, ...]
+    sinks: int
+    dense_tail: int
+    keep: int
+    layer: int
+    protect_start: int
+    chat: bool
+    which: str
+    max_new_tokens: int
+    dtype: str
+    device: str
+
+
+def cells(config: Config) -> list[Cell]:
+    """One cell per needle and length."""
+    c = config
+    return [
+        Cell(
+            c.model, c.haystack, n, c.depths, i, c.windows, c.sinks, c.dense_tail, c.keep, c.layer, c.protect_start,
+            c.chat, c.which, c.max_new_tokens, c.dtype, c.device,
+        )
+        for i, n in c.pairs()
+    ]  # fmt: skip
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """Choose tokens by every pattern, answer from each choice."""
+    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
+    layer, scoring, _ = chosen_layers(model, cell.layer, -1)
+    patterns: dict[str, Any] = {EXACT: "full"}
+    patterns |= {f"window {w}": SinksAndWindow(cell.sinks, w, cell.dense_tail) for w in cell.windows}
+    rows: list[dict[str, Any]] = []
+    for depth in cell.depths:
+        prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
+        n, tail = len(prompt.input_ids), len(prompt.input_ids) - prompt.question[0]
+        kept = {
+            row: lean_select(
+                model, prompt.input_ids[None], layer=layer, keep=cell.keep, scoring=scoring,
+                protect=(cell.protect_start, tail), attention=pattern,
+            ).indices[0]
+            for row, pattern in patterns.items()
+        }  # fmt: skip
+        texts = answers(model, tokenizer, prompt.input_ids, list(kept.values()), cell.max_new_tokens)
+        base = {"setting": f"n = {cell.length}", "length": cell.length, "depth": depth, "needle": cell.needle}
+        for (row, chosen), text in zip(kept.items(), texts, strict=True):
+            rows.append(
+                {
+                    **base, "row": row, "accuracy": 100.0 * found_in(text, prompt.answer),
+                    "recall": 100.0 * recall(chosen, prompt.needle),
+                    "products": 100.0 * products_of(n, patterns[row], max(tail, scoring.rows)), "reply": text,
+                }
+            )  # fmt: skip
+    return CellResult(rows)
+
+
+def products_of(n: int, pattern: Any, tail: int) -> float:
+    """Products of a query and a key that a pattern forms, as a share of the n (n + 1) / 2 of causal attention."""
+    if not isinstance(pattern, SinksAndWindow):
+        return 1.0
+    i = np.arange(n)
+    dense = i >= n - max(tail, pattern.dense_tail)
+    near = np.minimum(i + 1, pattern.window) + np.minimum(pattern.sinks, np.maximum(0, i + 1 - pattern.window))
+    return float(np.where(dense, i + 1, near).sum() / (n * (n + 1) / 2))
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Means by length, and differences to the exact pass paired by prompt."""
+    found = []
+    names = list(dict.fromkeys(r["row"] for r in table.rows))
+    for setting in dict.fromkeys(r["setting"] for r in table.rows):
+        for row in names:
+            part = [r for r in table.rows if (r["setting"], r["row"]) == (setting, row)]
+            for metric, unit in METRICS.items():
+                mean, low, high = interval([r[metric] for r in part])
+                found.append(
+                    SummaryRow(setting, row, metric, mean, max(low, 0.0), min(high, 100.0), len(part), unit=unit)
+                )  # fmt: skip
+    for row in names[1:]:
+        for metric in ("accuracy", "recall"):
+            values = paired(table.rows, row, EXACT, metric)
+            found.append(
+                SummaryRow("all lengths", f"{row} - {EXACT}", metric, *interval(values), len(values), unit="points")
+            )  # fmt: skip
+    return found
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Needle tokens kept and right answers against the share of attention that the pass forms."""
+    settings = list(dict.fromkeys(r["setting"] for r in table.rows))
+    if not settings:
+        return {}
+    fig, data = style.figure(9, 4.2), []
+    with style.applied(9):
+        panels = fig.subplots(1, 2, sharex=True)
+    for axes, metric, label in zip(
+        panels, ("recall", "accuracy"), ("needle tokens kept (%)", "right answers (%)"), strict=True
+    ):
+        series = []
+        for setting in settings:
+            points = []
+            for row in dict.fromkeys(r["row"] for r in table.rows):
+                part = [r for r in table.rows if (r["setting"], r["row"]) == (setting, row)]
+                mean, low, high = interval([r[metric] for r in part])
+                share = float(np.mean([r["products"] for r in part]))
+                points.append((share, mean, max(low, 0.0), min(high, 100.0)))
+                data.append({"setting": setting, "pattern": row, "products": share, metric: mean})
+            series.append(Series(setting, *np.array(sorted(points)).T))
+        curves(axes, series, "products of attention formed (% of causal)", label)
+    caption = "Sparse filter pass: what is kept and answered as fewer products of attention are formed; the rightmost "
+    return {"gemfilter.sparse": Picture(fig, caption + "point of each curve is the exact pass.", data=data)}
+
+
+def cost(cell: Cell) -> Cost:
+    """Measured for SmolLM2 on one core."""
+    n, passes = cell.length, 1 + len(cell.windows)
+    return Cost(len(cell.depths) * passes * (2 + n * 0.004 * (1 + n / 7000)), 1500 + n * 0.3)
+
+
+EXPERIMENT = Experiment(
+    id="gemfilter/sparse",
+    title="A filter pass with sinks and a window beside the exact one",
+    reproduces=(),
+    Config=Config,
+    presets={
+        "smoke": Config(lengths=(512,), depths=(0.5,), windows=(64,), keep=128),
+        "small": Config(),
+        "paper": Config(
+            lengths=(1024, 2048, 4096), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(3, 2, 1),
+            windows=(1024, 512, 256, 128, 64, 32),
+        ),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    deviations=(
+        Deviation("filter pass", "full attention in every layer", "sinks and a window below the filter layer, the "
+                  "question's rows dense", "linear in the prompt's length; not in the print"),
+    ),
+    cost=cost,
+)  # fmt: skip

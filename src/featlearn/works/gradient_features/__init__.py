@@ -1,0 +1,17 @@
+"""Gradient features: names of the modules of its experiments and claims."""
+
+EXPERIMENTS: tuple[str, ...] = ("special_cases", "lottery", "kernels")
+CLAIMS: tuple[str, ...] = (
+    "framework",
+    "dynamics",
+    "bounds",
+    "linear",
+    "mixtures",
+    "xor_mixture",
+    "parities",
+    "uniform_parity",
+    "multi_index",
+    "lottery",
+    "kernels",
+    "trained",
+)

@@ -1,0 +1,259 @@
+"""What section 5 of the work leaves open, tried: batch 1, Gaussian inputs, squared loss, descent on a fixed set.
+
+Exploratory: numbers without print and without pass or fail. Every variant differs in one thing from minibatch SGD with
+batches of d/8 (`Minibatch`). For fresh samples the best step size is taken on the choosing seeds, as in `samples`; for
+the fixed set (`Fixed set`) it is the smallest number of samples with which full-batch gradient descent reaches the
+target at some time within `time`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from featlearn.core import Key, SettingError
+from featlearn.lab.estimate import geometric_interval
+from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow, Table
+from featlearn.lab.statistics import crossing, power_fit
+from featlearn.learn import Stage, fit
+from featlearn.nets import TwoLayer, mean_field_rates, sphere_init
+from featlearn.nets.pointwise import Loss
+from featlearn.report import style
+from featlearn.report.plots import Picture, Series, curves
+from featlearn.works._settings import (
+    check_choice_of_seeds,
+    check_counts,
+    check_device,
+    check_dimensions,
+    check_filled,
+    check_ladders,
+    check_positive,
+    check_target,
+)
+from featlearn.works.xor_sgd.experiments.budgets import (
+    NetworkCell,
+    boolean,
+    gaussian,
+    network_budgets,
+    percent_right,
+    plain_ticks,
+)
+from featlearn.works.xor_sgd.rows import choose
+
+ENTRY = "xor_sgd.discussion_limits"
+FRESH = ("Minibatch", "Batch 1", "Gaussian inputs", "Squared loss")
+FIXED = "Fixed set"
+LOSS: Mapping[str, Loss] = {"Squared loss": "squared"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Samples to the target accuracy under the variations that the work names as open."""
+
+    d: tuple[int, ...] = (32, 64, 128, 256)
+    """Dimensions."""
+    variants: tuple[str, ...] = (*FRESH, FIXED)
+    """Which of them."""
+    share: float = 0.125
+    """Batch size as a share of d, except for Batch 1."""
+    noise: tuple[float, ...] = (0.54, 0.8, 1.2, 1.8, 2.7, 4.0)
+    """Step sizes, as eta d / batch."""
+    p: int = 100
+    """Neurons."""
+    theta: float = 0.1
+    """Radius of the start."""
+    target: float = 95.0
+    """Test accuracy in percent."""
+    n_test: int = 2000
+    """Test samples."""
+    most: float = 200.0
+    """Budget in units of d after which a variant is given up."""
+    time: float = 60.0
+    """Steps times step size of gradient descent on a fixed set."""
+    eta: float = 0.25
+    """Its step size."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Reported seeds, below 1000."""
+    choose: tuple[int, ...] = (1000, 1001, 1002)
+    """Seeds that choose the step size, 1000 and above."""
+    device: str = "cpu"
+    """cpu or cuda."""
+
+    def __post_init__(self):
+        check_filled(self, "d")
+        check_dimensions(self, "d", least=8)
+        unknown = [v for v in self.variants if v not in (*FRESH, FIXED)]
+        if unknown or not self.variants:
+            raise SettingError("variants", self.variants, f"some of {', '.join((*FRESH, FIXED))}", "drop the others")
+        check_target(self.target)
+        check_positive(self, "share", "theta", "most", "time", "eta")
+        check_ladders(self, "noise")
+        check_counts(self, "p", "n_test")
+        check_choice_of_seeds(self.seeds, self.choose)
+
+
+@dataclass(frozen=True)
+class FixedCell:
+    """Gradient descent on fixed sets of growing size, one seed."""
+
+    d: int
+    seed: int
+    p: int
+    theta: float
+    target: float
+    n_test: int
+    most: float
+    time: float
+    eta: float
+    device: str
+
+
+def cells(config: Config) -> list[NetworkCell | FixedCell]:
+    """One cell per variant, dimension and kind of seeds; for the fixed set one per seed."""
+    c, made = config, []
+    for d in c.d:
+        for name in c.variants:
+            if name == FIXED:
+                made += [
+                    FixedCell(d, seed, c.p, c.theta, c.target, c.n_test, c.most, c.time, c.eta, c.device)
+                    for seed in c.seeds
+                ]
+                continue
+            batch = 1 if name == "Batch 1" else max(1, round(c.share * d))
+            made += [
+                NetworkCell(
+                    d, batch, batch / d, c.noise, seeds, c.p, c.theta, c.target, c.n_test, c.most, 2.0, c.device, name
+                )
+                for seeds in (c.choose, c.seeds)
+            ]
+    return made
+
+
+def fixed_set(cell: FixedCell) -> dict[str, Any]:
+    """Smallest n, on a grid of 15 %, at which full-batch descent reaches the target at one of its looks."""
+    check_device(cell.device)
+    key, draw = Key("xor_sgd/limits") / FIXED / cell.d / cell.seed, boolean(cell.d, cell.device)
+    test, pool = draw(cell.n_test, key / "test"), draw(round(cell.most * cell.d), key / "train")
+    start = sphere_init(cell.p, cell.d, key / "start", theta=cell.theta).to(cell.device)
+    rate_w, rate_a = mean_field_rates(cell.eta, cell.p)
+    steps = max(1, round(cell.time / cell.eta))
+    looks = range(0, steps + 1, max(1, steps // 24))
+
+    def right(net: TwoLayer, members: slice) -> Tensor:
+        return percent_right(net, test)
+
+    sizes, scores, size = [], [], 0.5 * cell.d
+    while round(size) <= len(pool.y) and (not scores or scores[-1] < cell.target):
+        n = round(size)
+        run = fit(
+            start, pool.x[:n], pool.y[:n], [Stage(steps, rate_w, 0.0, rate_a)], key / "fit", loss="logistic",
+            probes={"right": right}, probe_at=looks,
+        )  # fmt: skip
+        sizes.append(float(n))
+        scores.append(float(run.trace["right"].max()))
+        size *= 1.15
+    found = crossing(sizes, scores, cell.target)
+    return {
+        "setting": f"d = {cell.d}", "row": FIXED, "d": cell.d, "share": 0.0, "noise": 0.0, "seed": cell.seed,
+        "samples": found, "over": None if found else sizes[-1], "best": max(scores),
+    }  # fmt: skip
+
+
+def run_cell(cell: NetworkCell | FixedCell) -> CellResult:
+    """Rows like those of `samples`."""
+    if isinstance(cell, FixedCell):
+        return CellResult([fixed_set(cell)])
+    draw = (gaussian if cell.method == "Gaussian inputs" else boolean)(cell.d, cell.device)
+    key = Key("xor_sgd/limits") / cell.method / cell.d
+    return CellResult(network_budgets(cell, draw, key, loss=LOSS.get(cell.method, "logistic")))
+
+
+def reported(table: Table, row: str) -> list[tuple[int, tuple[float, ...], int]]:
+    """(d, budgets of the reported seeds, how many never arrived)."""
+    if row != FIXED:
+        return [(p.d, p.samples, p.missed) for p in choose(table, row)]
+    found = []
+    for d in sorted({r["d"] for r in table.rows if r["row"] == FIXED}):
+        budgets = [r["samples"] for r in table.rows if r["row"] == FIXED and r["d"] == d]
+        found.append((d, tuple(b for b in budgets if b), sum(not b for b in budgets)))
+    return found
+
+
+def summarise(table: Table) -> Sequence[SummaryRow]:
+    """Samples and samples / d of every variant, and its exponent."""
+    out = []
+    for row in (*FRESH, FIXED):
+        points = reported(table, row)
+        pairs = [(d, n) for d, budgets, _ in points for n in budgets]
+        if len({d for d, _ in pairs}) > 1 and len(pairs) > 2:
+            fit_ = power_fit(*zip(*pairs, strict=True))
+            out.append(SummaryRow("", row, "exponent", fit_.slope, fit_.low, fit_.high, fit_.points, entry=ENTRY))
+        for d, budgets, missed in points:
+            if budgets:
+                mean, low, high = geometric_interval(budgets)
+                out.append(
+                    SummaryRow(f"d = {d}", row, "samples / d", mean / d, low / d, high / d, len(budgets), entry=ENTRY)
+                )
+            if missed:
+                out.append(SummaryRow(f"d = {d}", row, "seeds that never arrived", missed, missed, missed, 1))
+        for d in sorted({r["d"] for r in table.rows if r["row"] == row} - {d for d, *_ in points}):
+            # no step size brought every choosing seed to the target
+            best = max(r["best"] for r in table.rows if r["row"] == row and r["d"] == d)
+            out.append(SummaryRow(f"d = {d}", row, "never arrived; best accuracy", best, best, best, 1, unit="%"))
+        steps = sorted({(p.d, p.noise) for p in choose(table, row)}) if row != FIXED else []
+        out += [SummaryRow(f"d = {d}", row, "eta d / batch", v, v, v, 1) for d, v in steps]
+    return out
+
+
+def draw(table: Table) -> Mapping[str, Picture]:
+    """Samples over d against d."""
+    fig, series, data = style.figure(6.5, 4.2), [], []
+    for row in (*FRESH, FIXED):
+        points = [(d, geometric_interval(b)) for d, b, _ in reported(table, row) if b]
+        if points:
+            x = [d for d, _ in points]
+            mean, low, high = ([v[i] / d for d, v in points] for i in range(3))
+            series.append(Series(row, x, mean, low, high))
+            data += [{"row": row, "d": d, "samples / d": m} for d, m in zip(x, mean, strict=True)]
+    if not series:
+        return {}
+    axes = curves(fig, series, "d", "samples / d to the target", log="xy")
+    plain_ticks(axes, sorted({r["d"] for r in data}))
+    return {
+        ENTRY: Picture(fig, "Samples to the target accuracy under variations that the work leaves open.", data=data)
+    }
+
+
+def cost(cell: NetworkCell | FixedCell) -> Cost:
+    """At 25 Gflop/s and 0.3 ms a step; batch 1 moves all weights at every sample."""
+    if isinstance(cell, FixedCell):
+        n, steps = 40.0 * cell.d, cell.time / cell.eta
+        return Cost(0.5 + 8 * 4.0 * cell.p * cell.d * n * steps / 2.5e10, 400)
+    members, budget = len(cell.seeds) * len(cell.noise), 40.0 * cell.d
+    flops = members * 4.0 * cell.p * cell.d * (budget + 15 * cell.n_test)
+    passes = members * 16.0 * cell.p * cell.d * budget / cell.batch
+    return Cost(0.3 + flops / 2.5e10 + budget / cell.batch * 3e-4 + passes / 8e9, 400)
+
+
+EXPERIMENT = Experiment(
+    id="xor_sgd/limits",
+    title="XOR beyond the theorem: batch 1, Gaussian inputs, squared loss, a fixed set",
+    reproduces=(ENTRY,),
+    Config=Config,
+    presets={
+        "smoke": Config(
+            d=(8,), p=20, share=0.25, noise=(1.0,), target=75.0, n_test=200, most=24.0, time=10.0, seeds=(0, 1),
+            choose=(1000,),
+        ),
+        "small": Config(
+            d=(32, 64), noise=(0.8, 1.2, 1.8, 2.7), n_test=1000, seeds=(0, 1, 2), choose=(1000,), most=100.0
+        ),
+        "paper": Config(),
+    },
+    cells=cells,
+    run_cell=run_cell,
+    summarise=summarise,
+    draw=draw,
+    cost=cost,
+)  # fmt: skip

@@ -1,0 +1,246 @@
+"""The store: nothing half-written is ever visible, nothing damaged is taken for whole, nothing newer is touched."""
+
+import dataclasses
+import errno
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+
+from featlearn.lab.execute import plan, run
+from featlearn.lab.store import (
+    DamagedError,
+    Manifest,
+    NewerError,
+    Record,
+    Store,
+    StoreError,
+    read_manifest,
+    write_atomic,
+)
+
+H = "0123456789abcdef"
+RECORD = Record("w/i", 1, H, {"seed": 3}, "ok", rows=({"score": 0.1, "row": "a"},))
+
+
+def test_round_trip_is_exact(tmp_path):
+    store = Store(tmp_path)
+    arrays = {"x": np.linspace(0, 1, 7, dtype=np.float32), "i": np.arange(3)}
+    rows = [{"a": 0.1 + 0.2, "b": np.float32(0.1), "c": np.int64(2**62 + 1), "d": None, "e": np.bool_(True), "f": "é"}]
+    store.write(dataclasses.replace(RECORD, rows=rows), arrays)
+    back = store.read("w/i", H)
+    assert back is not None
+    assert back.rows == [{"a": 0.1 + 0.2, "b": float(np.float32(0.1)), "c": 2**62 + 1, "d": None, "e": True, "f": "é"}]
+    assert back.cell == {"seed": 3}
+    loaded = store.load_arrays("w/i", H)
+    assert {k: (v.dtype, v.tolist()) for k, v in loaded.items()} == {
+        k: (v.dtype, v.tolist()) for k, v in arrays.items()
+    }
+    assert store.read("w/i", "f" * 16) is None
+
+
+@pytest.mark.parametrize(
+    "rows, says",
+    [
+        ([{"a": 1.0}, {"a": float("nan")}], r"rows\[1\]\.a = nan"),
+        ([{"a": np.float32("inf")}], r"rows\[0\]\.a = inf"),
+        ([{"a": np.zeros(3)}], r"rows\[0\]\.a of type ndarray"),
+        ([{"cell": "x"}], r"rows\[0\]\.cell"),
+    ],
+)
+def test_rows_that_json_cannot_carry_are_refused_and_nothing_is_written(tmp_path, snapshot, rows, says):
+    with pytest.raises(ValueError, match=says):
+        Store(tmp_path).write(dataclasses.replace(RECORD, rows=rows))
+    assert snapshot(tmp_path) == {}
+
+
+def test_arrays_of_objects_are_refused(tmp_path, snapshot):
+    with pytest.raises(ValueError, match=r"arrays\['x'\] of dtype object"):
+        Store(tmp_path).write(RECORD, {"x": np.array([{}])})
+    assert snapshot(tmp_path) == {}
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def half(real):
+    def write(handle, data):
+        if len(data) < 20:
+            full()
+        return real(handle, data[: len(data) // 2])
+
+    return write
+
+
+@pytest.mark.parametrize("where", ["write", "half", "fsync", "replace"])
+def test_full_disk_leaves_everything_as_it_was(tmp_path, snapshot, monkeypatch, where):
+    store = Store(tmp_path)
+    store.write(dataclasses.replace(RECORD, status="failed", rows=(), error="first"))
+    before = snapshot(tmp_path)
+    if where == "half":
+        monkeypatch.setattr(os, "write", half(os.write))
+    else:
+        monkeypatch.setattr(os, where, full)
+    with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\): free some space") as e:
+        store.write(RECORD, {"x": np.arange(3)})
+    assert "\n" not in str(e.value)
+    assert str(tmp_path) in str(e.value)
+    assert snapshot(tmp_path) == before
+
+
+def test_short_writes_are_continued(tmp_path, monkeypatch):
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:3]))
+    write_atomic(tmp_path / "x", b"0123456789")
+    assert (tmp_path / "x").read_bytes() == b"0123456789"
+
+
+def test_json_implies_arrays(tmp_path, monkeypatch):
+    order = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (order.append(str(b)[-4:]), real(a, b)))
+    Store(tmp_path).write(RECORD, {"x": np.arange(3)})
+    assert order == [".npz", "json"]
+
+
+@pytest.mark.parametrize("damage", ["half", "empty", "list", "no format", "status", "other cell", "no rows"])
+def test_damaged_record_raises_and_stays(tmp_path, snapshot, damage):
+    store = Store(tmp_path)
+    store.write(RECORD)
+    path = tmp_path / "w/i" / f"{H}.json"
+    data = json.loads(path.read_text())
+    text = {
+        "half": path.read_text()[: len(path.read_text()) // 2],
+        "empty": "",
+        "list": "[]",
+        "no format": json.dumps({k: v for k, v in data.items() if k != "format"}),
+        "status": json.dumps({**data, "status": "fine"}),
+        "other cell": json.dumps({**data, "hash": "f" * 16}),
+        "no rows": json.dumps({**data, "rows": None}),
+    }[damage]
+    path.write_text(text)
+    before = snapshot(tmp_path)
+    with pytest.raises(DamagedError, match="is damaged") as e:
+        store.read("w/i", H)
+    assert "\n" not in str(e.value)
+    assert str(path) in str(e.value)
+    assert "run again" in str(e.value)
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("size", [None, 10])
+def test_missing_or_short_arrays_are_damage(tmp_path, size):
+    store = Store(tmp_path)
+    store.write(RECORD, {"x": np.arange(100)})
+    path = tmp_path / "w/i" / f"{H}.npz"
+    path.write_bytes(path.read_bytes()[:size]) if size else path.unlink()
+    with pytest.raises(DamagedError, match=r"npz is damaged"):
+        store.read("w/i", H)
+
+
+def test_damaged_bytes_of_arrays_are_named_when_loaded(tmp_path):
+    store = Store(tmp_path)
+    store.write(RECORD, {"x": np.arange(1000)})
+    path = tmp_path / "w/i" / f"{H}.npz"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(DamagedError, match=r"npz is damaged"):
+        store.load_arrays("w/i", H)
+
+
+def test_newer_record_is_refused_before_any_work(tmp_path, toy, snapshot):
+    config = toy.presets["small"]
+    report = run(toy, config, store=tmp_path)
+    files = sorted((tmp_path / "toy/normal").glob("*.json"))
+    records = [f for f in files if ".run." not in f.name]
+    records[0].unlink()  # there would be work to do
+    records[1].write_text("half")  # and something to move aside
+    for newer in (records[2], report.manifest):
+        text = newer.read_text()
+        newer.write_text(json.dumps({**json.loads(text), "format": 2}))
+        before = snapshot(tmp_path)
+        with pytest.raises(NewerError, match=r"has format 2, this featlearn reads up to 1: update featlearn") as e:
+            run(toy, config, store=tmp_path)
+        assert "\n" not in str(e.value)
+        assert snapshot(tmp_path) == before
+        newer.write_text(text)
+
+
+def test_damaged_record_is_moved_aside_with_a_warning_and_computed_again(tmp_path, toy):
+    config = toy.presets["small"]
+    first = run(toy, config, store=tmp_path)
+    victim = first.table.rows[2]["cell"]
+    path = tmp_path / "toy/normal" / f"{victim}.json"
+    half_text = path.read_text()[:100]
+    path.write_text(half_text)
+    again = run(toy, config, store=tmp_path)
+    assert (again.ok, again.skipped) == (1, 2)
+    assert again.table.rows == first.table.rows
+    assert len(again.warnings) == 1
+    assert str(path) in again.warnings[0]
+    assert ".damaged" in again.warnings[0]
+    assert path.with_name(path.name + ".damaged").read_text() == half_text
+    path.write_text("again")
+    run(toy, config, store=tmp_path)
+    assert path.with_name(path.name + ".damaged").read_text() == half_text
+    assert path.with_name(path.name + ".damaged2").read_text() == "again"
+
+
+def test_damaged_manifest_is_moved_aside(tmp_path, toy):
+    config = toy.presets["smoke"]
+    first = run(toy, config, store=tmp_path)
+    first.manifest.write_text("{")
+    again = run(toy, config, store=tmp_path)
+    assert len(again.warnings) == 1
+    assert read_manifest(again.manifest).cells == read_manifest(again.manifest).cells
+    assert first.manifest.with_name(first.manifest.name + ".damaged").read_text() == "{"
+
+
+def test_temporary_files_of_killed_runs_are_ignored_and_cleaned_after_a_day(tmp_path, toy):
+    folder = tmp_path / "toy/normal"
+    folder.mkdir(parents=True)
+    old, young = folder / f".{H}.json.1.tmp", folder / f".{H}.json.2.tmp"
+    for path in (old, young):
+        path.write_text("{")
+    os.utime(old, (time.time() - 90000,) * 2)
+    assert run(toy, toy.presets["small"], store=tmp_path).ok == 3
+    assert not old.exists()
+    assert young.exists()
+    assert len(Store(tmp_path).records("toy/normal")) == 3
+
+
+def test_layers_are_read_nearest_first_and_never_written(tmp_path, toy, snapshot):
+    below, mine = tmp_path / "evidence", tmp_path / "runs"
+    config = toy.presets["small"]
+    first = run(toy, config, store=below)
+    before = snapshot(below)
+    layered = Store(mine, below=[below])
+    cells = toy.cells(config)
+    assert layered.table(toy, cells).rows == first.table.rows
+    assert [m.hash for _, m in layered.manifests()] == [first.hash]
+    key = first.table.rows[0]["cell"]
+    assert layered.table(toy, cells).arrays[key]()["x"].shape == (40,)
+    # committed rows do not stand in for a run of one's own
+    assert len(plan(toy, config, layered).missing) == 3
+    layered.write(Record("toy/normal", 1, key, {}, "ok", rows=({"row": "mine"},)))
+    assert layered.table(toy, cells).rows[0] == {"row": "mine", "cell": key}
+    assert snapshot(below) == before
+
+
+def test_manifest_round_trip(tmp_path):
+    manifest = Manifest("w/i", 2, H, "small", {"d": 3}, ["a" * 16], {"d": 3}, {"d": 3}, started="2026-01-01T00:00:00Z")
+    path = Store(tmp_path).write_manifest(manifest)
+    assert read_manifest(path) == manifest
+    with pytest.raises(StoreError, match="does not exist"):
+        read_manifest(tmp_path / "none.run.json")
+
+
+def test_names_as_long_as_a_folder_takes(tmp_path):
+    for n in (218, 255):
+        write_atomic(tmp_path / ("m" * n), b"x")
+        assert (tmp_path / ("m" * n)).read_bytes() == b"x"
+    assert len(list(tmp_path.iterdir())) == 2

@@ -1,0 +1,214 @@
+"""Experiments of the gemfilter work on a tiny random model in a folder: smoke presets, selections, refused settings."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from featlearn.core import SettingError
+from featlearn.data import DataError
+from featlearn.lab.execute import run
+from featlearn.lab.experiment import Table
+from featlearn.lab.store import Store
+from featlearn.works import load_experiment as load
+
+transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
+
+IDS = ("gemfilter/needle", "gemfilter/layers", "gemfilter/cost", "gemfilter/minibench", "gemfilter/sparse")
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Folders of a model with its tokenizer (bytes) and of essays."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    root = tmp_path_factory.mktemp("gemfilter")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE({c: i for i, c in enumerate([*alphabet, "<end>"])}, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    inner.add_special_tokens(["<end>"])
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>", pad_token="<end>")
+    config = transformers.LlamaConfig(
+        vocab_size=257, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=4096, bos_token_id=None, eos_token_id=256, pad_token_id=256,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.ndim > 1:
+                p.copy_(torch.randn(p.shape, generator=generator) * 1.5 / math.sqrt(p.shape[-1]))
+    model.save_pretrained(root / "model")
+    tokenizer.save_pretrained(root / "model")
+    (root / "essays").mkdir()
+    for i in range(6):
+        text = " ".join(f"The {i}th boat left port number {j} with {j % 7 + 2} sailors on board." for j in range(200))
+        (root / "essays" / f"e{i}.txt").write_text(text)
+    return str(root / "model"), str(root / "essays")
+
+
+def smoke(id_, places):
+    experiment = load(id_)
+    model, folder = places
+    config = experiment.presets["smoke"]
+    changes = {"model": model}
+    if hasattr(config, "haystack"):
+        changes["haystack"] = folder
+    if id_ in ("gemfilter/needle", "gemfilter/cost", "gemfilter/sparse"):
+        changes["layer"] = 1
+    if id_ == "gemfilter/minibench":
+        changes |= {"layers": (1,), "length": 3800}
+    if id_ == "gemfilter/needle":
+        changes |= {"max_new_tokens": 4, "depths": (0.2, 0.8)}
+    return experiment, dataclasses.replace(config, **changes)
+
+
+@pytest.mark.parametrize("id_", IDS)
+def test_smoke(id_, places, tmp_path):
+    experiment, config = smoke(id_, places)
+    assert {"smoke", "small", "paper"} <= set(experiment.presets)
+    report = run(experiment, config, store=Store(tmp_path), preset="smoke")
+    assert (report.ok, report.failed) == (len(experiment.cells(config)), 0), report.errors
+    assert report.summary
+    assert all(np.isfinite(r.value) for r in report.summary)
+    pictures = experiment.draw(report.table)
+    assert pictures
+    assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse"}
+    assert all(p.caption and p.data for p in pictures.values())
+    for cell in experiment.cells(config):
+        assert experiment.cost(cell).seconds > 0
+
+
+def test_selections_of_the_prefill_are_those_of_pass_one(places):
+    from featlearn.data.models import load_model
+    from featlearn.methods.gemfilter import RAW, SOFTMAX, generate, select
+    from featlearn.works.gemfilter.experiments.prompts import prompt_of, protected_of
+    from featlearn.works.gemfilter.experiments.replies import replies
+
+    model, tokenizer = load_model(places[0])
+    prompt = prompt_of(tokenizer, places[1], "report", 0, 700, 0.4, True)
+    protected = protected_of(prompt, 3)
+    options = {"budgets": (200,), "layer": 2, "scoring": SOFTMAX, "raw_layer": 1, "max_new_tokens": 5}
+    found = replies(model, tokenizer, prompt.input_ids[None], protected, **options)
+    ours = select(model, prompt.input_ids[None], layer=2, keep=200, protect=protected)
+    raw = select(model, prompt.input_ids[None], layer=1, keep=200, scoring=RAW)
+    assert found["GemFilter", 200].kept.tolist() == ours.indices[0].tolist()
+    assert found["GemFilter raw", 200].kept.tolist() == raw.indices[0].tolist()
+    assert set(range(*prompt.question)) <= set(ours.indices[0].tolist())
+    text = generate(
+        model, prompt.input_ids[None], layer=2, keep=200, protect=protected, tokenizer=tokenizer, max_new_tokens=5,
+        do_sample=False,
+    ).text[0]  # fmt: skip
+    assert found["GemFilter", 200].text == text
+    plain = model.generate(
+        prompt.input_ids[None], attention_mask=torch.ones(1, 700), max_new_tokens=5, do_sample=False
+    )[:, 700:]
+    assert found["Full cache", 700].text == tokenizer.decode(plain[0], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    "id_, change, says",
+    [
+        ("gemfilter/needle", {"lengths": ()}, "lengths"),
+        ("gemfilter/needle", {"lengths": (64,)}, "lengths = .* at least 128"),
+        ("gemfilter/needle", {"depths": (1.5,)}, "depths"),
+        ("gemfilter/needle", {"needles": (1, 2, 3)}, "needles = .* one count, or one per length"),
+        ("gemfilter/needle", {"keep": 10}, "keep = 10 is not allowed: at least 40"),
+        ("gemfilter/needle", {"protect_start": -1}, "protect_start"),
+        ("gemfilter/needle", {"model": "nosuch"}, "model = 'nosuch' is neither there nor known"),
+        ("gemfilter/layers", {"haystack": "/nowhere"}, "haystack = '/nowhere' is not allowed"),
+        ("gemfilter/cost", {"dtype": "float8"}, "dtype = 'float8' is not allowed"),
+        ("gemfilter/minibench", {"device": "tpu"}, "device = 'tpu' is not allowed"),
+        ("gemfilter/layers", {"keep": 32}, "keep = 32 is not allowed: above 32"),
+        ("gemfilter/cost", {"lengths": (8,)}, "lengths"),
+        ("gemfilter/cost", {"repeats": (0, 0)}, "repeats"),
+        ("gemfilter/minibench", {"shares": (0.0,)}, "shares"),
+        ("gemfilter/minibench", {"length": 100}, "length"),
+        ("gemfilter/minibench", {"layers": (3, 3)}, "layers"),
+        ("gemfilter/sparse", {"windows": ()}, "windows"),
+        ("gemfilter/sparse", {"windows": (64, 0)}, "window = 0 is not allowed: a count of at least 1"),
+        ("gemfilter/sparse", {"keep": 30}, "keep = 30 is not allowed: at least 64"),
+    ],
+)
+def test_senseless_settings_are_refused(id_, change, says):
+    with pytest.raises((SettingError, DataError), match=says):
+        dataclasses.replace(load(id_).presets["small"], **change)
+
+
+def needle_rows(accuracies):
+    return [
+        {"setting": "n = 1024", "length": 1024, "depth": d, "needle": 0, "row": row, "accuracy": a, "needle_score": 0.5}
+        for row, values in accuracies.items()
+        for d, a in zip((0.1, 0.5, 0.9), values, strict=True)
+    ]
+
+
+def test_differences_are_paired_by_prompt():
+    rows = needle_rows({"Full cache": (100.0, 100.0, 0.0), "GemFilter": (100.0, 0.0, 100.0)})
+    found = {(r.row, r.metric): r for r in load("gemfilter/needle").summarise(Table(tuple(rows)))}
+    assert found["GemFilter - full", "difference"].value == 0
+    assert found["GemFilter - full", "difference"].high > 100  # three prompts that disagree say nothing
+    assert found["Full cache", "accuracy"].value == pytest.approx(200 / 3)
+    assert found["Full cache", "accuracy"].high == 100  # cut at what a share can be
+
+
+def test_needles_do_not_depend_on_how_many_are_used():
+    needle = load("gemfilter/needle")
+    few = dataclasses.replace(needle.presets["small"], needles=(1,))
+    more = dataclasses.replace(needle.presets["small"], needles=(3, 2))
+    assert set(needle.cells(few)) <= set(needle.cells(more))
+    assert len(needle.cells(more)) == 5
+
+
+def test_share_of_products_is_that_of_the_pattern():
+    from featlearn.methods.gemfilter import SinksAndWindow
+    from featlearn.works.gemfilter.experiments.sparse import products_of
+
+    n, sinks, window, tail = 50, 3, 7, 5
+    seen = sum(
+        j <= i and (j < sinks or i - j < window or i >= n - tail) for i in range(n) for j in range(n)
+    )  # the definition in the docstring of SinksAndWindow
+    assert products_of(n, SinksAndWindow(sinks, window, 2), tail) == pytest.approx(seen / (n * (n + 1) / 2))
+    assert products_of(n, SinksAndWindow(0, n, 1), 1) == pytest.approx(1)
+    assert products_of(n, "full", tail) == 1
+
+
+def test_the_exact_pass_of_the_sparse_experiment_is_that_of_needles(places, tmp_path):
+    """Another loop over the layers, the same tokens and replies; a window as long as the prompt changes nothing."""
+    options = {"model": places[0], "haystack": places[1], "lengths": (600,), "depths": (0.3,), "keep": 128, "layer": 2}
+    tables = {}
+    for id_, more in (("gemfilter/needle", {}), ("gemfilter/sparse", {"windows": (600, 8)})):
+        experiment = load(id_)
+        config = dataclasses.replace(experiment.presets["smoke"], **options, **more)
+        report = run(experiment, config, store=Store(tmp_path))
+        assert report.ok == 1, report.errors
+        tables[id_] = {r["row"]: r for r in report.table.rows}
+    [needle, sparse] = tables.values()
+    for row in ("exact", "window 600"):
+        assert sparse[row]["reply"] == needle["GemFilter"]["reply"]
+        assert sparse[row]["recall"] == needle["GemFilter"]["recall"]
+    assert sparse["window 8"]["products"] < 50
+
+
+def test_caches_of_one_method_are_gone_before_the_next_is_measured(places, monkeypatch):
+    """A peak counts all that is in memory."""
+    import gc
+
+    from featlearn.methods.kv_eviction import Prefilled
+    from featlearn.works.gemfilter.experiments import cost
+
+    measured, alive = cost.measured, []
+
+    def watched(device, tokens, work):
+        alive.append((tokens, sum(type(o) is Prefilled for o in gc.get_objects())))
+        return measured(device, tokens, work)
+
+    monkeypatch.setattr(cost, "measured", watched)
+    experiment, config = smoke("gemfilter/cost", places)
+    experiment.run_cell(experiment.cells(dataclasses.replace(config, lengths=(100,), keep=50))[0])
+    prompts = [count for tokens, count in alive if tokens >= 50]
+    assert prompts == [0] * 8  # full, pass one, pass two, SnapKV; once to warm up
+    assert {count for tokens, count in alive if tokens < 50} == {1}

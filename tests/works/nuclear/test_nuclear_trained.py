@@ -1,0 +1,222 @@
+"""Claims of the nuclear work on rows: what holds, what does not, and what changed rows make of them."""
+
+import numpy as np
+import pytest
+
+from featlearn.core import Key
+from featlearn.lab.claim import verify
+from featlearn.lab.experiment import Table
+from featlearn.works.nuclear.claims import trained
+from featlearn.works.nuclear.rows import (
+    DECAY_FREE,
+    DECAY_UNIT,
+    DIGITS,
+    ERM,
+    FREE,
+    NU,
+    NUCLEAR_FREE,
+    NUCLEAR_UNIT,
+    RANK,
+    SYNTHETIC,
+)
+
+BY_NAME = {c.id.removeprefix("nuclear."): c for c in trained.CLAIMS}
+
+
+def verdict(name, rows):
+    made = Table(tuple({"cell": "x", **r} for r in rows))
+    return verify(BY_NAME[name], Key("verify"), lambda experiment: made)
+
+
+# --- two inputs ------------------------------------------------------------------------------------------------------
+
+
+def path_rows(erm=0.99, nu=0.97, first=5, second=80):
+    """Median accuracies that step up to 0.8, 0.95 and the end."""
+    found = []
+    for n in (100, 0):
+        for seed in range(2):
+            for row, end in ((ERM, erm), (NU, nu)):
+                for step in (0, first, second, 1000):
+                    ood = {0: 0.5, first: 0.8, second: 0.95}.get(step, end)
+                    found.append({"n": n, "scale": 1.0, "head": FREE, "row": row, "seed": seed, "step": step,
+                                  "ood": min(ood, end), "near": 0.1})  # fmt: skip
+    return found
+
+
+def end_rows(gain=0.05, sample=None, ratio=20.0):
+    """Ends with penalties: l2 falls with the loss from 0.98, the nuclear norm lies `gain` above at loss 0.35."""
+    found = []
+    for n in (0, 1000):
+        factor = gain if n == 0 or sample is None else sample
+        for seed in range(2):
+            for loss in (0.1, 0.3, 0.5, 0.7):
+                line = 0.98 - 0.2 * loss
+                base = {"n": n, "seed": seed, "weight": loss, "train_loss": loss, "head_norm": 1.0, "top": 1.0}
+                found += [
+                    base | {"row": DECAY_UNIT, "ood": line},
+                    base | {"row": NUCLEAR_UNIT, "ood": line + factor * loss / 0.35},
+                    base | {"row": NUCLEAR_FREE, "ood": 0.99, "head_norm": ratio},
+                    base | {"row": DECAY_FREE, "ood": 0.95},
+                ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "name, change, expected",
+    [
+        ("trained_erm", {}, "refuted"),
+        ("trained_erm", {"erm": 0.765}, "holds"),
+        ("trained_path", {}, "holds"),
+        ("trained_path", {"erm": 0.95}, "refuted"),  # does not go on
+        ("trained_path", {"first": 60}, "refuted"),  # late
+        ("trained_path", {"first": 40, "second": 80}, "refuted"),  # and both together
+        ("trained_path", {"erm": 0.7}, "refuted"),
+        ("trained_order", {}, "refuted"),
+        ("trained_order", {"nu": 0.995}, "holds"),
+        ("trained_order", {"erm": 0.76, "nu": 0.945}, "not established"),  # as much as printed
+    ],
+)
+def test_claims_on_paths(name, change, expected):
+    assert verdict(name, path_rows(**change)).verdict == expected
+
+
+def test_times_in_words():
+    words = verdict("trained_erm", [*path_rows(), *end_rows()]).evidence.comment
+    assert "ERM passes 0.76 at step 5 and 0.94 at 80 of 1000, ends at 0.990" in words
+    assert "no step has more than 10 % of its starts" in words
+    assert "0.840 (n = 0, lambda = 0.7, seed 0)" in words
+
+
+@pytest.mark.parametrize(
+    "name, change, expected",
+    [
+        ("trained_matched", {}, "holds"),
+        ("trained_matched", {"gain": 0.01}, "refuted"),  # less than 0.02 at a loss of 0.25
+        ("trained_matched", {"gain": -0.05}, "refuted"),
+        ("trained_matched", {"sample": 0.0}, "refuted"),  # the law has it, the sample does not
+        ("trained_loophole", {}, "holds"),
+        ("trained_loophole", {"ratio": 1.0}, "refuted"),
+    ],
+)
+def test_claims_on_ends(name, change, expected):
+    assert verdict(name, end_rows(**change)).verdict == expected
+
+
+def test_unbalanced_weight_decay_is_seen():
+    rows = [r | ({"head_norm": 1.2} if r["row"] == DECAY_FREE else {}) for r in end_rows()]
+    assert verdict("trained_loophole", rows).verdict == "refuted"
+
+
+def test_losses_are_matched_by_interpolation():
+    """At loss 0.25 the planted gain is gain * 0.25 / 0.35, between two weights."""
+    found = trained.matched(Table(tuple(end_rows(gain=0.07))), 0).mean(0)
+    np.testing.assert_allclose(found, [0.05, 0.07, 0.1, 0.12], atol=1e-9)
+    short = [r for r in end_rows() if r["weight"] < 0.6]
+    assert np.isnan(trained.matched(Table(tuple(short)), 0)[0, -1])
+    assert verdict("trained_matched", short).verdict == "refuted"  # no value agrees with nothing
+
+
+# --- digits ----------------------------------------------------------------------------------------------------------
+
+
+def digit_rows(gains, noise=0.2, coral=None, bases=("erm", "swad"), pairs=6):
+    """Test accuracy 80 % without the norm and with weight 1, and a gain in points at 0.1, which validation picks."""
+    found = []
+    for base, gain in zip(bases, gains, strict=True):
+        for i in range(pairs):
+            shift = noise * (i - (pairs - 1) / 2)
+            for weight, validation, test in ((0.0, 0.9, 80), (0.1, 0.95, 80 + gain + shift), (1.0, 0.7, 80)):
+                found.append({"setting": "s", "row": base, "held_out": f"{i % 3}", "seed": i // 3, "weight": weight,
+                              "validation": validation, "test": test / 100})  # fmt: skip
+    if coral is not None:
+        found += [{"setting": "s", "row": "swad-coral", "held_out": f"{i % 3}", "seed": i // 3, "weight": 0.0,
+                   "validation": 0.9, "test": coral / 100} for i in range(pairs)]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    "gains, noise, worse, gain",
+    [
+        ((0.5, 0.4), 0.2, "assumptions unmet", "assumptions unmet"),
+        ((0.1, 0.0), 0.2, "assumptions unmet", "not established"),
+        ((0.5, -0.1), 0.2, "assumptions unmet", "not established"),  # within a standard error
+        ((0.5, -1.0), 0.2, "refuted", "refuted"),
+        ((2.0, 1.5), 0.2, "not established", "assumptions unmet"),  # as much as printed, 1.7 and 0.92
+        ((0.0, 0.0), 5.0, "not established", "not established"),  # too noisy to tell none from the printed
+    ],
+)
+def test_claims_on_gains(gains, noise, worse, gain):
+    rows = digit_rows(gains, noise)
+    assert verdict("digits_not_worse", rows).verdict == worse
+    assert verdict("digits_gain", rows).verdict == gain
+
+
+def test_the_printed_gains_are_the_rival():
+    [case] = verdict("digits_not_worse", digit_rows((0.5, 0.5))).evidence.cases
+    np.testing.assert_allclose(case.rival, [1.7, 0.92])
+    assert case.observe == pytest.approx([0.5, 0.5])
+    assert case.tolerance == pytest.approx([0.2 * np.std(np.arange(6), ddof=1) / 6**0.5] * 2)
+
+
+def test_gains_in_words():
+    words = verdict("digits_gain", digit_rows((0.5, 0.4))).evidence.comment
+    assert "s, ERM: +0.50 points [+0.11, +0.89], weights 0.1 x 6; s, SWAD" in words
+
+
+@pytest.mark.parametrize("coral, expected", [(80.0, "assumptions unmet"), (80.5, "not established"), (82.0, "refuted")])
+def test_claim_on_alternatives(coral, expected):
+    assert verdict("digits_alternatives", digit_rows((0.5,), coral=coral, bases=("swad",))).verdict == expected
+
+
+def test_without_coral_the_alternatives_were_not_run():
+    found = verdict("digits_alternatives", digit_rows((0.5, 0.5)))
+    assert (found.verdict, "no CORAL" in found.why) == ("not run", True)
+
+
+def rank_rows(
+    rank=(4.0, 3.0, 2.5, 2.0), centred=(3.0, 2.9, 2.0, 1.0), printed=(9.0, 8.0, 7.0, 6.0), test=(0.8, 0.82, 0.81, 0.7)
+):
+    return [
+        {"setting": "s", "row": "erm", "held_out": "75", "seed": seed, "weight": w, "rank": rank[i],
+         "rank_centred": centred[i], "printed": printed[i], "test": test[i], "validation": 0.9}
+        for seed in range(3) for i, w in enumerate((0.0, 0.01, 0.1, 1.0))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, change, expected",
+    [
+        ("digits_rank", {}, "assumptions unmet"),
+        ("digits_rank", {"rank": (3.0, 4.0, 2.0, 2.5)}, "assumptions unmet"),  # not step by step
+        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.0)}, "refuted"),
+        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.5)}, "refuted"),
+        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 1.0)}, "not established"),  # as low as a rank can be
+        ("digits_printed_rank", {}, "assumptions unmet"),
+        ("digits_printed_rank", {"printed": (1.0, 2.0, 3.0, 0.5)}, "refuted"),
+        ("digits_weight", {}, "assumptions unmet"),
+        ("digits_weight", {"test": (0.7, 0.75, 0.8, 0.85)}, "refuted"),  # best at the largest weight
+    ],
+)
+def test_claims_on_ranks(name, change, expected):
+    assert verdict(name, rank_rows(**change)).verdict == expected
+
+
+def test_ranks_in_words():
+    words = verdict("digits_rank", rank_rows(printed=(1.0, 2.0, 3.0, 4.0))).evidence.comment
+    assert "stable rank -1.00, stable rank, centred -1.00, stable rank, norm not squared +1.00 on s" in words
+    assert "from 4.00 without to 2.00 at the largest weight on s" in words
+
+
+# --- without rows ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_without_rows_a_claim_names_the_command(name):
+    experiment = SYNTHETIC if name.startswith("trained") else RANK if name.endswith(("rank", "weight")) else DIGITS
+    other = {"cell": "x", "row": "none", "setting": "s", "held_out": "0", "seed": 0, "weight": 0.0, "n": 0, "test": 0.5}
+    empty = Table((other,))
+    for tables in (lambda e: None, lambda e: Table(()), lambda e: empty):  # rows of another kind
+        found = verify(BY_NAME[name], Key("verify"), tables)
+        assert found.verdict == "not run"
+        assert found.why.startswith(f"featlearn run {experiment} ")

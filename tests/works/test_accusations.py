@@ -1,0 +1,140 @@
+"""What claims say against a paper: each accusation names what it hits, quotes it, and says where it stands."""
+
+import re
+
+import pytest
+
+from featlearn import works
+from featlearn.lab.claim import HITS, Claim
+
+CLAIMS = {claim.id: claim for work in works.WITH_CLAIMS for claim in works.load_claims(work)}
+SPEAKING = [c for c in CLAIMS.values() if c.expected == "refuted" or c.printed or c.hits]
+
+WITHDRAWN = (
+    "gemfilter.tableG_1_gains",
+    "gemfilter.table9_1_h2o",
+    "gemfilter.table9_2_each",
+    "gemfilter.table9_1_budgets",
+    "gemfilter.table9_1_negligible",
+    "gemfilter.table9_1_kept",
+    "gemfilter.measured_figG_3_largest",
+    "gemfilter.measured_fig9_4_raw",
+    "gemfilter.case_study_generation_time",
+    "gemfilter.figG_3_floor",
+    "gemfilter.figG_5_sets",
+    "gemfilter.fig9_6_speedup",
+    "gemfilter.memory_savings",
+    "gemfilter.rope_positions",
+    "gemfilter.algorithm2_selection",
+    "gemfilter.algorithm2_ranking",
+    "fourier.all_frequencies",
+    "fourier.cosine_of_sums",
+    "fourier.combinations",
+    "fourier.trained_recipe",
+    "fourier.grokking",
+    "amplification.lemma5",
+    "amplification.printed_start",
+    "xor_sgd.clean_grad",
+    "xor_sgd.margins",
+)
+"""Accused a paper once and did not stand: nothing of the paper is hit."""
+WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
+    "gradient_features.prop_b1_random",
+    "gradient_features.theorem_b56",
+    "gradient_features.theorem_b56_trained",
+    "gradient_features.claim_xor_kernels",
+    "gradient_features.assumption3_1_logistic",
+    "gradient_features.theorem3_12",
+    "gradient_features.theorem_b62",
+    "gradient_features.algorithm7",
+    "gradient_features.definition_b46",
+    "gradient_features.definition_uniform_parity",
+    "gradient_features.lemma3_21_norm",
+    "gradient_features.lemma3_17_network",
+    "gradient_features.lemma_b59",
+    "gradient_features.lemma_b73",
+    "emergence.seed_spread",
+    "emergence.clusters_covered",
+    "emergence.interval_ntk",
+    "emergence.interval_one_step",
+    "emergence.order2",
+    "emergence.order3",
+    "emergence.order4",
+    "emergence.one_step_cosine",
+    "emergence.corollary3",
+    "emergence.lemma5",
+    "emergence.definition_data",
+    "emergence.definition_interval",
+    "emergence.lemma24",
+    "emergence.theorem1",
+    "emergence.theorem2",
+    "emergence.theorem29",
+    "emergence.algorithm1_regulariser",
+    "nuclear.fig6_3_accuracy",
+    "nuclear.digits_rank",
+    "nuclear.table6_1_significant",
+    "nuclear.table6_2_domains",
+    "nuclear.tableE_6_order",
+    "nuclear.stable_rank_printed",
+    "nuclear.stable_rank_lipschitz",
+    "nuclear.data_model",
+    "nuclear.method",
+    "nuclear.method_batch",
+    "nuclear.method_listing",
+    "nuclear.lemma6_1",
+    "nuclear.lemma6_2",
+    "nuclear.prop6_3_constant",
+)
+"""The same of the other works."""
+
+QUOTED = re.compile(r"'[^']{3,}'|\"[^\"]{3,}\"|\u201c[^\u201d]{3,}\u201d|\([A-Z]?\.?\d+[.\d]*\)")
+"""Words in quotation marks, or the number of an equation."""
+PLACE = re.compile(
+    r"\b(Theorem|Lemma|Proposition|Corollary|Claim|Section|Eq\.|Equation|Table|Figure|Appendix|Definition|Condition|"
+    r"Assumption|Remark|Algorithm|Proof of \w+)s? \(?([A-Z]\b|[A-Z]?\.?\d)|\b(Thesis|thesis|paper), [A-Z\d]\.\d"
+)
+ACCUSING = re.compile(r"\b(misprint|typo|(is|are) (wrong|false)|(must|should) be|fails|contradicts)\b")
+OURS = re.compile(r"\b[Oo]ur (own )?(question|reading|rates|limit)\b|\bof ours\b")
+
+
+def test_every_work_is_looked_at():
+    assert len(works.WITH_CLAIMS) == 7
+    assert {c.id.partition(".")[0] for c in SPEAKING} == set(works.WITH_CLAIMS)
+
+
+@pytest.mark.parametrize("claim", SPEAKING, ids=lambda c: c.id)
+def test_an_accusation_quotes_what_it_hits_and_says_where(claim: Claim):
+    assert claim.hits in HITS
+    if claim.hits:
+        assert QUOTED.search(claim.printed), "no words of the paper in quotation marks, and no equation number"
+        assert PLACE.search(claim.printed), "no place: Theorem 4.9, Section 9.4.2, Appendix D, ..."
+    else:
+        assert not ACCUSING.search(claim.printed), "accuses, and does not say what it hits"
+
+
+@pytest.mark.parametrize("claim", [c for c in SPEAKING if c.expected == "refuted"], ids=lambda c: c.id)
+def test_what_is_refuted_is_a_paper_s_or_says_that_it_is_ours(claim: Claim):
+    assert claim.hits or OURS.search(claim.says)
+
+
+@pytest.mark.parametrize("id_", [*WITHDRAWN, *WITHDRAWN_ELSEWHERE])
+def test_what_did_not_stand_hits_nothing(id_: str):
+    assert id_ in CLAIMS
+    assert CLAIMS[id_].hits == ""
+    assert CLAIMS[id_].expected != "refuted" or OURS.search(CLAIMS[id_].says)
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted", "placed"),
+    [
+        ("Theorem 4.9: 'at least one neuron' is right.", True, True),
+        ("Thesis, Lemma B.21, (B.151): a factor.", True, True),
+        ("Appendix D, \u201cwhich holds\u201d.", True, True),
+        ("Thesis, 6.3.1, 'until convergence'.", True, True),
+        ("The proof loses a factor.", False, False),
+        ("Somewhere 'it is said' so.", True, False),
+        ("Section 9.4.2 is wrong.", False, True),
+    ],
+)
+def test_what_counts_as_a_quotation_and_a_place(text, quoted, placed):
+    assert (bool(QUOTED.search(text)), bool(PLACE.search(text))) == (quoted, placed)

@@ -1,0 +1,168 @@
+"""Experiments of the XOR work: smoke presets, kernels by nested factors, budgets, settings that are refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from featlearn import works
+from featlearn.core import Key, SettingError
+from featlearn.kernels import kernel_ridge
+from featlearn.lab.execute import run
+from featlearn.lab.experiment import Table
+from featlearn.lab.store import Store
+from featlearn.learn import Stage, fit_fresh
+from featlearn.nets import mean_field_rates, sphere_init
+from featlearn.works import _settings as settings
+from featlearn.works.xor_sgd import rows
+from featlearn.works.xor_sgd.experiments import budgets, limits, phases, samples
+
+IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("xor_sgd/"))
+NETWORK = budgets.NetworkCell(
+    d=12, batch=3, share=0.25, noise=(0.5, 1.0), seeds=(0, 1), p=40, theta=0.1, target=90.0, n_test=400, most=80.0,
+    patience=2.0, device="cpu",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("id_", IDS)
+def test_smoke(id_, tmp_path):
+    experiment = works.load_experiment(id_)
+    assert {"smoke", "small", "paper"} <= set(experiment.presets)
+    report = run(experiment, experiment.presets["smoke"], store=Store(tmp_path), preset="smoke")
+    assert report.failed == 0, report.errors
+    assert report.ok == len(experiment.cells(experiment.presets["smoke"]))
+    assert report.summary
+    assert all(np.isfinite(r.value) for r in report.summary)
+    assert experiment.draw(report.table)
+    for preset in experiment.presets.values():
+        assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(preset))
+
+
+def test_a_budget_is_where_one_long_run_crosses_the_target():
+    """The same seed trained alone without pauses for looks crosses within the 10 % between two looks."""
+    cell = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(0,))
+    draw = budgets.boolean(12, "cpu")
+    [row] = budgets.network_budgets(cell, draw, Key("budget"))
+    assert row["samples"] > 4 * 12
+    test = draw(400, Key("budget") / "test" / 0)
+    net = sphere_init(40, 12, Key("budget") / "start" / 0, theta=0.1)
+    rate_w, rate_a = mean_field_rates(1.0 * 3 / 12, 40)
+    done, look, budget, right = 0, 0, 48.0, []
+    while not right or right[-1][1] < 90:
+        goal = max(done + 1, round(budget / 3))
+        stage = Stage(goal - done, rate_w, 0.0, rate_a, batch=3)
+        key = Key("budget") / "data" / look
+        net = fit_fresh(net, lambda n, k: ((b := draw(n, k)).x, b.y), [stage], key, sets=[0]).net
+        done, look = goal, look + 1
+        right.append((done * 3, 100 * float((net(test.x)[:, 0] * test.y > 0).float().mean())))
+        budget = max(budget * 1.1, done * 3)
+    assert right[-2][0] <= row["samples"] <= right[-1][0]
+
+
+def test_members_are_alone_or_together_alike():
+    draw = budgets.boolean(12, "cpu")
+    both = budgets.network_budgets(NETWORK, draw, Key("together"))
+    cell = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(1,))
+    [one] = budgets.network_budgets(cell, draw, Key("together"))
+    [same] = [r for r in both if r["noise"] == 1.0 and r["seed"] == 1]
+    assert one["samples"] == pytest.approx(same["samples"], rel=0.02)
+
+
+def test_who_does_not_arrive_has_no_budget():
+    cell = dataclasses.replace(NETWORK, noise=(1e-3, 30.0), most=20.0)
+    rows = budgets.network_budgets(cell, budgets.boolean(12, "cpu"), Key("never"))
+    assert [r["samples"] for r in rows] == [None] * 4
+    assert all(r["over"] >= 4 * 12 for r in rows)
+    slow = [r for r in rows if r["noise"] < 1]
+    assert all(r["over"] >= 20 * 12 for r in slow)
+
+
+@pytest.mark.parametrize("method", samples.KERNELS)
+def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(method):
+    cell = budgets.KernelCell(8, method, (1e-3,), (2.0,) if method == "RBF" else (), (0,), 99.9, 300, 1.2)
+    draw = budgets.boolean(8, "cpu")
+    [row] = budgets.kernel_budgets(cell, draw, Key("kernel"))
+    train, test = draw(round(1.2 * 64), Key("kernel") / "train" / 0), draw(300, Key("kernel") / "test" / 0)
+    kernel = budgets.kernel_of(method, 8, 2.0)
+    sizes, scores, size = [], [], 6.4
+    while round(size) <= len(train.x) and (not scores or scores[-1] < 99.9):
+        n = round(size)
+        penalty = 1e-3 * float(kernel(train.x, train.x).diagonal().mean())
+        fit = kernel_ridge(kernel, train.x[:n], train.y[:n], penalty=penalty)
+        sizes.append(float(n))
+        scores.append(100 * float((fit(test.x)[:, 0] * test.y > 0).double().mean()))
+        size *= 1.1
+    assert row["samples"] == budgets.crossing(sizes, scores, 99.9)
+    assert row["samples"] or row["over"] == sizes[-1]
+
+
+def test_the_choice_is_made_on_other_seeds():
+    table = tuple(
+        {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n, "cell": "x"}
+        for noise, seed, n in ((1.0, 0, 50.0), (1.0, 1000, 100.0), (2.0, 0, 10.0), (2.0, 1000, 200.0),
+                               (0.5, 1000, 150.0))
+    )  # fmt: skip
+    [found] = rows.choose(Table(table), "Network")
+    assert (found.noise, found.samples, found.inner) == (1.0, (50.0,), 1.0)
+
+
+def test_growth_ratios_recover_a_planted_rate():
+    rng = Key("growth").numpy()
+    t, p, eta = 6, 50, 0.1
+    perp, a = (torch.full((t, p), v, dtype=torch.float64) for v in (0.2, 0.3))
+    rate = eta * 0.3 / (0.2 * (2 * np.pi) ** 0.5)
+    sig = torch.from_numpy(rng.normal(size=p))[None] * (1 + 0.9 * rate) ** torch.arange(t).double()[:, None]
+    opp = torch.from_numpy(rng.normal(size=p))[None] * (1 - 1.2 * rate) ** torch.arange(t).double()[:, None]
+    up, down = phases.growth_ratios(sig, opp, perp, a, eta)
+    assert up == pytest.approx(0.9, abs=1e-9)
+    assert down == pytest.approx(-1.2, abs=1e-9)
+
+
+def test_gaussian_inputs_have_xor_labels():
+    batch = budgets.gaussian(5, "cpu")(300, Key("gauss"))
+    assert torch.equal(batch.y, -torch.sign(batch.x[:, 0]) * torch.sign(batch.x[:, 1]))
+
+
+def test_fixed_set_finds_the_smallest_size():
+    cell = limits.FixedCell(8, 0, 30, 0.1, 75.0, 200, 16.0, 15.0, 0.25, "cpu")
+    row = limits.fixed_set(cell)
+    assert 4 < row["samples"] < 128
+    harder = limits.fixed_set(dataclasses.replace(cell, target=90.0))
+    assert harder["samples"] is None or harder["samples"] > row["samples"]
+
+
+@pytest.mark.parametrize(
+    "make, field",
+    [
+        (lambda: samples.Config(d=()), "d"),
+        (lambda: samples.Config(d=(2,)), "d"),
+        (lambda: samples.Config(seeds=(1000,)), "seeds"),
+        (lambda: samples.Config(choose=(3,)), "choose"),
+        (lambda: samples.Config(noise=(1.0, 0.5)), "noise"),
+        (lambda: samples.Config(shares=(0.0,)), "shares"),
+        (lambda: samples.Config(target=100.0), "target"),
+        (lambda: samples.Config(patience=0.5), "patience"),
+        (lambda: phases.Config(eta=0.3), "eta"),
+        (lambda: phases.Config(time=0.5), "time, early"),
+        (lambda: phases.Config(seeds=(1, 1)), "seeds"),
+        (lambda: limits.Config(variants=("Minibatch", "Adam")), "variants"),
+        (lambda: limits.Config(d=(4,)), "d"),
+        (lambda: limits.Config(choose=()), "choose"),
+        (lambda: settings.check_device("cuda:99x"), "device"),
+    ],
+)
+def test_refused_before_any_work(make, field):
+    with pytest.raises(SettingError) as error:
+        make()
+    assert error.value.field == field
+    assert "\n" not in str(error.value)
+
+
+def test_a_batch_that_several_shares_round_to_is_trained_once():
+    cells = [
+        c for c in samples.cells(samples.Config(d=(32, 1024), kernel_d=(6,))) if isinstance(c, budgets.NetworkCell)
+    ]
+    batches = [(c.d, c.batch, c.seeds) for c in cells]
+    assert len(set(batches)) == len(batches)
+    assert min(c.batch for c in cells if c.d == 32) == min(c.batch for c in cells if c.d == 1024) == 1
