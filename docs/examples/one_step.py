@@ -6,12 +6,12 @@ An experiment of my own: run it with `featlearn run one_step.py`, sweep it with 
 from dataclasses import dataclass
 
 from featlearn.core import Key
+from featlearn.lab.estimate import estimates
+from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, gradients
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.report.style import figure
-from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow
 from featlearn.tasks import ParityMix
 
 
