@@ -360,7 +360,8 @@ def observe(
         raise _ReadError
 
     _until(layout, model, input_ids, mask, layer, stop)
-    return layout.layers(model)[layer].self_attn, seen[0], seen[1]
+    stack: Any = layout.layers(model)
+    return stack[layer].self_attn, seen[0], seen[1]
 
 
 def _until(layout: Layout, model: Any, input_ids: Tensor, mask: Tensor, layer: int, stop: See) -> None:
