@@ -70,7 +70,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      f"{_FINITE}a_prompt_without_a_mask_is_read_as_transformers_reads_it[pad ends]"),
     (_GENERATING, "torch.isnan(scores) | torch.isposinf(scores)", "torch.isposinf(scores)",
      f"{_FINITE}replies_are_not_made_of_nan"),
-    (_SELECTING, "mask, scoring))\n        raise _ReadError\n", "mask, scoring))\n", f"{_TEST}pass_one_leaves_later_layers_alone[llama]"),
+    (_SELECTING, "mask, scoring))\n        raise _ReadError\n", "mask, scoring))\n",
+     f"{_TEST}pass_one_leaves_later_layers_alone[llama]"),
     # pass two
     (_GENERATING, "attention_mask=kept_mask.long()", "attention_mask=torch.ones_like(kept_ids)",
      f"{_TEST}generation_of_a_padded_batch_is_as_one_at_a_time"),

@@ -23,7 +23,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_BEST, "return norm * size - float(alpha.sum())", "return 0.5 * norm * size - float(alpha.sum())",
      "tests/measure/test_best_network.py::test_value_is_between_lower_bound_and_every_other_point[1.0-hinge]"),
     # the step size chosen on the seeds that are reported
-    ("src/featlearn/works/gradient_features/rows.py", 'r["row"] == NETWORK and r["seed"] >= CHOOSING', 'r["row"] == NETWORK',
+    ("src/featlearn/works/gradient_features/rows.py",
+     'r["row"] == NETWORK and r["seed"] >= CHOOSING', 'r["row"] == NETWORK',
      "tests/works/gradient_features/test_trained_claims.py::"
      "test_the_step_size_is_chosen_on_other_seeds_than_reported"),
     ("src/featlearn/learn/framework.py", "left = 1 - eta * penalty", "left = 1 - 2 * eta * penalty",

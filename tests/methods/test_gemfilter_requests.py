@@ -14,6 +14,7 @@ from families import FAMILIES, assert_same, build, ids_of, state_of
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, generate, layout_of, lean_select, select
+from featlearn.methods.gemfilter.selecting import observe
 from featlearn.methods.gemfilter.views import undisturbed, watched
 
 GREEDY = {"max_new_tokens": 3, "do_sample": False, "pad_token_id": 0}
@@ -382,6 +383,7 @@ def test_what_a_call_saw_is_freed_with_it_without_a_collection(model, train):
         before = tensors_of_width(32)
         for _ in range(3):
             chosen = select(model, ids_of(1, 40), layer=2, keep=9, scoring=VOTES)
+            observe(layout_of(model), model, ids_of(1, 40), torch.ones(1, 40, dtype=torch.bool), 2)
         assert tensors_of_width(32) == before
         assert chosen.kept == (9,)
     finally:

@@ -11,6 +11,7 @@ from featlearn.core import Key
 from featlearn.lab import inventory
 from featlearn.lab.claim import verify
 from featlearn.works import load_claims
+from featlearn.works.gradient_features import setup
 from featlearn.works.gradient_features.claims import (
     bounds,
     dynamics,
@@ -116,7 +117,7 @@ WRONG = {
     "lemma3_21_norm": (parities, "twin_tips", lambda k: (right_tips(k)[0] * 1.01, right_tips(k)[1])),
     "lemma3_21": (parities, "hats", lambda u, k, h=1.0, shift=0: right_hats(u, k, 0.97 * h, shift)),
     "lemma3_21_features": (parities, "simplified_gradients", lambda w, b, x, y: right_parity(w, 0 * b, x, y)),
-    "definition_uniform_parity": (uniform_parity, "log_xi", lambda d, k: right_xi(d, k) + 0.1),
+    "definition_uniform_parity": (setup, "log_xi", lambda d, k: right_xi(d, k) + 0.1),
     "lemma_b63": (uniform_parity, "first_gradient", lambda w, k, d: 2 * right_first(w, k, d)),
     "lemma_b64": (uniform_parity, "hats", lambda u, k, h=1.0, shift=0: right_hats(u, k, 0.97 * h, shift)),
     "lemma_b68": (multi_index, "projection", lambda w, u: 0.5),
