@@ -106,7 +106,7 @@ def _differing(
     if changed and uncompiled(module) is not module:
         own = changed["_orig_mod"]  # what was compiled runs the module as it was: the call runs it uncompiled
         for name in HOOKS:  # those of the wrapper stand outside those of the module
-            outside, inside = _hooks(module, name, module), own.__dict__[name]
+            outside, inside = _hooks(module, name), own.__dict__[name]
             own.__dict__[name] = OrderedDict(
                 [*outside, *inside.items()] if "pre" in name else [*inside.items(), *outside]
             )
@@ -133,7 +133,7 @@ def _copy(module: nn.Module, children: Mapping[str, nn.Module]) -> nn.Module:
     own.__dict__["_modules"] = {**module._modules, **children}
     own.__dict__.pop("_compiled_call_impl", None)
     for name in HOOKS:  # a hook sees the module that it was registered on, and what it leaves there stays
-        own.__dict__[name] = OrderedDict(_hooks(module, name, module))
+        own.__dict__[name] = OrderedDict(_hooks(module, name))
     for name in BOUND:
         if name in module.__dict__:
             given = module.__dict__[name]
@@ -149,8 +149,8 @@ def _copy(module: nn.Module, children: Mapping[str, nn.Module]) -> nn.Module:
     return own
 
 
-def _hooks(module: nn.Module, name: str, shown: nn.Module) -> list[tuple[Any, Callable[..., Any]]]:
-    return [(key, functools.partial(_showing, hook, shown)) for key, hook in module.__dict__[name].items()]
+def _hooks(module: nn.Module, name: str) -> list[tuple[Any, Callable[..., Any]]]:
+    return [(key, functools.partial(_showing, hook, module)) for key, hook in module.__dict__[name].items()]
 
 
 def _showing(hook: Callable[..., Any], shown: nn.Module, _: nn.Module, /, *args: Any) -> Any:
