@@ -35,9 +35,10 @@ def machine(device: str) -> dict[str, Any]:
     """Where it ran."""
     return {
         "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
-        "processor": platform.processor() or platform.machine(), "threads": torch.get_num_threads(),
+        "processor": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-    }  # fmt: skip
+    }
 
 
 def show(out: Mapping[str, Any], as_json: bool) -> None:

@@ -75,8 +75,14 @@ def main() -> None:
     flops = 6.0 * args.batch * m * args.p * args.steps
     show(
         {
-            "k": args.k, "p": args.p, "m": m, "batch": args.batch, "steps": args.steps, **machine(args.device),
-            "seconds": seconds, "loop / ours": round(seconds["loop"] / seconds["ours"], 2),
+            "k": args.k,
+            "p": args.p,
+            "m": m,
+            "batch": args.batch,
+            "steps": args.steps,
+            **machine(args.device),
+            "seconds": seconds,
+            "loop / ours": round(seconds["loop"] / seconds["ours"], 2),
             "products / ours": round(seconds["products"] / seconds["ours"], 2),
             "ours Gflop/s": round(flops / seconds["ours"] / 1e9, 1),
             "products Gflop/s": round(flops / seconds["products"] / 1e9, 1),
@@ -85,7 +91,7 @@ def main() -> None:
             "largest change": float((ended["loop"].u - start.u).abs().max()),
         },
         args.json,
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

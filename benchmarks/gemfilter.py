@@ -33,29 +33,44 @@ from featlearn.methods.memory import PassCost, measured
 SHAPES: dict[str, tuple[dict[str, Any], int, tuple[int, ...]]] = {
     "llama-3.1-8b": (
         {
-            "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-            "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 131072,
+            "vocab_size": 128256,
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "max_position_embeddings": 131072,
         },
         13,
         (32768, 131072),
     ),
     "smollm2-135m": (
         {
-            "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-            "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192,
+            "vocab_size": 49152,
+            "hidden_size": 576,
+            "intermediate_size": 1536,
+            "num_hidden_layers": 30,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+            "max_position_embeddings": 8192,
         },
         14,
         (2048, 8192),
     ),
     "tiny": (
         {
-            "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
-            "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,
+            "vocab_size": 256,
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 4096,
         },
         2,
         (512,),
     ),
-}  # fmt: skip
+}
 GIB = 2**30
 TARGETS = {"lean": {"ratio": 2.6, "GiB": 21}, "released": {"GiB": 10}, "sparse": {"ratio": 5}}
 """At 131072 tokens of the 8B shape on an H100."""
@@ -153,20 +168,24 @@ def one_length(model: Any, n: int, layer: int, args: argparse.Namespace) -> dict
         work = work_of(model, n, layers, args.sinks + args.window if name == "sparse" else None)
         peak = max(c.peak_bytes or 0 for c in found)
         runs[name] = {
-            "seconds": round(seconds, 4), "all seconds": [round(c.seconds, 4) for c in found], "peak bytes": peak,
-            "peak GiB": round(peak / GIB, 2), "rate": round(work / seconds / args.rate, 3),
-        }  # fmt: skip
+            "seconds": round(seconds, 4),
+            "all seconds": [round(c.seconds, 4) for c in found],
+            "peak bytes": peak,
+            "peak GiB": round(peak / GIB, 2),
+            "rate": round(work / seconds / args.rate, 3),
+        }
         if base is not None:
             runs[name] |= {
-                "ratio": round(base / seconds, 2), "share": round(seconds / base / (work / whole), 3),
+                "ratio": round(base / seconds, 2),
+                "share": round(seconds / base / (work / whole), 3),
                 "share of layers": round(seconds / base / (layers / model.config.num_hidden_layers), 3),
-            }  # fmt: skip
+            }
         if args.device == "cpu" and "plain" in spent:
             own, all_layers = statistics.median(spent[name]), statistics.median(spent["plain"])
             runs[name] |= {
                 "processor seconds": round(own, 3),
                 "processor share of layers": round(own / all_layers * model.config.num_hidden_layers / layers, 3),
-            }  # fmt: skip
+            }
     if moves:
         runs["released"] |= {"seconds of the moves": round(statistics.median(moves), 3), "bytes that left": left}
     same = {
@@ -226,15 +245,26 @@ def main() -> None:
     found = [one_length(model, n, layer, args) for n in args.lengths or lengths]
     name = torch.cuda.get_device_name() if args.device == "cuda" else platform.processor() or platform.machine()
     out = {
-        "shape": args.shape, **config, "filter layer": layer, "device": name, "threads": torch.get_num_threads(),
-        "torch": torch.__version__, "dtype": str(model.dtype).removeprefix("torch."), "repeats": args.repeats,
-        "chunk": args.chunk, "sinks": args.sinks, "window": args.window, "tail": args.tail,
+        "shape": args.shape,
+        **config,
+        "filter layer": layer,
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "repeats": args.repeats,
+        "chunk": args.chunk,
+        "sinks": args.sinks,
+        "window": args.window,
+        "tail": args.tail,
         "layer share": round(layer / config["num_hidden_layers"], 4),
         "weights GiB": round(sum(p.numel() * p.element_size() for p in model.parameters()) / GIB, 3),
-        "matmul Tflop/s": round(2 * args.rate / 1e12, 3), "lengths": found,
+        "matmul Tflop/s": round(2 * args.rate / 1e12, 3),
+        "lengths": found,
         "load average": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-        "targets": verdicts(args.shape, args.device, found), "total seconds": round(time.perf_counter() - begin, 1),
-    }  # fmt: skip
+        "targets": verdicts(args.shape, args.device, found),
+        "total seconds": round(time.perf_counter() - begin, 1),
+    }
     text = json.dumps(out, indent=1)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)

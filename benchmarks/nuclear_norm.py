@@ -95,9 +95,10 @@ def one_batch(batch: int, args: argparse.Namespace, auto: str) -> dict[str, Any]
         found = {}
         for name in runs:
             found[name] = {
-                "seconds": round(seconds[name], 6), "speed-up": round(seconds["printed"] / seconds[name], 2),
+                "seconds": round(seconds[name], 6),
+                "speed-up": round(seconds["printed"] / seconds[name], 2),
                 "gradient": float((gradients[name].double() - u @ vh).abs().max()),
-            }  # fmt: skip
+            }
             if step_seconds:
                 found[name]["share"] = round(seconds[name] / step_seconds, 4)
         out["features"][kind] = found
@@ -123,9 +124,13 @@ def main() -> None:
     auto = "newton-schulz" if args.device == "cuda" else "gram"
     found = [one_batch(batch, args, auto) for batch in args.batches]
     out = {
-        **machine(args.device), "width": args.width, "repeats": args.repeats, "precision of the step": args.precision,
-        "auto": auto, "batches": found,
-    }  # fmt: skip
+        **machine(args.device),
+        "width": args.width,
+        "repeats": args.repeats,
+        "precision of the step": args.precision,
+        "auto": auto,
+        "batches": found,
+    }
     text = json.dumps(out, indent=1)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -120,12 +120,17 @@ def main() -> None:
     middle, ends = in_turns(runs, args.repeats, args.device)
     apart = float((ends["ours"].w - ends["loop"].w).abs().max())
     out = {
-        "networks": args.networks, "d": D, "m": M, "batch": BATCH, "steps": STEPS, **machine(args.device),
+        "networks": args.networks,
+        "d": D,
+        "m": M,
+        "batch": BATCH,
+        "steps": STEPS,
+        **machine(args.device),
         "seconds": {k: round(v, 4) for k, v in middle.items()},
         "loop / ours": round(middle["loop"] / middle["ours"], 2),
         "products / ours": round(middle["products"] / middle["ours"], 2),
         "largest weight difference to the loop": apart,
-    }  # fmt: skip
+    }
     if peer is not None:
         out["jax / ours"] = round(middle["jax"] / middle["ours"], 2)
         out["jax compile seconds"] = round(peer[0], 2)

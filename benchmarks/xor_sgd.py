@@ -158,13 +158,18 @@ def main() -> None:
         runs["jax, given"], runs["jax"] = peer[1], peer[2]
     middle, ends = in_turns(runs, args.repeats, args.device)
     out = {
-        "networks": len(net), "d": d, "p": P, "batch": batch, "steps": steps, **machine(args.device),
+        "networks": len(net),
+        "d": d,
+        "p": P,
+        "batch": batch,
+        "steps": steps,
+        **machine(args.device),
         "seconds": {k: round(v, 4) for k, v in middle.items()},
         "loop / ours": round(middle["loop"] / middle["ours"], 2),
         "products / ours": round(middle["products"] / middle["ours"], 2),
         "largest weight difference to the loop": float((ends["ours"].w - ends["loop"].w).abs().max()),
         "largest weight": float(ends["ours"].w.abs().max()),
-    }  # fmt: skip
+    }
     if peer is not None:
         for name in ("jax", "jax, given"):
             out[f"{name} / ours"] = round(middle[name] / middle["ours"], 2)

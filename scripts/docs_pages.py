@@ -218,7 +218,7 @@ def readme(text: str) -> str:
 def claims_page(work: str, claims: tuple[Any, ...]) -> str:
     """The claims of one work."""
     from featlearn.lab import inventory
-    from featlearn.lab.claim import HITS
+    from featlearn.lab.pending import HITS
 
     out = [f"# Claims of {work}", f"{escape(inventory.load(work).title)}", code(f"featlearn verify {work}", "sh")]
     for c in claims:

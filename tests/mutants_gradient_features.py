@@ -8,30 +8,73 @@ _MEASURE = "tests/measure/test_gradient_features.py::test_"
 _VERDICT = "tests/works/gradient_features/test_gradient_features_claims.py::test_verdict_is_the_expected_one"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
-    (_PARITIES, "y = values.prod(2).sum(1).sign()", "y = values.sum(2).prod(1).sign()",
-     f"{_TASKS}block_parity_law[pattern]"),
-    (_MIXTURE, "torch.stack([frame, -frame], 1)", "torch.stack([frame, frame], 1)",
-     f"{_TASKS}xor_mixture_is_two_opposite_pairs"),
-    (_FEATURES, "gate = (x[rows] @ w.T > b)", "gate = (x[rows] @ w.T > -b)",
-     f"{_MEASURE}simplified_gradient_is_the_gradient_where_the_network_is_zero[7]"),
-    (_FEATURES, "(bell @ sigma / size)[:, None] * w", "(bell @ sigma)[:, None] * w",
-     f"{_MEASURE}gaussian_gradients_agree_with_samples"),
-    (_FEATURES, "value = torch.where(flip, -value, value)", "value = value.abs()",
-     f"{_MEASURE}draws_beyond_every_sample"),
-    (_FEATURES, "return (b.sign() == sign) & (along >", "return (b.sign() == sign) & (along.abs() >",
-     f"{_MEASURE}nice_neurons_are_signed"),
-    (_BEST, "return norm * size - float(alpha.sum())", "return 0.5 * norm * size - float(alpha.sum())",
-     "tests/measure/test_best_network.py::test_value_is_between_lower_bound_and_every_other_point[1.0-hinge]"),
+    (
+        _PARITIES,
+        "y = values.prod(2).sum(1).sign()",
+        "y = values.sum(2).prod(1).sign()",
+        f"{_TASKS}block_parity_law[pattern]",
+    ),
+    (
+        _MIXTURE,
+        "torch.stack([frame, -frame], 1)",
+        "torch.stack([frame, frame], 1)",
+        f"{_TASKS}xor_mixture_is_two_opposite_pairs",
+    ),
+    (
+        _FEATURES,
+        "gate = (x[rows] @ w.T > b)",
+        "gate = (x[rows] @ w.T > -b)",
+        f"{_MEASURE}simplified_gradient_is_the_gradient_where_the_network_is_zero[7]",
+    ),
+    (
+        _FEATURES,
+        "(bell @ sigma / size)[:, None] * w",
+        "(bell @ sigma)[:, None] * w",
+        f"{_MEASURE}gaussian_gradients_agree_with_samples",
+    ),
+    (
+        _FEATURES,
+        "value = torch.where(flip, -value, value)",
+        "value = value.abs()",
+        f"{_MEASURE}draws_beyond_every_sample",
+    ),
+    (
+        _FEATURES,
+        "return (b.sign() == sign) & (along >",
+        "return (b.sign() == sign) & (along.abs() >",
+        f"{_MEASURE}nice_neurons_are_signed",
+    ),
+    (
+        _BEST,
+        "return norm * size - float(alpha.sum())",
+        "return 0.5 * norm * size - float(alpha.sum())",
+        "tests/measure/test_best_network.py::test_value_is_between_lower_bound_and_every_other_point[1.0-hinge]",
+    ),
     # the step size chosen on the seeds that are reported
-    ("src/featlearn/works/gradient_features/rows.py",
-     'r["row"] == NETWORK and r["seed"] >= CHOOSING', 'r["row"] == NETWORK',
-     "tests/works/gradient_features/test_trained_claims.py::"
-     "test_the_step_size_is_chosen_on_other_seeds_than_reported"),
-    ("src/featlearn/learn/framework.py", "left = 1 - eta * penalty", "left = 1 - 2 * eta * penalty",
-     "tests/learn/test_framework.py::test_first_step_forgets_and_joint_steps_follow_the_listing[hinge]"),
-    (f"{_THEORY}parities.py", "(-1) ** (i + 1 + shift) * height", "(-1) ** (i + shift) * height",
-     f"{_VERDICT}[lemma3_21]"),
-    (f"{_THEORY}uniform_parity.py", "outside = 0.5 * xi(d, A + 1)", "outside = 0.5 * xi(d, A - 1)",
-     f"{_VERDICT}[lemma_b63]"),
+    (
+        "src/featlearn/works/gradient_features/rows.py",
+        'r["row"] == NETWORK and r["seed"] >= CHOOSING',
+        'r["row"] == NETWORK',
+        "tests/works/gradient_features/test_trained_claims.py::"
+        "test_the_step_size_is_chosen_on_other_seeds_than_reported",
+    ),
+    (
+        "src/featlearn/learn/framework.py",
+        "left = 1 - eta * penalty",
+        "left = 1 - 2 * eta * penalty",
+        "tests/learn/test_framework.py::test_first_step_forgets_and_joint_steps_follow_the_listing[hinge]",
+    ),
+    (
+        f"{_THEORY}parities.py",
+        "(-1) ** (i + 1 + shift) * height",
+        "(-1) ** (i + shift) * height",
+        f"{_VERDICT}[lemma3_21]",
+    ),
+    (
+        f"{_THEORY}uniform_parity.py",
+        "outside = 0.5 * xi(d, A + 1)",
+        "outside = 0.5 * xi(d, A - 1)",
+        f"{_VERDICT}[lemma_b63]",
+    ),
     (f"{_THEORY}xor_mixture.py", "* erf(sigma))", "* norm.cdf(sigma))", f"{_VERDICT}[lemma_b37]"),
-]  # fmt: skip
+]

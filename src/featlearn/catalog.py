@@ -40,8 +40,8 @@ def make() -> dict[str, Any]:
     from featlearn import works
     from featlearn.lab import inventory
     from featlearn.lab.find import best, stale
+    from featlearn.lab.pending_verdicts import read_summary
     from featlearn.lab.store import Store
-    from featlearn.lab.verdicts import read_summary
 
     store = Store(evidence_root() or "evidence")
     made = []

@@ -28,10 +28,20 @@ def sliding(tokenizer):
 
     kinds = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"]
     config = Gemma3TextConfig(
-        num_hidden_layers=5, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
-        intermediate_size=64, vocab_size=len(tokenizer), max_position_embeddings=4096, sliding_window=64,
-        layer_types=kinds, bos_token_id=1, eos_token_id=2, pad_token_id=2,
-    )  # fmt: skip
+        num_hidden_layers=5,
+        hidden_size=32,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=64,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=4096,
+        sliding_window=64,
+        layer_types=kinds,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=2,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(12)
         return Gemma3ForCausalLM(config).eval()

@@ -101,8 +101,10 @@ def test_a_blind_selection_is_made_once_and_serves_all_questions(model, tokenize
         assert reply.loss is None
     assert replies[0].first.tokens == n
     assert replies[1].first.tokens == 0  # no second pass one
-    heads = [r.kept_text[: -len(tokenizer.decode(p.input_ids[0, -p.tail :]))]
-             for r, p in zip(replies, tool.prompts(tokenizer, text, QUESTIONS), strict=True)]  # fmt: skip
+    heads = [
+        r.kept_text[: -len(tokenizer.decode(p.input_ids[0, -p.tail :]))]
+        for r, p in zip(replies, tool.prompts(tokenizer, text, QUESTIONS), strict=True)
+    ]
     assert heads[0] == heads[1]
 
 

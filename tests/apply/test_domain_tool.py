@@ -148,9 +148,16 @@ def test_the_expected_time_grows_with_the_work(tree):
 
 def row(step=10, validation=0.5, test=0.1, oracle=0.2, *, kind="step", trial=0, name="erm", held_out="a", seed=0):
     return {
-        "algorithm": name, "held_out": held_out, "seed": seed, "trial": trial, "kind": kind, "step": step,
-        "validation": validation, "test": test, "oracle": oracle,
-    }  # fmt: skip
+        "algorithm": name,
+        "held_out": held_out,
+        "seed": seed,
+        "trial": trial,
+        "kind": kind,
+        "step": step,
+        "validation": validation,
+        "test": test,
+        "oracle": oracle,
+    }
 
 
 def test_training_domain_selection_takes_the_first_best_of_all_trials():
@@ -192,8 +199,11 @@ def choice(name, held_out, seed, test):
 
 def test_means_and_standard_errors_by_hand(tree):
     _, config = made(tree, algorithms=("erm",), seeds=(0, 1, 2), held_out=("day", "dusk"))
-    found = [choice("erm", d, s, v) for d, values in (("day", (0.5, 0.7, 0.9)), ("dusk", (0.1, 0.3))) for s, v in
-             enumerate(values)]  # fmt: skip
+    found = [
+        choice("erm", d, s, v)
+        for d, values in (("day", (0.5, 0.7, 0.9)), ("dusk", (0.1, 0.3)))
+        for s, v in enumerate(values)
+    ]
     day, dusk, average = scores.scores(cells(config), found)
     assert (day.domain, day.mean, day.expected) == ("day", pytest.approx(0.7), 3)
     assert day.error == pytest.approx(0.2 / math.sqrt(3))

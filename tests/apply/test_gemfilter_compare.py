@@ -203,8 +203,16 @@ def test_a_question_beyond_the_context_is_named(tokenizer):
 
 
 def line(**changed):
-    whole = {"input": "What is it?", "context": "river stone", "answers": ["stone"], "length": 2, "dataset": "qasper",
-             "language": "en", "all_classes": None, "_id": "x1"}  # fmt: skip
+    whole = {
+        "input": "What is it?",
+        "context": "river stone",
+        "answers": ["stone"],
+        "length": 2,
+        "dataset": "qasper",
+        "language": "en",
+        "all_classes": None,
+        "_id": "x1",
+    }
     return json.dumps({**whole, **changed})
 
 

@@ -67,10 +67,17 @@ def made_model(vocabulary, **changed):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     settings = {
-        "num_hidden_layers": 5, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "intermediate_size": 64, "vocab_size": vocabulary, "max_position_embeddings": 4096, "bos_token_id": 1,
-        "eos_token_id": 2, "pad_token_id": 2,
-    }  # fmt: skip
+        "num_hidden_layers": 5,
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 64,
+        "vocab_size": vocabulary,
+        "max_position_embeddings": 4096,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 2,
+    }
     with torch.random.fork_rng():
         torch.manual_seed(11)
         model = LlamaForCausalLM(LlamaConfig(**{**settings, **changed})).eval()

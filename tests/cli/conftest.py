@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
 from featlearn.lab.execute import load_source
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 
 TOY = Path(__file__).parents[1] / "lab" / "toy_experiment.py"
 
@@ -65,7 +65,10 @@ BIG = np.arange(1000.0)
 
 def holds(key, tables):
     return Evidence(
-        [Case("slope", 2.0, 2.01, 3.0, tolerance=0.05, rival_says="wrong slope"), Case("big", BIG, BIG, BIG + 1)],
+        [
+            Case("slope", predict=2.0, observe=2.01, rival=3.0, tolerance=0.05, rival_says="wrong slope"),
+            Case("big", predict=BIG, observe=BIG, rival=BIG + 1),
+        ],
         [Assumption("n is large", True, "1000")],
         "as it should",
         {"x": BIG},
@@ -76,7 +79,7 @@ def reads_rows(key, tables):
     table = tables("toy/normal")
     if table is None:
         return Evidence(data_needed="featlearn run toy/normal")
-    return Evidence([Case("rows", len(table.rows), len(table.rows), 0.0)])
+    return Evidence([Case("rows", predict=len(table.rows), observe=len(table.rows), rival=0.0)])
 
 
 def broken(key, tables):
@@ -84,11 +87,19 @@ def broken(key, tables):
 
 
 CLAIMS = (
-    Claim("emergence.toy_holds", ("emergence.table1", "emergence.lemma5"), "two is two", holds),
-    Claim("emergence.toy_rows", ("emergence.table2",), "there are rows", reads_rows, expected="data needed"),
+    Claim("emergence.toy_holds", entries=("emergence.table1", "emergence.lemma5"), says="two is two", check=holds),
+    Claim(
+        "emergence.toy_rows",
+        entries=("emergence.table2",),
+        says="there are rows",
+        check=reads_rows,
+        expected="data needed",
+    ),
 )
-BROKEN = Claim("emergence.toy_broken", ("emergence.table3",), "cannot be checked", broken, expected="not run")
-WRONG = Claim("emergence.toy_wrong", ("emergence.table3",), "is refuted", holds, expected="refuted")
+BROKEN = Claim(
+    "emergence.toy_broken", entries=("emergence.table3",), says="cannot be checked", check=broken, expected="not run"
+)
+WRONG = Claim("emergence.toy_wrong", entries=("emergence.table3",), says="is refuted", check=holds, expected="refuted")
 
 
 @pytest.fixture

@@ -171,8 +171,20 @@ def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
     (saved,) = loaded.calibrations.glob("*.json")
     assert saved.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
     layer = json.loads(saved.read_text())["layer"]
-    status, out, err = featlearn("gemfilter", "generate", "mine", "--prompt-file", text, "--question", "Which stone?",
-                                 "--keep", "64", "--max-new-tokens", "3", "--json")  # fmt: skip
+    status, out, err = featlearn(
+        "gemfilter",
+        "generate",
+        "mine",
+        "--prompt-file",
+        text,
+        "--question",
+        "Which stone?",
+        "--keep",
+        "64",
+        "--max-new-tokens",
+        "3",
+        "--json",
+    )
     assert status == 0, err
     assert one_document(out)["replies"][0]["layer"] == layer
 

@@ -17,9 +17,9 @@ from featlearn.cli.diff import compared
 from featlearn.cli.report import experiment_pages
 from featlearn.cli.verify import coverage
 from featlearn.lab import inventory
-from featlearn.lab.claim import Evidence, Verdict
 from featlearn.lab.execute import run
 from featlearn.lab.experiment import SummaryRow
+from featlearn.lab.pending import Evidence, Verdict
 from featlearn.lab.store import Store
 
 HEAVY = ("torch", "transformers", "matplotlib", "scipy", "sklearn", "numpy")
@@ -146,11 +146,37 @@ def test_verify_a_work(featlearn, claims):
 def test_coverage_by_experiments_where_no_claim_covers(claims, toy, monkeypatch):
     entries = {e for c in claims for e in c.entries}
     free = [e.id for e in inventory.load("emergence").entries if e.id not in entries][:2]
-    ours = dataclasses.replace(toy, reproduces=("emergence.table1", *free), summarise=lambda t: [
-        SummaryRow("", "a", "x", 1.0, 1.0, 1.0, 1, 1.0, "reproduced", free[0]),
-        SummaryRow("", "b", "x", 1.0, 1.0, 1.0, 1, 9.0, "deviates", free[0]),
-        SummaryRow("", "c", "x", 1.0, 1.0, 1.0, 1),
-    ])  # fmt: skip
+    ours = dataclasses.replace(
+        toy,
+        reproduces=("emergence.table1", *free),
+        summarise=lambda t: [
+            SummaryRow(
+                "",
+                row="a",
+                metric="x",
+                value=1.0,
+                low=1.0,
+                high=1.0,
+                n=1,
+                printed=1.0,
+                verdict="reproduced",
+                entry=free[0],
+            ),
+            SummaryRow(
+                "",
+                row="b",
+                metric="x",
+                value=1.0,
+                low=1.0,
+                high=1.0,
+                n=1,
+                printed=9.0,
+                verdict="deviates",
+                entry=free[0],
+            ),
+            SummaryRow("", row="c", metric="x", value=1.0, low=1.0, high=1.0, n=1),
+        ],
+    )
     monkeypatch.setattr(works, "EXPERIMENTS", ("emergence/toy",))
     monkeypatch.setattr(works, "load_experiment", lambda id: ours)
     judged = [(Verdict(claims[0], "holds", "", Evidence(), 0.0), "")]
@@ -215,9 +241,17 @@ def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch,
     shipped = {
         "works": [{"id": "emergence", "title": "t", "entries": 71}],
         "experiments": [],
-        "claims": [{"id": "emergence.toy_holds", "entries": ["emergence.table1"], "says": "s", "expected": "holds",
-                    "verdict": "not run", "mechanism": False}],
-    }  # fmt: skip
+        "claims": [
+            {
+                "id": "emergence.toy_holds",
+                "entries": ["emergence.table1"],
+                "says": "s",
+                "expected": "holds",
+                "verdict": "not run",
+                "mechanism": False,
+            }
+        ],
+    }
     monkeypatch.setattr(catalog, "read", lambda: json.loads(json.dumps(shipped)))
     assert json.loads(featlearn("list", "--json")[1])["works"][0]["covered"] == 0
     featlearn("verify", "emergence")
@@ -286,7 +320,7 @@ def test_diff_of_presets_manifests_and_stores(featlearn, refused, claims, toy_fi
 
 def test_intervals_apart_or_overlapping():
     def row(name, value, low, high):
-        return SummaryRow("", name, "acc", value, low, high, 3)
+        return SummaryRow("", row=name, metric="acc", value=value, low=low, high=high, n=3)
 
     one = [row("a", 1.0, 0.5, 1.5), row("b", 1.0, 0.9, 1.1), row("gone", 1.0, 1.0, 1.0)]
     other = [row("a", 2.0, 1.4, 2.5), row("b", 2.0, 1.2, 2.5), row("new", 1.0, 1.0, 1.0)]

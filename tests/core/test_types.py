@@ -15,8 +15,11 @@ def test_setting_error_names_field_value_range_and_remedy():
     assert isinstance(error, ValueError)
     assert str(error) == "d = 50 is not allowed: at least D = 100; raise d or lower D"
     assert (error.field, error.value, error.allowed, error.remedy) == (
-        "d", 50, "at least D = 100", "raise d or lower D",
-    )  # fmt: skip
+        "d",
+        50,
+        "at least D = 100",
+        "raise d or lower D",
+    )
 
 
 def test_setting_error_survives_a_worker_process():

@@ -235,8 +235,10 @@ def test_half_of_the_pictures_are_mirrored():
     values = np.zeros((32, 32, 3), dtype=np.uint8)
     values[:, 16:] = 255
     picture = Image.fromarray(values)
-    left = [float(x[:, :, :8].float().mean()) > float(x[:, :, 24:].float().mean())
-            for x in (augmented(picture, 32, KEY / "flip" / i) for i in range(200))]  # fmt: skip
+    left = [
+        float(x[:, :, :8].float().mean()) > float(x[:, :, 24:].float().mean())
+        for x in (augmented(picture, 32, KEY / "flip" / i) for i in range(200))
+    ]
     assert 72 <= sum(left) <= 128
 
 

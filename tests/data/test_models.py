@@ -143,14 +143,23 @@ def test_what_is_kept_of_a_gemma3_is_the_same_network(tmp_path):
     from transformers.models.gemma.tokenization_gemma import GemmaTokenizer
 
     config = Gemma3TextConfig(
-        vocab_size=60, hidden_size=16, intermediate_size=24, num_hidden_layers=3, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=8, sliding_window=4, query_pre_attn_scalar=5, max_position_embeddings=64,
-        layer_types=["sliding_attention", "full_attention", "sliding_attention"], tie_word_embeddings=True,
+        vocab_size=60,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        sliding_window=4,
+        query_pre_attn_scalar=5,
+        max_position_embeddings=64,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        tie_word_embeddings=True,
         rope_parameters={
             "full_attention": {"rope_type": "default", "rope_theta": 500.0},
             "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
         },
-    )  # fmt: skip
+    )
     generator = torch.Generator().manual_seed(1)
     network = Gemma3ForCausalLM(config).eval()
     with torch.no_grad():

@@ -94,6 +94,6 @@ EXPERIMENT = Experiment(
     run_cell=run_cell,
     summarise=summarise,
     draw=lambda table: {},
-    deviations=(Deviation("numbers", "unknown", "numpy's generator", "any will do"),),
+    deviations=(Deviation("numbers", printed="unknown", ours="numpy's generator", why="any will do"),),
     cost=lambda cell: Cost(0.5 + cell.pause, 60.0),
 )

@@ -254,10 +254,18 @@ def test_probes_see_what_a_shorter_run_ends_with(monkeypatch):
     second = Stage(5, rate_w=0.1, rate_b=0.1, batch=10)
     at = (8, 0, 2, 3, 5)
     run = fit(
-        net, x, y, [first, second], KEY, probe_at=at,
-        probes={"w": lambda net, members: net.w, "a": lambda net, members: net.a,
-                "who": lambda net, members: torch.arange(3)[members]},
-    )  # fmt: skip
+        net,
+        x,
+        y,
+        [first, second],
+        KEY,
+        probe_at=at,
+        probes={
+            "w": lambda net, members: net.w,
+            "a": lambda net, members: net.a,
+            "who": lambda net, members: torch.arange(3)[members],
+        },
+    )
     assert run.steps == (0, 2, 3, 5, 8)
     assert run.trace["w"].shape == (5, 3, M, D)
     assert torch.equal(run.trace["who"], torch.arange(3).expand(5, 3))
@@ -371,9 +379,15 @@ def refuse(match, *, net=None, x=None, y=None, weights=None, stages=None, error=
     x, y = base_x if x is None else x, base_y if y is None else y
     with pytest.raises(error, match=match) as info:
         fit(
-            make(3) if net is None else net, x, y, stages or [Stage(1, rate_w=0.1)], KEY,
-            weights=weights, probes={"never": never}, probe_at=(0,),
-        )  # fmt: skip
+            make(3) if net is None else net,
+            x,
+            y,
+            stages or [Stage(1, rate_w=0.1)],
+            KEY,
+            weights=weights,
+            probes={"never": never},
+            probe_at=(0,),
+        )
     assert "\n" not in str(info.value)
 
 

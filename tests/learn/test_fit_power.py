@@ -49,9 +49,12 @@ def test_full_data_training_comes_near_the_least_loss_and_never_below():
 
     p, k, lam = 5, 2, 0.01
     run = fit_power(
-        power_init(16, k, p, Key("n"), scale=0.2), torch.arange(p**k), decoder(p, k), Key("t"),
+        power_init(16, k, p, Key("n"), scale=0.2),
+        torch.arange(p**k),
+        decoder(p, k),
+        Key("t"),
         PowerSchedule(steps=700, batch=None, penalty=lam),
-    )  # fmt: skip
+    )
     x, y = decoder(p, k)(torch.arange(p**k))
     net = run.net.to(torch.float64)
     loss = float(printed_loss(net, x, y, lam))
@@ -70,8 +73,9 @@ def test_probes_and_repeatability():
     schedule = PowerSchedule(steps=6, batch=8)
 
     def run(key: str):
-        return fit_power(net, torch.arange(25), decode, Key(key), schedule,
-                         probes=[lambda n: {"norm": n.norm()}], probe_at=(0, 3, 6))  # fmt: skip
+        return fit_power(
+            net, torch.arange(25), decode, Key(key), schedule, probes=[lambda n: {"norm": n.norm()}], probe_at=(0, 3, 6)
+        )
 
     one, two, other = run("a"), run("a"), run("b")
     assert one.steps == (0, 3, 6)
@@ -96,13 +100,25 @@ def test_one_batch_without_a_loss_does_not_end_training():
 
 def test_a_loss_of_exactly_zero_ends_training_and_says_so():
     decode = decoder(3, 2)
-    start = fit_power(power_init(16, 2, 3, Key("n"), scale=0.3), torch.arange(9), decode, Key("t"),
-                      PowerSchedule(steps=300, batch=None, penalty=1e-3)).net.scaled(6.0)  # fmt: skip
+    start = fit_power(
+        power_init(16, 2, 3, Key("n"), scale=0.3),
+        torch.arange(9),
+        decode,
+        Key("t"),
+        PowerSchedule(steps=300, batch=None, penalty=1e-3),
+    ).net.scaled(6.0)
     schedule = PowerSchedule(steps=400, batch=None, penalty=0.0)
     ended = fit_power(start, torch.arange(9), decode, Key("t"), schedule)
     assert ended.stalled == room.LOOK
-    looked = fit_power(start, torch.arange(9), decode, Key("t"), schedule, probes=[lambda n: {"size": float(n.norm())}],
-                       probe_at=(0, 400))  # fmt: skip
+    looked = fit_power(
+        start,
+        torch.arange(9),
+        decode,
+        Key("t"),
+        schedule,
+        probes=[lambda n: {"size": float(n.norm())}],
+        probe_at=(0, 400),
+    )
     assert looked.steps == (0, room.LOOK)
     penalised = PowerSchedule(steps=400, batch=None, penalty=1e-3)
     assert fit_power(start, torch.arange(9), decode, Key("t"), penalised).stalled is None
@@ -110,8 +126,13 @@ def test_a_loss_of_exactly_zero_ends_training_and_says_so():
 
 def test_divergence_is_named():
     with pytest.raises(Diverged, match="lower the rate"):
-        fit_power(power_init(6, 4, 5, Key("n"), scale=1e12), torch.arange(625), decoder(5, 4), Key("t"),
-                  PowerSchedule(steps=60, batch=None))  # fmt: skip
+        fit_power(
+            power_init(6, 4, 5, Key("n"), scale=1e12),
+            torch.arange(625),
+            decoder(5, 4),
+            Key("t"),
+            PowerSchedule(steps=60, batch=None),
+        )
 
 
 def test_schedules():
@@ -125,9 +146,19 @@ def test_schedules():
 
 @pytest.mark.parametrize(
     "setting",
-    [{"steps": 0}, {"batch": 0}, {"rate": 0.0}, {"rate": math.nan}, {"penalty": -1.0}, {"weight_decay": math.inf},
-     {"warmup": -1}, {"ramp": 1.5}, {"decay": "linear"}, {"betas": (0.9, 1.0)}],
-)  # fmt: skip
+    [
+        {"steps": 0},
+        {"batch": 0},
+        {"rate": 0.0},
+        {"rate": math.nan},
+        {"penalty": -1.0},
+        {"weight_decay": math.inf},
+        {"warmup": -1},
+        {"ramp": 1.5},
+        {"decay": "linear"},
+        {"betas": (0.9, 1.0)},
+    ],
+)
 def test_refused_settings(setting):
     with pytest.raises(SettingError) as error:
         PowerSchedule(**{"steps": 5, **setting})

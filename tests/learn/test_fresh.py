@@ -136,9 +136,14 @@ def test_probes_see_the_steps_asked_for():
     net = start()
     stage = Stage(6, 0.2, 0.0, 0.1, batch=8)
     run = fit_fresh(
-        net, sample, [stage], KEY, sets=(0, 0, 1, 1), probe_at=(0, 3, 6, 99),
+        net,
+        sample,
+        [stage],
+        KEY,
+        sets=(0, 0, 1, 1),
+        probe_at=(0, 3, 6, 99),
         probes={"a": lambda n, members: n.a, "who": lambda n, members: torch.arange(E)[members]},
-    )  # fmt: skip
+    )
     assert run.steps == (0, 3, 6)
     assert torch.equal(run.trace["a"][0], net.a)
     assert torch.equal(run.trace["a"][2], run.net.a)

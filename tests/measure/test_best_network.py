@@ -40,8 +40,12 @@ def test_value_is_between_lower_bound_and_every_other_point(loss, norm):
             a = best.a + size * torch.as_tensor(rng.normal(size=6))
             a = a * min(1.0, norm / float(a.norm()))
             assert mean_loss(f @ a, y, loss) >= best.lower - 1e-9
-    free = minimize(lambda a: mean_loss(f @ torch.as_tensor(a), y, loss), best.a.numpy(), method="Nelder-Mead",
-                    options={"maxiter": 3000})  # fmt: skip
+    free = minimize(
+        lambda a: mean_loss(f @ torch.as_tensor(a), y, loss),
+        best.a.numpy(),
+        method="Nelder-Mead",
+        options={"maxiter": 3000},
+    )
     if norm == 30.0:
         assert best.loss == pytest.approx(free.fun, abs=1e-4)
 

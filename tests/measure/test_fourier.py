@@ -41,8 +41,11 @@ def literal_power(w) -> list[float]:
         vectors = [[math.cos(2 * math.pi * j * a / p) for a in range(p)]]
         if 0 < 2 * j < p:
             vectors.append([math.sin(2 * math.pi * j * a / p) for a in range(p)])
-        out.append(sum(sum(float(x) * v for x, v in zip(w, vec, strict=True)) ** 2 / sum(v * v for v in vec)
-                       for vec in vectors))  # fmt: skip
+        out.append(
+            sum(
+                sum(float(x) * v for x, v in zip(w, vec, strict=True)) ** 2 / sum(v * v for v in vec) for vec in vectors
+            )
+        )
     return out
 
 

@@ -8,9 +8,17 @@ import torch
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
 SMALL = {
-    "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 KINDS = ["sliding_attention", "sliding_attention", "full_attention", "full_attention"]
 FAMILIES = {
     "llama": ("Llama", {"attention_bias": True, "mlp_bias": True}),

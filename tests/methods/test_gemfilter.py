@@ -232,10 +232,17 @@ def test_streaming_stopping_and_dict_outputs_pass_through(llama):
             return torch.full((len(input_ids),), input_ids.shape[1] >= 10 + 2)
 
     found = gemfilter.generate(
-        llama, ids_of(1, 30), layer=1, keep=10, max_new_tokens=9, do_sample=False, streamer=Streamer(),
-        stopping_criteria=transformers.StoppingCriteriaList([AfterTwo()]), return_dict_in_generate=True,
+        llama,
+        ids_of(1, 30),
+        layer=1,
+        keep=10,
+        max_new_tokens=9,
+        do_sample=False,
+        streamer=Streamer(),
+        stopping_criteria=transformers.StoppingCriteriaList([AfterTwo()]),
+        return_dict_in_generate=True,
         output_scores=True,
-    )  # fmt: skip
+    )
     assert seen[-1] == "end"
     assert found.new_tokens.shape == (1, 2)
     assert len(found.output.scores) == 2

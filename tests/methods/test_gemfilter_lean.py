@@ -87,9 +87,13 @@ def test_other_types_agree_to_their_rounding(dtype):
 
 def test_rotary_variants_see_the_whole_length():
     long = {
-        "rope_type": "longrope", "rope_theta": 10000.0, "long_factor": [3.0, 7.0], "short_factor": [1.0, 1.0],
-        "original_max_position_embeddings": 32, "partial_rotary_factor": 0.5,
-    }  # fmt: skip
+        "rope_type": "longrope",
+        "rope_theta": 10000.0,
+        "long_factor": [3.0, 7.0],
+        "short_factor": [1.0, 1.0],
+        "original_max_position_embeddings": 32,
+        "partial_rotary_factor": 0.5,
+    }
     model = build("phi3", rope_parameters=long, original_max_position_embeddings=32)
     for n in (20, 60):  # below and above the length at which the factors change
         want = select(model, ids_of(1, n), layer=2, keep=5, scoring=RAW)
@@ -372,9 +376,12 @@ def test_layers_built_otherwise_are_refused_by_name(monkeypatch):
     spread.model.layers[1].mlp.to("meta")
     monkeypatch.delitem(lean.LAYERS, "qwen3")
     for model, says in (
-        (more, "adapter"), (inner, "sink_gate"), (both, "both directions"), (spread, "cpu, meta"),
+        (more, "adapter"),
+        (inner, "sink_gate"),
+        (both, "both directions"),
+        (spread, "cpu, meta"),
         (build("qwen3"), "qwen3"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(SettingError, match=says):
             lean_select(model, ids, layer=2, keep=5)
     lean_select(more, ids, layer=0, keep=5)  # what is wrong comes later than the filter

@@ -137,8 +137,13 @@ def test_hooks_see_the_modules_they_were_registered_on(model):
     model.model.layers[2].input_layernorm.register_forward_hook(look)
     model.train()
     answer_of(model, "select", ids_of(1, 40))
-    assert seen == ["model", "model.layers.1", "model.layers.1.mlp", "model.layers.2.input_layernorm",
-                    "model.layers.2.self_attn"]  # fmt: skip
+    assert seen == [
+        "model",
+        "model.layers.1",
+        "model.layers.1.mlp",
+        "model.layers.2.input_layernorm",
+        "model.layers.2.self_attn",
+    ]
     assert model.model.layers[2].self_attn.calls == 1
     seen.clear()
     answer_of(model, "cache", ids_of(1, 40))
@@ -186,9 +191,14 @@ def test_replaced_projections_count_in_training_mode_too(model):
 
 def longrope():
     parameters = {
-        "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 32,
-        "short_factor": [1.0, 1.0], "long_factor": [3.0, 3.0], "partial_rotary_factor": 0.5, "factor": 4.0,
-    }  # fmt: skip
+        "rope_type": "longrope",
+        "rope_theta": 10000.0,
+        "original_max_position_embeddings": 32,
+        "short_factor": [1.0, 1.0],
+        "long_factor": [3.0, 3.0],
+        "partial_rotary_factor": 0.5,
+        "factor": 4.0,
+    }
     return build("phi3", rope_parameters=parameters, original_max_position_embeddings=32)
 
 

@@ -28,9 +28,9 @@ def test_omega_scales_one_draw():
 
 
 @pytest.mark.parametrize(
-    "m, d, omega, field", [(7, 3, 1.0, "m"), (0, 3, 1.0, "m"), (4, 0, 1.0, "d"), (4, 3, 0.0, "omega"),
-                           (4, 3, math.inf, "omega")]
-)  # fmt: skip
+    "m, d, omega, field",
+    [(7, 3, 1.0, "m"), (0, 3, 1.0, "m"), (4, 0, 1.0, "d"), (4, 3, 0.0, "omega"), (4, 3, math.inf, "omega")],
+)
 def test_refused_in_one_line(m, d, omega, field):
     with pytest.raises(SettingError) as e:
         fixed_signs_init(m, d, KEY, omega=omega)

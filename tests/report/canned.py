@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import CellResult, Deviation, Experiment, Table
 from featlearn.lab.inventory import Entry, Printed, Work
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.report import plots, style
 from featlearn.report.compare import against_print
 from featlearn.report.model import ExperimentPage, Provenance
@@ -99,7 +99,7 @@ def experiment(id_="toy/table1", draw=draw, **other):
         "cells": lambda c: [],
         "summarise": lambda t: summary(),
     }
-    base |= {"deviations": (Deviation("step size", "not given", "tuned", NASTY),)}
+    base |= {"deviations": (Deviation("step size", printed="not given", ours="tuned", why=NASTY),)}
     return Experiment(id=id_, run_cell=lambda c: CellResult([]), draw=draw, **(base | other))
 
 
@@ -112,23 +112,40 @@ def experiment_page(**other):
 
 
 def evidence(kind):
-    good = Case("trace", 1.0, 1.01, 1.2, tolerance=0.05, rival_says="five per cent too large")
+    good = Case("trace", predict=1.0, observe=1.01, rival=1.2, tolerance=0.05, rival_says="five per cent too large")
     if kind == "holds":
         x = np.linspace(0, 1, 30)
-        curve = Case("decay", np.exp(-3 * x), np.exp(-3 * x) + 0.01 * np.sin(40 * x), np.exp(-2 * x), tolerance=0.03)
-        rate = Case("rate", 1e-3, 1.02e-3, 4e-2, tolerance=1e-4, unit="1/step")
+        curve = Case(
+            "decay",
+            predict=np.exp(-3 * x),
+            observe=np.exp(-3 * x) + 0.01 * np.sin(40 * x),
+            rival=np.exp(-2 * x),
+            tolerance=0.03,
+        )
+        rate = Case("rate", predict=1e-3, observe=1.02e-3, rival=4e-2, tolerance=1e-4, unit="1/step")
         lengths = [
-            Case(f"length {d}", d**0.5, 1.01 * d**0.5, d**0.6, "equal", 0.05 * d**0.5, unit="m") for d in (10, 100)
+            Case(
+                f"length {d}",
+                predict=d**0.5,
+                observe=1.01 * d**0.5,
+                rival=d**0.6,
+                relation="equal",
+                tolerance=0.05 * d**0.5,
+                unit="m",
+            )
+            for d in (10, 100)
         ]
         return Evidence([good, rate, curve, *lengths], [Assumption("d >= D", True, "500 >= 100")], "It does.")
     if kind == "refuted":
-        return Evidence([good, Case("norm", 1.0, 2.0, 3.0, tolerance=0.1)])
+        return Evidence([good, Case("norm", predict=1.0, observe=2.0, rival=3.0, tolerance=0.1)])
     if kind == "vacuous":
-        return Evidence([good, Case("bound", 5e3, 0.2, None, "at most", vacuous="m >= 7.7e9")])
+        return Evidence(
+            [good, Case("bound", predict=5e3, observe=0.2, rival=None, relation="at most", vacuous="m >= 7.7e9")]
+        )
     if kind == "assumptions unmet":
         return Evidence([good], [Assumption("k >= log² D", False, "5 < 68.8")])
     if kind == "not established":
-        return Evidence([Case("loose", 1.0, 1.0, 1.1, tolerance=0.5)])
+        return Evidence([Case("loose", predict=1.0, observe=1.0, rival=1.1, tolerance=0.5)])
     return Evidence(data_needed="featlearn data fetch toy") if kind == "data needed" else Evidence()
 
 
@@ -140,7 +157,15 @@ def verdict(kind, id_=None, expected=None, **other):
     id_ = id_ or f"toy.{kind.replace(' ', '_')}"
     ev = evidence(kind)
     printed = "Print has σ, right is σ²." if kind == "refuted" else ""
-    claim = Claim(id_, ("toy.lemma2",), says, lambda key, tables: ev, expected or kind, printed, **other)
+    claim = Claim(
+        id_,
+        entries=("toy.lemma2",),
+        says=says,
+        check=lambda key, tables: ev,
+        expected=expected or kind,
+        printed=printed,
+        **other,
+    )
     return Verdict(claim, *judge(ev), ev, 0.02)
 
 

@@ -7,7 +7,7 @@ import pkgutil
 import pytest
 
 import featlearn.report
-from featlearn.lab.claim import Case, Evidence
+from featlearn.lab.pending import Case, Evidence
 
 NAMES = [m.name for m in pkgutil.iter_modules(featlearn.report.__path__)]
 

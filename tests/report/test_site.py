@@ -12,9 +12,9 @@ from urllib.parse import unquote
 import canned
 import pytest
 
-from featlearn.lab.claim import Case
 from featlearn.lab.experiment import SummaryRow
-from featlearn.lab.verdicts import Saved
+from featlearn.lab.pending import Case
+from featlearn.lab.pending_verdicts import Saved
 from featlearn.report import model, results, site
 from featlearn.report.compare import ReportError
 
@@ -152,7 +152,11 @@ def test_experiment_page_says_everything(pages):
 
 @pytest.mark.parametrize("printed", [True, False])
 def test_numbers_without_print_stand_side_by_side_below_the_pictures(tmp_path, printed):
-    own = [SummaryRow("", row, m, 7.5, 7.0, 8.0, 3) for m in ("steps", "norm") for row in ("NTK", "Network")]
+    own = [
+        SummaryRow("", row=row, metric=m, value=7.5, low=7.0, high=8.0, n=3)
+        for m in ("steps", "norm")
+        for row in ("NTK", "Network")
+    ]
     page = canned.experiment_page(summary=[*canned.summary(), *own] if printed else own)
     root = site.build(tmp_path / "s", [canned.work()], [page], []).index.parent
     source = (root / "experiment/toy.table1.html").read_text()
@@ -250,7 +254,9 @@ def test_coverage():
         return model.covers(model.as_claim_page(dataclasses.replace(canned.verdict(kind), **other)))
 
     assert [k for k in canned.KINDS if cover(k)] == ["holds", "refuted", "vacuous", "assumptions unmet"]
-    only_bound = canned.Evidence([Case("bound", 5e3, 0.2, None, "at most", vacuous="m >= 7.7e9")])
+    only_bound = canned.Evidence(
+        [Case("bound", predict=5e3, observe=0.2, rival=None, relation="at most", vacuous="m >= 7.7e9")]
+    )
     assert not cover("vacuous", evidence=only_bound)
     page = canned.experiment_page()
     assert model.covers(page)
@@ -433,19 +439,28 @@ def test_one_page_alone_then_in_its_site(tmp_path):
 @pytest.mark.parametrize(
     "case, text",
     [
-        (Case("a", 1.0, 1.01, 1.2, tolerance=0.05), "uses 20 % of the tolerance"),
-        (Case("a", 1.0, 1.5, 2.0, tolerance=0.05), "off by 10 tolerances"),
-        (Case("a", 1.0, 1.0, 2.0), "exact"),
-        (Case("a", 1.0, 1.5, 2.0), "off by 0.5"),
-        (Case("a", [1.0, 2.0], [1.1, 2.0], 3.0, tolerance=[0.2, 0.0]), "uses 50 % of the tolerance"),
-        (Case("a", [1.0, 2.0], [1.1, 2.01], 3.0, tolerance=[0.2, 0.2]), "uses 50 % of the tolerance"),
-        (Case("a", [1.0, 2.0], [1.1, 2.5], 3.0, tolerance=[0.2, 0.0]), "off by 0.5 where nothing is allowed"),
-        (Case("a", 4.0, 1.0, 0.5, "at most"), "reaches 25 % of the bound"),
-        (Case("a", 4.0, [1.0, 2.0], 0.5, "at most"), "reaches 50 % of the bound"),
-        (Case("a", 4.0, 6.0, 8.0, "at least"), "1.5 times the bound"),
-        (Case("a", 0.0, -2.0, -3.0, "at most"), "2 from the bound"),
-        (Case("a", 0.0, 2.0, -3.0, "at most"), "2 past the bound"),
-        (Case("a", 1.0, float("nan"), 2.0), "not finite"),
+        (Case("a", predict=1.0, observe=1.01, rival=1.2, tolerance=0.05), "uses 20 % of the tolerance"),
+        (Case("a", predict=1.0, observe=1.5, rival=2.0, tolerance=0.05), "off by 10 tolerances"),
+        (Case("a", predict=1.0, observe=1.0, rival=2.0), "exact"),
+        (Case("a", predict=1.0, observe=1.5, rival=2.0), "off by 0.5"),
+        (
+            Case("a", predict=[1.0, 2.0], observe=[1.1, 2.0], rival=3.0, tolerance=[0.2, 0.0]),
+            "uses 50 % of the tolerance",
+        ),
+        (
+            Case("a", predict=[1.0, 2.0], observe=[1.1, 2.01], rival=3.0, tolerance=[0.2, 0.2]),
+            "uses 50 % of the tolerance",
+        ),
+        (
+            Case("a", predict=[1.0, 2.0], observe=[1.1, 2.5], rival=3.0, tolerance=[0.2, 0.0]),
+            "off by 0.5 where nothing is allowed",
+        ),
+        (Case("a", predict=4.0, observe=1.0, rival=0.5, relation="at most"), "reaches 25 % of the bound"),
+        (Case("a", predict=4.0, observe=[1.0, 2.0], rival=0.5, relation="at most"), "reaches 50 % of the bound"),
+        (Case("a", predict=4.0, observe=6.0, rival=8.0, relation="at least"), "1.5 times the bound"),
+        (Case("a", predict=0.0, observe=-2.0, rival=-3.0, relation="at most"), "2 from the bound"),
+        (Case("a", predict=0.0, observe=2.0, rival=-3.0, relation="at most"), "2 past the bound"),
+        (Case("a", predict=1.0, observe=float("nan"), rival=2.0), "not finite"),
     ],
 )
 def test_how_close(case, text):

@@ -11,7 +11,19 @@ from featlearn.lab.experiment import SummaryRow
 from featlearn.report import export, tables
 from featlearn.report.compare import ReportError
 
-ODD = SummaryRow("d = 100", 'Net, "w/o" & 50 % _x_', "m", 0.1 + 0.2, -1e-17, 1e300, 3, None, "no print", "", "α")
+ODD = SummaryRow(
+    "d = 100",
+    row='Net, "w/o" & 50 % _x_',
+    metric="m",
+    value=0.1 + 0.2,
+    low=-1e-17,
+    high=1e300,
+    n=3,
+    printed=None,
+    verdict="no print",
+    entry="",
+    unit="α",
+)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +65,12 @@ def test_wide_puts_print_beside_ours_and_marks_what_deviates():
     assert re.fullmatch(r"84\.\d ± 0\.\d", ntk[1])
     assert ntk[2:] == ("86.4 !", "–", "–")
     assert "deviates" in grid.note
-    steps = SummaryRow("", "NTK", "steps", 7.0, 6.0, 8.0, 3)
+    steps = SummaryRow("", row="NTK", metric="steps", value=7.0, low=6.0, high=8.0, n=3)
     assert [h for h, _ in tables.wide([*canned.summary(), steps]).columns][-2:] == ["print", "steps"]
 
 
 def test_loose_is_agreement_by_a_wide_interval_only():
-    row = SummaryRow("", "a", "m", 52.0, 46.9, 57.1, 2, 50.0, "reproduced")
+    row = SummaryRow("", row="a", metric="m", value=52.0, low=46.9, high=57.1, n=2, printed=50.0, verdict="reproduced")
     assert tables.loose(row)
     assert tables.long([row]).rows[0][-1] == "reproduced (wide)"
     assert tables.long([row], metric=False).rows[0][:2] == ("a", "52.0")
@@ -71,7 +83,9 @@ def test_rich_shows_brackets_as_text():
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=200)
-    console.print(tables.long([SummaryRow("", "[red]row[/red]", "m", 1.0, 0.9, 1.1, 5)]).to_rich())
+    console.print(
+        tables.long([SummaryRow("", row="[red]row[/red]", metric="m", value=1.0, low=0.9, high=1.1, n=5)]).to_rich()
+    )
     shown = console.file.getvalue()
     assert "[red]row[/red]" in shown
     assert "[0.90, 1.10]" in shown

@@ -98,8 +98,10 @@ def test_more_points_than_memory_are_refused_with_their_bytes():
         split(97, 9, 0.5, KEY)
 
 
-@pytest.mark.parametrize("p, k, field", [(1, 2, "p"), (-3, 2, "p"), (5, 0, "k"), (2, 64, "p^k"), (97, 10, "p^k"),
-                                         (True, 2, "p"), (5, True, "k")])  # fmt: skip
+@pytest.mark.parametrize(
+    "p, k, field",
+    [(1, 2, "p"), (-3, 2, "p"), (5, 0, "k"), (2, 64, "p^k"), (97, 10, "p^k"), (True, 2, "p"), (5, True, "k")],
+)
 def test_wrong_settings_are_refused(p, k, field):
     with pytest.raises(SettingError) as refused:
         theory_covers(p, k)
@@ -122,8 +124,10 @@ def test_the_largest_task_that_int64_counts_is_allowed():
         ModularAddition(3, 40)
 
 
-@pytest.mark.parametrize("p, k, says", [(97, 1, "the label is the input"), (2, 4, "parity"), (6, 2, "even"),
-                                        (9, 2, "such as 3"), (35, 3, "such as 5")])  # fmt: skip
+@pytest.mark.parametrize(
+    "p, k, says",
+    [(97, 1, "the label is the input"), (2, 4, "parity"), (6, 2, "even"), (9, 2, "such as 3"), (35, 3, "such as 5")],
+)
 def test_theory_says_what_it_does_not_cover(p, k, says):
     assert says in theory_covers(p, k)
     ModularAddition(p, k).draw(KEY)

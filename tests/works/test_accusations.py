@@ -5,7 +5,7 @@ import re
 import pytest
 
 from featlearn import works
-from featlearn.lab.claim import HITS, Claim
+from featlearn.lab.pending import HITS, Claim
 
 CLAIMS = {claim.id: claim for work in works.WITH_CLAIMS for claim in works.load_claims(work)}
 SPEAKING = [c for c in CLAIMS.values() if c.expected == "refuted" or c.printed or c.hits]

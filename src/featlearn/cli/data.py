@@ -38,8 +38,15 @@ def data_command(args: Sequence[str]) -> int:
     rows = []
     for d in known.values():
         if options.name in ("", d.name):
-            rows.append({"name": d.name, "about": d.about, "licence": d.licence, "size_mib": round(d.size_mib, 1),
-                         "here": _here(d.name, options.root)})  # fmt: skip
+            rows.append(
+                {
+                    "name": d.name,
+                    "about": d.about,
+                    "licence": d.licence,
+                    "size_mib": round(d.size_mib, 1),
+                    "here": _here(d.name, options.root),
+                }
+            )
     if options.json:
         print_json(rows)
         return DONE

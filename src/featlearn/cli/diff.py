@@ -100,8 +100,13 @@ def _side(name: str, default: str) -> Side:
     if not table.rows:
         raise CommandError(f"{name} has no rows in {store.root}: run it first, featlearn run {known}")
     o = origin(store, experiment.id, hashes)
-    about: dict[str, Any] = {"experiment": experiment.id, "cells": len(hashes), "cells missing": len(table.missing),
-                             "cells failed": len(table.failed), "cells diverged": len(table.diverged)}  # fmt: skip
+    about: dict[str, Any] = {
+        "experiment": experiment.id,
+        "cells": len(hashes),
+        "cells missing": len(table.missing),
+        "cells failed": len(table.failed),
+        "cells diverged": len(table.diverged),
+    }
     if o is not None:
         about |= {"commit": o.commit, "local changes": o.dirty, "device": o.device, "seconds": o.seconds, **o.versions}
     return Side(name, config, about, summary_of(experiment, table))

@@ -65,8 +65,8 @@ def experiment_pages(work: str, store: Any) -> list[Any]:
 def claim_pages(work: str, store: Any) -> list[Any]:
     """The last verdict on every claim as it was saved, or that it was not run."""
     from featlearn import works
-    from featlearn.lab.claim import Evidence, Verdict
-    from featlearn.lab.verdicts import read_verdict
+    from featlearn.lab.pending import Evidence, Verdict
+    from featlearn.lab.pending_verdicts import read_verdict
 
     out = []
     for name in works.WITH_CLAIMS:

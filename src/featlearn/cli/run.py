@@ -146,8 +146,7 @@ def sweep_members(experiment: Any, raw_type: type, raw: Any, words: Sequence[str
         axis = []
         for text in values.split(","):
             items = [t.capitalize() if t in ("true", "false") else t for t in text.split("+")]
-            one = parse(raw_type, [flag(name), *items], prog, "", raw,
-                        config=(tyro.conf.FlagConversionOff,))  # fmt: skip
+            one = parse(raw_type, [flag(name), *items], prog, "", raw, config=(tyro.conf.FlagConversionOff,))
             value = getattr(one, name)
             if any(value == other for _, other in axis):
                 raise CommandError(f"--sweep {word}: {name} = {text} is there twice; name each value once")
@@ -166,9 +165,14 @@ def sweep_members(experiment: Any, raw_type: type, raw: Any, words: Sequence[str
 def run_command(args: Sequence[str]) -> int:
     """Run an experiment."""
     if not args or args[0] in ("-h", "--help"):
-        parse(RunOptions, ["--help"] if args else [], "featlearn run EXPERIMENT", "Run an experiment (`featlearn list`"
-              " names them) or a file of yours that defines EXPERIMENT. Its settings are flags too:"
-              " featlearn run EXPERIMENT --help.")  # fmt: skip
+        parse(
+            RunOptions,
+            ["--help"] if args else [],
+            "featlearn run EXPERIMENT",
+            "Run an experiment (`featlearn list`"
+            " names them) or a file of yours that defines EXPERIMENT. Its settings are flags too:"
+            " featlearn run EXPERIMENT --help.",
+        )
         raise CommandError(f"which experiment? {USAGE}; `featlearn list` shows all")
     name, args = args[0], list(args[1:])
     if name.startswith("-"):
@@ -217,8 +221,13 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
     changed = [changes(config, preset) for _, config in members]
     _check_devices(plans)
     missing, seconds = sum(len(p.missing) for p in plans), sum(p.seconds for p in plans)
-    workers = options.workers or (1 if seconds < FEW_SECONDS else len(os.sched_getaffinity(0)) if hasattr(
-        os, "sched_getaffinity") else os.cpu_count() or 1)  # fmt: skip
+    workers = options.workers or (
+        1
+        if seconds < FEW_SECONDS
+        else len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
     workers = max(1, min(workers, max((len(p.missing) for p in plans), default=1)))
     out = console(err=options.json)
     _header(out, experiment, options, changed, members, plans, workers)
@@ -278,8 +287,9 @@ def _words(setting: Mapping[str, Any]) -> str:
     return ", ".join(f"{k} = {v}" for k, v in setting.items())
 
 
-def _header(out: Any, experiment: Any, options: RunOptions, changed: Sequence[dict], members: Any, plans: Any,
-            workers: int) -> None:  # fmt: skip
+def _header(
+    out: Any, experiment: Any, options: RunOptions, changed: Sequence[dict], members: Any, plans: Any, workers: int
+) -> None:
     swept = {name for setting, _ in members for name in setting}
     fixed = {k: v for k, v in changed[0].items() if k not in swept}
     parts = [f"preset {options.preset}"]

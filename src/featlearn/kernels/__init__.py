@@ -23,7 +23,25 @@ from featlearn.kernels.ridge import kernel_ridge as kernel_ridge
 from featlearn.kernels.ridge import ridge_path as ridge_path
 
 __all__ = [
-    "FeaturePredictor", "FourierFeatures", "HingeFit", "KernelPredictor", "RandomFeatures", "TangentFeatures",
-    "clip_moments", "feature_ridge", "fourier_features", "gram", "gram_of", "hinge_classifier", "kernel_ridge",
-    "mirror", "nngp", "ntk", "polynomial", "random_features", "rbf", "relu_moments", "ridge_path",
-]  # fmt: skip
+    "FeaturePredictor",
+    "FourierFeatures",
+    "HingeFit",
+    "KernelPredictor",
+    "RandomFeatures",
+    "TangentFeatures",
+    "clip_moments",
+    "feature_ridge",
+    "fourier_features",
+    "gram",
+    "gram_of",
+    "hinge_classifier",
+    "kernel_ridge",
+    "mirror",
+    "nngp",
+    "ntk",
+    "polynomial",
+    "random_features",
+    "rbf",
+    "relu_moments",
+    "ridge_path",
+]

@@ -391,6 +391,11 @@ def fit_modular(
         with _products(schedule.precision), _cast(schedule.precision, device):
             full = modular_accuracy(net, train, decode)[0], modular_accuracy(net, test, decode)[0]
     return ModularRun(
-        net, tuple(steps), {name: torch.stack(values) for name, values in trace.items()}, *full, tuple(zero),
-        optimizer.state(), done,
-    )  # fmt: skip
+        net,
+        tuple(steps),
+        {name: torch.stack(values) for name, values in trace.items()},
+        *full,
+        tuple(zero),
+        optimizer.state(),
+        done,
+    )

@@ -124,8 +124,14 @@ def _hinge(z: np.ndarray, p: np.ndarray, norm: float) -> tuple[np.ndarray, float
             size = math.sqrt(float(v @ v) + delta * delta)
             return norm * size - float(alpha.sum()), norm * (z @ v) / size - 1
 
-        found = minimize(dual, alpha, jac=True, method="L-BFGS-B", bounds=np.stack([0 * p, p], 1),
-                         options={"maxiter": 1000, "maxfun": 2000, "ftol": 1e-14, "gtol": 1e-9})  # fmt: skip
+        found = minimize(
+            dual,
+            alpha,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.stack([0 * p, p], 1),
+            options={"maxiter": 1000, "maxfun": 2000, "ftol": 1e-14, "gtol": 1e-9},
+        )
         alpha = found.x
         v = z.T @ alpha
         lower = max(lower, float(alpha.sum() - norm * np.linalg.norm(v)))
@@ -194,8 +200,13 @@ def best_bounded_network(
 
 def _linear_program(z: np.ndarray, p: np.ndarray, largest: float) -> tuple[np.ndarray, float]:
     n, m = z.shape
-    found = linprog(np.r_[np.zeros(m), p], A_ub=hstack([csr_matrix(-z), -identity(n)]), b_ub=-np.ones(n),
-                    bounds=[(-largest, largest)] * m + [(0, None)] * n, method="highs")  # fmt: skip
+    found = linprog(
+        np.r_[np.zeros(m), p],
+        A_ub=hstack([csr_matrix(-z), -identity(n)]),
+        b_ub=-np.ones(n),
+        bounds=[(-largest, largest)] * m + [(0, None)] * n,
+        method="highs",
+    )
     if found.status:
         raise RuntimeError(f"the linear program was not solved: {found.message}")
     return np.clip(found.x[:m], -largest, largest), float(found.fun)

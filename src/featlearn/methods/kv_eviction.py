@@ -144,8 +144,12 @@ def evict(
     n = prefilled.input_ids.shape[1]
     check_eviction(policy, budget, n, window=window, sinks=sinks, pool=pool, pooling=pooling)
     if policy in SCORED and policy not in prefilled.scores:
-        raise SettingError("policy", policy, f"among the scored {', '.join(prefilled.scores) or 'none'}",
-                           f'call prefill with want=("{policy}",)')  # fmt: skip
+        raise SettingError(
+            "policy",
+            policy,
+            f"among the scored {', '.join(prefilled.scores) or 'none'}",
+            f'call prefill with want=("{policy}",)',
+        )
     if policy == "one_run":
         _check_indices(indices, budget, n)
     cache = copy.copy(prefilled.cache)

@@ -103,9 +103,17 @@ def answer(
     if method.startswith("gemfilter"):
         kept_anyway = (0, 0) if method == "gemfilter_raw" else protect
         result = generate(
-            model, input_ids, mask, layer=at, keep=count, scoring=scoring, protect=kept_anyway, tokenizer=tokenizer,
-            **greedily(model, max_new_tokens), **NO_PENALTIES,
-        )  # fmt: skip
+            model,
+            input_ids,
+            mask,
+            layer=at,
+            keep=count,
+            scoring=scoring,
+            protect=kept_anyway,
+            tokenizer=tokenizer,
+            **greedily(model, max_new_tokens),
+            **NO_PENALTIES,
+        )
         peaks = [p for p in (result.first.peak_bytes, result.second.peak_bytes) if p is not None]
         return Answer(
             result.text[0],

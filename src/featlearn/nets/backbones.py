@@ -40,9 +40,12 @@ class SmallCnn(nn.Module):
             self.convolutions = nn.ModuleList(
                 nn.Conv2d(inputs, outputs, 3, stride, padding=1)
                 for inputs, outputs, stride in (
-                    (channels, width, 1), (width, 2 * width, 2), (2 * width, 2 * width, 1), (2 * width, 2 * width, 1),
+                    (channels, width, 1),
+                    (width, 2 * width, 2),
+                    (2 * width, 2 * width, 1),
+                    (2 * width, 2 * width, 1),
                 )
-            )  # fmt: skip
+            )
         self.norms = nn.ModuleList(nn.GroupNorm(8, n) for n in (width, *[2 * width] * 3))
         self.features = 2 * width
 

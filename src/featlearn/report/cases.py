@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.claim import Case, Evidence
+from featlearn.lab.pending import Case, Evidence
 from featlearn.report import style
 
 SIGN = {"equal": "=", "at most": "≤", "at least": "≥"}

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from featlearn.lab.claim import Verdict
 from featlearn.lab.experiment import Experiment, SummaryRow, Table
-from featlearn.lab.verdicts import Saved, mechanism
+from featlearn.lab.pending import Verdict
+from featlearn.lab.pending_verdicts import Saved, mechanism
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from featlearn.lab.claim import VERDICTS
+from featlearn.lab.pending import VERDICTS
 from featlearn.report.context import Site
 from featlearn.report.html import (
     FILTER,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from featlearn.lab.claim import HITS
+from featlearn.lab.pending import HITS
 from featlearn.report.context import Site
 from featlearn.report.html import Html, badge, tag
 from featlearn.report.model import ClaimPage, State, verdict_state

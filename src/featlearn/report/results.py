@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.claim import HITS, Case
 from featlearn.lab.experiment import SummaryRow
+from featlearn.lab.pending import HITS, Case
 from featlearn.report import tables
 from featlearn.report.cases import SIGN, cases_data, cases_picture
 from featlearn.report.context import Site, provenance

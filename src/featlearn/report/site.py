@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from featlearn.lab.claim import Verdict
-from featlearn.lab.verdicts import Saved
+from featlearn.lab.pending import Verdict
+from featlearn.lab.pending_verdicts import Saved
 from featlearn.report import export, pages, results
 from featlearn.report.compare import ReportError
 from featlearn.report.context import Site, path

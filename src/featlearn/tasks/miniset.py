@@ -21,9 +21,23 @@ T = TypeVar("T")
 SHORTEST = 512
 MONTHS = ("January", "March", "April", "May", "July", "August", "October", "November")
 TOPICS = (
-    "beekeeping", "lighthouses", "glaciers", "typewriters", "orchards", "volcanoes", "puppets", "tunnels",
-    "sundials", "kites", "windmills", "mushrooms", "trams", "caves", "violins", "deserts",
-)  # fmt: skip
+    "beekeeping",
+    "lighthouses",
+    "glaciers",
+    "typewriters",
+    "orchards",
+    "volcanoes",
+    "puppets",
+    "tunnels",
+    "sundials",
+    "kites",
+    "windmills",
+    "mushrooms",
+    "trams",
+    "caves",
+    "violins",
+    "deserts",
+)
 NOUNS = ("bridges", "bakeries", "fountains", "chapels", "mills", "gardens", "schools", "towers")
 QUESTIONS = {
     "Number": ("How many {noun} are there in {town}?", "What is the number of {noun} around {town}?"),
@@ -84,8 +98,10 @@ def _multi(straw: Straw, room: int, needle: facts.Needle, people: Sequence[str],
     told = [f"{p} lives in {t}." for p, t in zip(who, where, strict=True)]
     told += [f"The festival of {t} is held in {m}." for t, m in zip(where, month, strict=True)]
     each = room // len(told) - 32
-    texts = [f"Passage {i}: {' '.join(straw.hide(straw.passage(each), fact))}"
-             for i, fact in enumerate(straw.choose(told, len(told)), 1)]  # fmt: skip
+    texts = [
+        f"Passage {i}: {' '.join(straw.hide(straw.passage(each), fact))}"
+        for i, fact in enumerate(straw.choose(told, len(told)), 1)
+    ]
     return Item(
         "multi-document QA",
         "Read the following passages.\n\n",
@@ -114,8 +130,11 @@ def _topics(straw: Straw, room: int, needle: facts.Needle, people: Sequence[str]
 def _classes(straw: Straw, room: int, needle: facts.Needle, people: Sequence[str], towns: Sequence[str]) -> Item:
     every = [
         (form.format(noun=noun, town=town), name)
-        for name, forms in QUESTIONS.items() for form in forms for noun in NOUNS for town in towns
-    ]  # fmt: skip
+        for name, forms in QUESTIONS.items()
+        for form in forms
+        for noun in NOUNS
+        for town in towns
+    ]
     order = straw.draw.permutation(len(every))
     (asked, right), shots = every[order[0]], []
     for i in order[1:]:

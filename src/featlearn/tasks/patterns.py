@@ -295,9 +295,16 @@ class HiddenCodes:
             signal.abs().mean(),
         )
         return HiddenTruth(
-            (direction / direction.norm())[None], dictionary, relevant, base.positive, mean, base.scale, base.gamma,
-            codes, labels,
-        )  # fmt: skip
+            (direction / direction.norm())[None],
+            dictionary,
+            relevant,
+            base.positive,
+            mean,
+            base.scale,
+            base.gamma,
+            codes,
+            labels,
+        )
 
     def sample(self, truth: HiddenTruth, n: int, key: Key) -> Batch:
         """n independent samples; group is the index of the code."""

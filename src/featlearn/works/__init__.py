@@ -7,9 +7,9 @@ what is asked for is imported.
 import importlib
 from typing import Any
 
-from featlearn.lab.claim import Claim
 from featlearn.lab.experiment import Experiment
 from featlearn.lab.inventory import WORKS
+from featlearn.lab.pending import Claim
 
 
 def _work(work: str) -> Any:

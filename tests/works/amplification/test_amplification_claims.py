@@ -10,8 +10,8 @@ import torch
 from featlearn import works
 from featlearn.core import Key
 from featlearn.lab import inventory
-from featlearn.lab.claim import Verdict, judge, verify
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Verdict, judge, verify
 from featlearn.works import load_claims
 from featlearn.works.amplification.claims import measured, networks, setting, start
 
@@ -61,8 +61,12 @@ def test_a_wrong_task_is_seen(monkeypatch):
     class Louder(setting.XorClusters):
         def sample(self, truth, n, key):
             batch = super().sample(truth, n, key)
-            return type(batch)(truth.centres[batch.group] + 1.05 * (batch.x - truth.centres[batch.group]), batch.y,
-                               batch.hidden, batch.group)  # fmt: skip
+            return type(batch)(
+                truth.centres[batch.group] + 1.05 * (batch.x - truth.centres[batch.group]),
+                batch.y,
+                batch.hidden,
+                batch.group,
+            )
 
     monkeypatch.setattr(setting, "XorClusters", Louder)
     assert refuted("data")
@@ -118,9 +122,7 @@ def test_a_wrong_supremum_is_seen(monkeypatch):
 
 
 def test_intervals_of_the_constant():
-    found = setting.allowed_constants(
-        d=100, n=10, m=4, sigma=0.05, eta=0.0, scale=0.5, alpha=0.5, delta=0.1
-    )  # fmt: skip
+    found = setting.allowed_constants(d=100, n=10, m=4, sigma=0.05, eta=0.0, scale=0.5, alpha=0.5, delta=0.1)
     assert found["A1"][1] == pytest.approx(100 / math.log(100) ** 2)
     assert found["A2"][1] == pytest.approx(2)
     assert found["A4"][1] == math.inf
@@ -139,13 +141,35 @@ def theorem_rows(good=100.0, clean=100.0, exponent=0.0) -> list[dict]:
         for seed in range(20):
             for n in (200, 1000):
                 for alpha in (0.1, 0.25):
-                    rows.append({"kind": "grid", "d": d, "n": n, "alpha": alpha, "seed": seed, "good": good,
-                                 "clean_acc": clean, "n_test": 2000, "test_flips": 0.15,
-                                 "test_error": 15 + 0.7 * (100 - clean)})  # fmt: skip
+                    rows.append(
+                        {
+                            "kind": "grid",
+                            "d": d,
+                            "n": n,
+                            "alpha": alpha,
+                            "seed": seed,
+                            "good": good,
+                            "clean_acc": clean,
+                            "n_test": 2000,
+                            "test_flips": 0.15,
+                            "test_error": 15 + 0.7 * (100 - clean),
+                        }
+                    )
             for n in (40, 100):
                 error = 400 / n * (d / 50) ** exponent * (1 + 0.1 * (seed % 2))
-                rows.append({"kind": "few samples", "d": d, "n": n, "alpha": 0.25, "seed": seed, "good": 10.0,
-                             "clean_acc": 100 - error, "test_flips": 0.15, "test_error": 15 + 0.7 * error})  # fmt: skip
+                rows.append(
+                    {
+                        "kind": "few samples",
+                        "d": d,
+                        "n": n,
+                        "alpha": 0.25,
+                        "seed": seed,
+                        "good": 10.0,
+                        "clean_acc": 100 - error,
+                        "test_flips": 0.15,
+                        "test_error": 15 + 0.7 * error,
+                    }
+                )
             rows.append({"kind": "laplace", "d": 200, "n": 1000, "alpha": 0.1, "seed": seed, "good": good})
     return rows
 
@@ -163,20 +187,42 @@ def step_rows(lift=0.8, end=0.99, scale_power=-1.0, overlap=0.1, lined=100.0, ma
             late = scale == 0.1
             cosines = (weak, 2 * weak**0.4 * 0.2 if late else lift, 0.36 if late else end)
             for t, cos in enumerate(cosines):
-                rows.append({**base, "row": f"t={t}", "t": t, "cos_median": cos,
-                             "cos_own_min": 0.03 * weak if t == 0 else 0.2, "aligned": 80.0 if t == 0 else lined,
-                             "overlap": overlap, "growth": growth if t else None,
-                             "frobenius": 0.001 if t == 0 else 2 * 0.25 * t**0.8 * 0.06})  # fmt: skip
+                rows.append(
+                    {
+                        **base,
+                        "row": f"t={t}",
+                        "t": t,
+                        "cos_median": cos,
+                        "cos_own_min": 0.03 * weak if t == 0 else 0.2,
+                        "aligned": 80.0 if t == 0 else lined,
+                        "overlap": overlap,
+                        "growth": growth if t else None,
+                        "frobenius": 0.001 if t == 0 else 2 * 0.25 * t**0.8 * 0.06,
+                    }
+                )
             ratio = 0.2 * scale**scale_power * math.sqrt(d / 200)
-            rows.append({**base, "row": "end", "ratio": ratio, "movement": ratio * scale, "edge": 0.04, "sets": 0.9,
-                         "margin_clean": margin, "margin_noisy": -margin, "whole_clean": margin,
-                         "whole_noisy": -margin})  # fmt: skip
+            rows.append(
+                {
+                    **base,
+                    "row": "end",
+                    "ratio": ratio,
+                    "movement": ratio * scale,
+                    "edge": 0.04,
+                    "sets": 0.9,
+                    "margin_clean": margin,
+                    "margin_noisy": -margin,
+                    "whole_clean": margin,
+                    "whole_noisy": -margin,
+                }
+            )
     return rows
 
 
 def figure1_rows(agree=99.9, wrong=100.0) -> list[dict]:
-    return [{"agree": agree, "clean_right": 100.0, "noisy_wrong": wrong, "test_acc": 85.1, "clean_acc": 100.0,
-             "norm": 5.0} for _ in range(3)]  # fmt: skip
+    return [
+        {"agree": agree, "clean_right": 100.0, "noisy_wrong": wrong, "test_acc": 85.1, "clean_acc": 100.0, "norm": 5.0}
+        for _ in range(3)
+    ]
 
 
 def figure2_rows(drop=12.0, clean=100.0, fitted=100.0, order=1.0) -> list[dict]:
@@ -194,10 +240,20 @@ def figure2_rows(drop=12.0, clean=100.0, fitted=100.0, order=1.0) -> list[dict]:
 
 ROWS = {"theorem1": theorem_rows, "steps": step_rows, "figure1": figure1_rows, "figure2": figure2_rows}
 READS = {
-    "theorem1": "theorem1", "theorem1_constants": "theorem1", "rate_comparison": "theorem1", "proposition2": "steps",
-    "lemma12": "steps", "cosines": "steps", "printed_start": "steps", "lemma13": "steps", "lemma14": "steps",
-    "lemma11": "steps", "lemma_constants": "steps", "figure1": "figure1", "figure2": "figure2",
-}  # fmt: skip
+    "theorem1": "theorem1",
+    "theorem1_constants": "theorem1",
+    "rate_comparison": "theorem1",
+    "proposition2": "steps",
+    "lemma12": "steps",
+    "cosines": "steps",
+    "printed_start": "steps",
+    "lemma13": "steps",
+    "lemma14": "steps",
+    "lemma11": "steps",
+    "lemma_constants": "steps",
+    "figure1": "figure1",
+    "figure2": "figure2",
+}
 
 
 def judged(name: str, **change: float) -> Verdict:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.claim import verify
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import verify
 from featlearn.tasks import ParityMix
 from featlearn.works import load_claims
 from featlearn.works.emergence.claims import general, general_steps, lower_bounds, main_theorem, statistical_queries
@@ -21,9 +21,19 @@ CLAIMS = load_claims("emergence")
 MODULES = (lower_bounds, statistical_queries, general, general_steps, main_theorem)
 OURS = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
 ENTRIES = (
-    "theorem1", "theorem2", "theorem29", "corollary3", "theorem4", "definition_general", "theorem34", "lemma35",
-    "lemma36", "lemma39", "lemma40", "lemma44",
-)  # fmt: skip
+    "theorem1",
+    "theorem2",
+    "theorem29",
+    "corollary3",
+    "theorem4",
+    "definition_general",
+    "theorem34",
+    "lemma35",
+    "lemma36",
+    "lemma39",
+    "lemma40",
+    "lemma44",
+)
 
 
 def trained(test_acc: float = 99.8, cos: float = 0.99):
@@ -178,8 +188,13 @@ def test_mixture_weights_are_the_sampled_law():
     assert weights.sum() == pytest.approx(1, abs=1e-12)
     other = [j for j in range(D) if not mask >> j & 1]
     tied = np.abs(z[:, truth.relevant.numpy()].sum(1)) == k
-    seen = np.array([np.ptp(phit[:, truth.relevant], axis=1).mean(), phit[:, other[0]].mean(),
-                     (phit[:, other[0]] * phit[:, other[1]]).mean()])  # fmt: skip
+    seen = np.array(
+        [
+            np.ptp(phit[:, truth.relevant], axis=1).mean(),
+            phit[:, other[0]].mean(),
+            (phit[:, other[0]] * phit[:, other[1]]).mean(),
+        ]
+    )
     law = np.array([weights @ ~tied, weights @ (z[:, other[0]] > 0), weights @ (z[:, other[:2]] > 0).all(1)])
     assert np.abs(seen - law).max() < 5 * 0.5 / math.sqrt(n)
     assert abs(law[2] - law[1] ** 2) > 5 * 0.5 / math.sqrt(n)  # background patterns are dependent at p_o < 1/2

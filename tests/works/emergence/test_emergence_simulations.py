@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import judge, verify
 from featlearn.lab.experiment import Table
 from featlearn.lab.inventory import printed
+from featlearn.lab.pending import judge, verify
 from featlearn.works.emergence.claims import simulations
 
 CLAIMS = {c.id.removeprefix("emergence."): c for c in simulations.CLAIMS}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import Claim, Verdict, judge, verify
+from featlearn.lab.pending import Claim, Verdict, judge, verify
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.claims import (
     definitions,
@@ -103,11 +103,17 @@ MUTANTS = {
     "emergence.definition_no_structure": (definitions, "ParityMix", _task(definitions.ParityMix, structure=True)),
     "emergence.definition_interval": (definitions, "Interval", _task(definitions.Interval, t1=21)),
     "emergence.method_training": (definitions, "slope", lambda z, kind, s: definitions_slope(z, kind, 1.01 * s)),
-    "emergence.lemma14": (definitions, "by_count", lambda *a: dataclasses.replace(
-        population.by_count(*a), y=-population.by_count(*a).y * 0.9)),
+    "emergence.lemma14": (
+        definitions,
+        "by_count",
+        lambda *a: dataclasses.replace(population.by_count(*a), y=-population.by_count(*a).y * 0.9),
+    ),
     "emergence.lemma7": (existence, "bump_neurons", _rescaled_bumps),
-    "emergence.lemma9": (initialisation, "gaussian_init", lambda m, d, key, **s: init_net(
-        m, d, key, **{n: 1.02 * v for n, v in s.items()})),
+    "emergence.lemma9": (
+        initialisation,
+        "gaussian_init",
+        lambda m, d, key, **s: init_net(m, d, key, **{n: 1.02 * v for n, v in s.items()}),
+    ),
     "emergence.lemma11": (initialisation, "BERRY_ESSEEN", 0.3),
     "emergence.lemma12": (initialisation, "gradients", _noisier(initialisation.gradients, 1.001)),
     "emergence.lemma13": (initialisation, "BERRY_ESSEEN", 0.01),
@@ -121,11 +127,19 @@ MUTANTS = {
     "emergence.method_mds": (second_step, "fit", _leaky(second_step.fit, keep_w=lambda v: v + 0.5)),
     "emergence.lemma24": (optimisation, "fit", _leaky(optimisation.fit, rate_a=lambda v: 1.05 * v)),
     "emergence.theorem27": (optimisation, "online_descent", lambda *data: descend(*data[:-1], 2.5 * data[-1])),
-    "emergence.method_baselines": (optimisation, "fit_linearised", lambda net, x, y, rates, key, **kw: ntk(
-        net, x, y, [r * (1.01 if len(net.a[0]) > 6 else 1) for r in rates], key, **kw)),
-    "emergence.algorithm1_regulariser": (optimisation, "regulariser", lambda prob: tuple(
-        r * s for r, s in zip(regulariser(prob), (1, 1.01), strict=True))),
-}  # fmt: skip
+    "emergence.method_baselines": (
+        optimisation,
+        "fit_linearised",
+        lambda net, x, y, rates, key, **kw: ntk(
+            net, x, y, [r * (1.01 if len(net.a[0]) > 6 else 1) for r in rates], key, **kw
+        ),
+    ),
+    "emergence.algorithm1_regulariser": (
+        optimisation,
+        "regulariser",
+        lambda prob: tuple(r * s for r, s in zip(regulariser(prob), (1, 1.01), strict=True)),
+    ),
+}
 definitions_slope = definitions.slope
 init_net = initialisation.gaussian_init
 second_step_forward = second_step.forward

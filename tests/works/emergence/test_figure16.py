@@ -35,8 +35,11 @@ def test_the_paper_preset_has_the_printed_sizes_and_epochs():
         sizes = {p.metric: p.value for p in printed("emergence.table6", row=f"Experiment {cell.experiment}")}
         task = cell.task
         assert (task.d, task.k, 2**task.k, task.sigma_r) == (
-            sizes["d"], sizes["k"], sizes["clusters"], sizes["sigma_r"],
-        )  # fmt: skip
+            sizes["d"],
+            sizes["k"],
+            sizes["clusters"],
+            sizes["sigma_r"],
+        )
         assert (cell.middle, cell.last) == {1: (50, 80), 2: (30, 50), 3: (50, 80)}[cell.experiment]
         assert cell.m == 800
 
@@ -132,9 +135,20 @@ def test_one_centre_without_a_neuron_is_seen(monkeypatch):
 
 @pytest.mark.parametrize(
     "field, value",
-    [("experiments", ()), ("experiments", (4,)), ("experiments", (1, 1)), ("rate", 0.0), ("scale_w", -1.0),
-     ("scale_a", 0.0), ("epochs", 0.0), ("batch", 5000), ("m", 0), ("seeds", ()), ("seeds", (1, 1))],
-)  # fmt: skip
+    [
+        ("experiments", ()),
+        ("experiments", (4,)),
+        ("experiments", (1, 1)),
+        ("rate", 0.0),
+        ("scale_w", -1.0),
+        ("scale_a", 0.0),
+        ("epochs", 0.0),
+        ("batch", 5000),
+        ("m", 0),
+        ("seeds", ()),
+        ("seeds", (1, 1)),
+    ],
+)
 def test_wrong_settings_are_refused(field, value):
     with pytest.raises(SettingError) as error:
         Config(**{field: value})

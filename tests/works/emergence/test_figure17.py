@@ -121,8 +121,10 @@ def test_pictures(quick):
 
 
 def test_intervals_stay_within_what_a_number_can_be():
-    rows = [{"setting": "digits", "row": "Network", "seed": s, "test_acc": v, "centre_cos": c, "cell": "0"}
-            for s, v, c in ((0, 100.0, -1.0), (1, 90.0, -0.2))]  # fmt: skip
+    rows = [
+        {"setting": "digits", "row": "Network", "seed": s, "test_acc": v, "centre_cos": c, "cell": "0"}
+        for s, v, c in ((0, 100.0, -1.0), (1, 90.0, -0.2))
+    ]
     summary = {r.metric: r for r in figure17.summarise(Table(tuple(rows)))}
     assert (summary["test_acc"].value, summary["test_acc"].high, summary["test_acc"].unit) == (95, 100, "%")
     assert summary["centre_cos"].low == -1
@@ -139,9 +141,19 @@ def test_mnist_that_is_not_here_is_one_line_with_the_command(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     "field, value",
-    [("m", 2), ("rate", 0.0), ("momentum", 1.0), ("momentum", -0.1), ("batch", 0), ("epochs", 0),
-     ("early", 0), ("sigma_w", 0.0), ("seeds", ()), ("seeds", (3, 3))],
-)  # fmt: skip
+    [
+        ("m", 2),
+        ("rate", 0.0),
+        ("momentum", 1.0),
+        ("momentum", -0.1),
+        ("batch", 0),
+        ("epochs", 0),
+        ("early", 0),
+        ("sigma_w", 0.0),
+        ("seeds", ()),
+        ("seeds", (3, 3)),
+    ],
+)
 def test_wrong_settings_are_refused(field, value):
     with pytest.raises(SettingError) as error:
         replace(Config(), **{field: value})

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import verify
 from featlearn.lab.experiment import Table
 from featlearn.lab.inventory import load
+from featlearn.lab.pending import verify
 from featlearn.measure import random_share
 from featlearn.works import load_claims
 from featlearn.works.fourier import rows
@@ -87,8 +87,10 @@ def attention_rows(sparse=95.0, start=0.1, swapped=0.4, accuracy=100.0, pairs=((
         "train_acc": 100.0,
         "test_acc": accuracy,
     }
-    others = [{"row": name, "top1": 0.1, "top4": share, "sparse": 0.0} for name, share in
-              ((rows.START, start), (rows.SWAPPED, swapped))]  # fmt: skip
+    others = [
+        {"row": name, "top1": 0.1, "top4": share, "sparse": 0.0}
+        for name, share in ((rows.START, start), (rows.SWAPPED, swapped))
+    ]
     return [{**one, **row} for one in shared for row in (trained, *others)]
 
 
@@ -129,13 +131,29 @@ def network_rows(penalties=(0.01,), pairs=((2, 23), (3, 11)), **change):
             for seed in (0, 1):
                 base = {"k": k, "p": p, "m": 4 ** (k - 1) * (p - 1), "seed": seed, "penalty": penalty}
                 found.append({**base, "step": 5, "train_at": 3.0, "margin_at": -0.1})
-                found.append({
-                    **base, "train_acc": 100.0, "test_acc": 99.9, "margin": 0.96 if penalty != 0.1 else 0.5,
-                    "mean_margin": 0.99, "live": 90.0, "held": 99.9, "share": 0.999, "share_low": 0.97,
-                    "share_start": random_share(p) + 1e-4, "share_vectors": 0.99, "same": 99.0, "phase": 0.01,
-                    "covered": 100.0, "most_over_least": 2.0, "loss": 0.101, "least_loss": 0.1004, "cosine_low": 0.995,
-                    **change,
-                })  # fmt: skip
+                found.append(
+                    {
+                        **base,
+                        "train_acc": 100.0,
+                        "test_acc": 99.9,
+                        "margin": 0.96 if penalty != 0.1 else 0.5,
+                        "mean_margin": 0.99,
+                        "live": 90.0,
+                        "held": 99.9,
+                        "share": 0.999,
+                        "share_low": 0.97,
+                        "share_start": random_share(p) + 1e-4,
+                        "share_vectors": 0.99,
+                        "same": 99.0,
+                        "phase": 0.01,
+                        "covered": 100.0,
+                        "most_over_least": 2.0,
+                        "loss": 0.101,
+                        "least_loss": 0.1004,
+                        "cosine_low": 0.995,
+                        **change,
+                    }
+                )
     return found
 
 
@@ -229,8 +247,20 @@ def grokking_rows(ratio, variant=rows.PRINTED, spread=0.05, steps=100_000):
             train = 100 * k
             value = ratio(k)
             test = None if value is None else train * value * (1 + spread * (seed - 1))
-            found.append({"row": variant, "variant": variant, "k": k, "p": p, "seed": seed, "steps": steps,
-                          "train95": train, "test95": test, "train99": train, "test99": test})  # fmt: skip
+            found.append(
+                {
+                    "row": variant,
+                    "variant": variant,
+                    "k": k,
+                    "p": p,
+                    "seed": seed,
+                    "steps": steps,
+                    "train95": train,
+                    "test95": test,
+                    "train99": train,
+                    "test99": test,
+                }
+            )
     return found
 
 

@@ -73,8 +73,10 @@ def test_survey_is_what_loops_find():
     assert (found.least, found.most, found.points) == (pytest.approx(min(hard)), pytest.approx(max(hard)), 125)
     a = torch.tensor(list(itertools.product(range(5), repeat=3)))
     f, y = logits(*net, a), a.sum(1) % 5
-    spread = max(float(max(r[c] for c in range(5) if c != t) - min(r[c] for c in range(5) if c != t))
-                 for r, t in zip(f, y, strict=True))  # fmt: skip
+    spread = max(
+        float(max(r[c] for c in range(5) if c != t) - min(r[c] for c in range(5) if c != t))
+        for r, t in zip(f, y, strict=True)
+    )
     assert found.spread == pytest.approx(spread)
     direct = torch.nn.functional.cross_entropy(f, y) + 0.3 * network_norm(*net)
     assert exact.loss(net, 0.3) == pytest.approx(float(direct))

@@ -9,7 +9,7 @@ import torch
 from featlearn import works
 from featlearn.core import Key
 from featlearn.lab import inventory
-from featlearn.lab.claim import verify
+from featlearn.lab.pending import verify
 from featlearn.methods import kv_eviction
 from featlearn.methods.gemfilter import RAW, generate, select
 from featlearn.methods.gemfilter import selecting as ours

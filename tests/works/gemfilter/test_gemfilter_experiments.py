@@ -32,9 +32,17 @@ def places(tmp_path_factory):
     inner.add_special_tokens(["<end>"])
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>", pad_token="<end>")
     config = transformers.LlamaConfig(
-        vocab_size=257, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=4096, bos_token_id=None, eos_token_id=256, pad_token_id=256,
-    )  # fmt: skip
+        vocab_size=257,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        bos_token_id=None,
+        eos_token_id=256,
+        pad_token_id=256,
+    )
     model = transformers.LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
@@ -99,9 +107,15 @@ def test_selections_of_the_prefill_are_those_of_pass_one(places):
     assert found["GemFilter raw", 200].kept.tolist() == raw.indices[0].tolist()
     assert set(range(*prompt.question)) <= set(ours.indices[0].tolist())
     text = generate(
-        model, prompt.input_ids[None], layer=2, keep=200, protect=protected, tokenizer=tokenizer, max_new_tokens=5,
+        model,
+        prompt.input_ids[None],
+        layer=2,
+        keep=200,
+        protect=protected,
+        tokenizer=tokenizer,
+        max_new_tokens=5,
         do_sample=False,
-    ).text[0]  # fmt: skip
+    ).text[0]
     assert found["GemFilter", 200].text == text
     plain = model.generate(
         prompt.input_ids[None], attention_mask=torch.ones(1, 700), max_new_tokens=5, do_sample=False

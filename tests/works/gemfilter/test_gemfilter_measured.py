@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import Evidence, judge, verify
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Evidence, judge, verify
 from featlearn.works.gemfilter.claims import measured
 from featlearn.works.gemfilter.claims.measured import LAYERS, filter_layer
 from featlearn.works.gemfilter.rows import BEST, LAST, LOGITS, MIDDLE, QUERY, RANDOM, SNAPKV
@@ -35,9 +35,19 @@ def layer_rows(recall=recall_of, focus=lambda row: 18.0 if row == BEST else 14.0
                 for layer in range(LAYERS):
                     value = recall(row, layer)
                     value = value if value >= 90 else np.clip(value + spread * shift, 0, 100)
-                    rows.append({"setting": "n = 1024", "needle": needle, "depth": depth, "row": row, "layer": layer,
-                                 "recall": value, "distance": 0.0, "focus": focus(row) + 0.1 * shift,
-                                 **({"union": union} if row == SNAPKV else {})})  # fmt: skip
+                    rows.append(
+                        {
+                            "setting": "n = 1024",
+                            "needle": needle,
+                            "depth": depth,
+                            "row": row,
+                            "layer": layer,
+                            "recall": value,
+                            "distance": 0.0,
+                            "focus": focus(row) + 0.1 * shift,
+                            **({"union": union} if row == SNAPKV else {}),
+                        }
+                    )
     return rows
 
 
@@ -56,13 +66,25 @@ def kind_rows(ours=60.0, snap=60.0, plain=40.0):
     for setting, less in (("chat", 0.0), ("plain", 60.0 - plain)):
         for item in range(10):
             noise = rng.normal(0, 2)
-            for row, score in (("Full cache", 65.0), ("GemFilter-256", ours), ("GemFilter-512", ours),
-                               ("SnapKV-256", snap), ("SnapKV-512", snap), ("H2O-256", 50.0),
-                               ("H2O-512", 50.0)):  # fmt: skip
+            for row, score in (
+                ("Full cache", 65.0),
+                ("GemFilter-256", ours),
+                ("GemFilter-512", ours),
+                ("SnapKV-256", snap),
+                ("SnapKV-512", snap),
+                ("H2O-256", 50.0),
+                ("H2O-512", 50.0),
+            ):
                 for kind in ("qa", "retrieval"):
-                    rows.append({"setting": setting, "row": row, "kind": kind, "item": item,
-                                 "score": score - less + noise * (row != "Full cache")
-                                 + rng.normal(0, 0.5)})  # fmt: skip
+                    rows.append(
+                        {
+                            "setting": setting,
+                            "row": row,
+                            "kind": kind,
+                            "item": item,
+                            "score": score - less + noise * (row != "Full cache") + rng.normal(0, 0.5),
+                        }
+                    )
     return rows
 
 
@@ -73,9 +95,16 @@ def cost_rows(ratio=0.5, growth=1.0, heads=3):
         for row in ("Full cache", "SnapKV", "GemFilter"):
             kept = n if row == "Full cache" else 256
             slow = 3.0 if row == "Full cache" else growth
-            rows.append({"row": row, "length": n, "layer share": (14 + 1) / LAYERS if row == "GemFilter" else 1.0,
-                         "pass one": ratio, "token": 10.0 * (slow if n == 4096 else 1.0),
-                         "cache": 2 * LAYERS * heads * 64 * kept * 4 / 2**20})  # fmt: skip
+            rows.append(
+                {
+                    "row": row,
+                    "length": n,
+                    "layer share": (14 + 1) / LAYERS if row == "GemFilter" else 1.0,
+                    "pass one": ratio,
+                    "token": 10.0 * (slow if n == 4096 else 1.0),
+                    "cache": 2 * LAYERS * heads * 64 * kept * 4 / 2**20,
+                }
+            )
     return rows
 
 
@@ -86,7 +115,7 @@ GOOD = {
     ),
     "gemfilter/minibench": kind_rows(),
     "gemfilter/cost": cost_rows(ratio=14 / LAYERS),
-}  # fmt: skip
+}
 FULL_ROWS = needle_rows({"Full cache": 16, "GemFilter": 16, "GemFilter raw": 3})
 
 

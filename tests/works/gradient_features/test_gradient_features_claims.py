@@ -9,7 +9,7 @@ import torch
 from featlearn import works
 from featlearn.core import Key
 from featlearn.lab import inventory
-from featlearn.lab.claim import verify
+from featlearn.lab.pending import verify
 from featlearn.works import load_claims
 from featlearn.works.gradient_features import setup
 from featlearn.works.gradient_features.claims import (

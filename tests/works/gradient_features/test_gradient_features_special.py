@@ -86,10 +86,19 @@ def test_the_rival_direction_is_near_but_not_the_feature(case):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("cases", ("cubic",)), ("k", (4,)), ("k", (51,)), ("uniform_d", (50,)), ("clusters", (5,)), ("xor_d", ()),
-        ("parity_steps", (10,)), ("width_xor", float("nan")), ("first", 0), ("seeds", (0, 1000)), ("choose", ()),
+        ("cases", ("cubic",)),
+        ("k", (4,)),
+        ("k", (51,)),
+        ("uniform_d", (50,)),
+        ("clusters", (5,)),
+        ("xor_d", ()),
+        ("parity_steps", (10,)),
+        ("width_xor", float("nan")),
+        ("first", 0),
+        ("seeds", (0, 1000)),
+        ("choose", ()),
     ],
-)  # fmt: skip
+)
 def test_wrong_settings_are_refused(field, value):
     with pytest.raises(SettingError) as error:
         special_cases.Config(**{field: value})

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import verify
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import verify
 from featlearn.works.gradient_features.claims import kernels, lottery
 from featlearn.works.gradient_features.rows_kernels import (
     FEW,
@@ -49,9 +49,14 @@ def lottery_rows(share=4.0, ticket=0.2, random=9.0, easy=0.0, cut=25.0, zero=0.0
             base = {"setting": f"{task}, {level:g}", "task": task, "level": level, "seed": seed}
             late = easy if (task, level) == ("parity", 3.0) else random
             for row, end, mean in (
-                (FULL, 0.1, 3.0), (TICKET, 0.1 + ticket, 2.0), (ZERO, 0.1 + ticket + zero, 2.0),
-                (CUT, 0.1 + ticket + cut, 30.0), (RANDOM, 0.3, 2.0 + late), (MAGNITUDE, 0.1, 2.0), (REWOUND, 9.0, 9.0),
-            ):  # fmt: skip
+                (FULL, 0.1, 3.0),
+                (TICKET, 0.1 + ticket, 2.0),
+                (ZERO, 0.1 + ticket + zero, 2.0),
+                (CUT, 0.1 + ticket + cut, 30.0),
+                (RANDOM, 0.3, 2.0 + late),
+                (MAGNITUDE, 0.1, 2.0),
+                (REWOUND, 9.0, 9.0),
+            ):
                 total = {**base, "row": row, "end error": end + noise, "mean error": mean - noise, "steps to 1 %": 9.0}
                 facts = {"share": share, "neurons": 8 * share} if row == TICKET else {}
                 rows += [total | facts, {**base, "row": row, "step": 0, "error": 50.0, "loss": 1.0}]
@@ -117,9 +122,19 @@ def mixture_rows(worst=0.2, few=30.0, kernel=None, power=1.6):
                         error = {NETWORK: worst if level == 1.0 else 1.2, FEW: few}.get(row, kernel or error)
                     for seed in range(4):
                         rows.append(
-                            {"row": row, "kind": XOR, "d": d, "level": level, "snr": d**0.5 / level, "share": share,
-                             "n": n, "neurons": d, "seed": seed, "error": min(50.0, error * (1 + 0.02 * seed))}
-                        )  # fmt: skip
+                            {
+                                "row": row,
+                                "kind": XOR,
+                                "d": d,
+                                "level": level,
+                                "snr": d**0.5 / level,
+                                "share": share,
+                                "n": n,
+                                "neurons": d,
+                                "seed": seed,
+                                "error": min(50.0, error * (1 + 0.02 * seed)),
+                            }
+                        )
     rows.append({"row": NETWORK, "kind": XOR, "d": 50, "level": 1.0, "share": 1.0, "validation": 50.0})
     return rows
 
@@ -138,9 +153,10 @@ def parity_rows(network=0.5, fixed=27.0, hinge=0.9):
 
 def test_measured_rows_give_the_expected_verdicts():
     for name, rows in (
-        ("claim_xor_beyond_kernel", mixture_rows()), ("claim_xor_kernels", mixture_rows()),
+        ("claim_xor_beyond_kernel", mixture_rows()),
+        ("claim_xor_kernels", mixture_rows()),
         ("prop3_23_trained", parity_rows()),
-    ):  # fmt: skip
+    ):
         verdict = judged(name, rows)
         assert verdict.as_expected, (name, verdict.verdict, verdict.why)
         open_ = [c for c in verdict.evidence.cases if c.ok and c.rival is not None and not c.rival_rejected]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import verify
 from featlearn.lab.inventory import load
+from featlearn.lab.pending import verify
 from featlearn.works import load_claims
 from featlearn.works.nuclear.claims import definitions, figures, norms, optima, proposition, tables
 

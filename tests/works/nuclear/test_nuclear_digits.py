@@ -143,8 +143,16 @@ def test_cells():
 
 
 def row(weight, validation, test, seed=0, held_out="75", name="erm", **more):
-    return {"setting": "s", "row": name, "held_out": held_out, "seed": seed, "weight": weight,
-            "validation": validation, "test": test, **more}  # fmt: skip
+    return {
+        "setting": "s",
+        "row": name,
+        "held_out": held_out,
+        "seed": seed,
+        "weight": weight,
+        "validation": validation,
+        "test": test,
+        **more,
+    }
 
 
 def test_validation_alone_chooses_the_weight():
@@ -210,11 +218,30 @@ def test_ranks_in_summary_and_picture(ranked):
 
 @pytest.mark.parametrize(
     "field, value",
-    [("rotated", ("10",)), ("rotated", ("0", "0")), ("colored", ("90%",)), ("weights", (0.1, 0.0)), ("weights", (0.0,)),
-     ("weights", (0.1, 1.0)), ("weights", (-1.0, 0.0)), ("weights", ()), ("bases", ()), ("bases", ("irm",)),
-     ("bases", ("erm", "erm")), ("per_domain", 5), ("size", 10), ("width", 12), ("width", 0), ("steps", 0),
-     ("batch", 1), ("rate", 0.0), ("evaluate_every", 0), ("seeds", ()), ("seeds", (1, 1))],
-)  # fmt: skip
+    [
+        ("rotated", ("10",)),
+        ("rotated", ("0", "0")),
+        ("colored", ("90%",)),
+        ("weights", (0.1, 0.0)),
+        ("weights", (0.0,)),
+        ("weights", (0.1, 1.0)),
+        ("weights", (-1.0, 0.0)),
+        ("weights", ()),
+        ("bases", ()),
+        ("bases", ("irm",)),
+        ("bases", ("erm", "erm")),
+        ("per_domain", 5),
+        ("size", 10),
+        ("width", 12),
+        ("width", 0),
+        ("steps", 0),
+        ("batch", 1),
+        ("rate", 0.0),
+        ("evaluate_every", 0),
+        ("seeds", ()),
+        ("seeds", (1, 1)),
+    ],
+)
 def test_wrong_settings_are_refused(field, value):
     with pytest.raises(SettingError) as error:
         replace(digits.Config(), **{field: value})

@@ -175,10 +175,27 @@ def test_the_first_seed_keeps_its_points():
 
 @pytest.mark.parametrize(
     "field, value",
-    [("n", ()), ("n", (5, 5)), ("n", (-1,)), ("agree", 0.5), ("agree", 1.0), ("starts", 0), ("scales", ()),
-     ("scales", (1.0, 0.1)), ("weight", 0.0), ("decay_unit", ()), ("decay_free", (0.1, 0.1)), ("nuclear", (0.2, 0.1)),
-     ("rate", 0.0), ("steps", 0), ("end_rate", 2.0), ("end_steps", 0), ("seeds", ()), ("seeds", (1, 1))],
-)  # fmt: skip
+    [
+        ("n", ()),
+        ("n", (5, 5)),
+        ("n", (-1,)),
+        ("agree", 0.5),
+        ("agree", 1.0),
+        ("starts", 0),
+        ("scales", ()),
+        ("scales", (1.0, 0.1)),
+        ("weight", 0.0),
+        ("decay_unit", ()),
+        ("decay_free", (0.1, 0.1)),
+        ("nuclear", (0.2, 0.1)),
+        ("rate", 0.0),
+        ("steps", 0),
+        ("end_rate", 2.0),
+        ("end_steps", 0),
+        ("seeds", ()),
+        ("seeds", (1, 1)),
+    ],
+)
 def test_wrong_settings_are_refused(field, value):
     with pytest.raises(SettingError) as error:
         replace(Config(), **{field: value})

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import verify
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import verify
 from featlearn.works.nuclear.claims import trained
 from featlearn.works.nuclear.rows import (
     DECAY_FREE,
@@ -39,8 +39,18 @@ def path_rows(erm=0.99, nu=0.97, first=5, second=80):
             for row, end in ((ERM, erm), (NU, nu)):
                 for step in (0, first, second, 1000):
                     ood = {0: 0.5, first: 0.8, second: 0.95}.get(step, end)
-                    found.append({"n": n, "scale": 1.0, "head": FREE, "row": row, "seed": seed, "step": step,
-                                  "ood": min(ood, end), "near": 0.1})  # fmt: skip
+                    found.append(
+                        {
+                            "n": n,
+                            "scale": 1.0,
+                            "head": FREE,
+                            "row": row,
+                            "seed": seed,
+                            "step": step,
+                            "ood": min(ood, end),
+                            "near": 0.1,
+                        }
+                    )
     return found
 
 
@@ -127,11 +137,30 @@ def digit_rows(gains, noise=0.2, coral=None, bases=("erm", "swad"), pairs=6):
         for i in range(pairs):
             shift = noise * (i - (pairs - 1) / 2)
             for weight, validation, test in ((0.0, 0.9, 80), (0.1, 0.95, 80 + gain + shift), (1.0, 0.7, 80)):
-                found.append({"setting": "s", "row": base, "held_out": f"{i % 3}", "seed": i // 3, "weight": weight,
-                              "validation": validation, "test": test / 100})  # fmt: skip
+                found.append(
+                    {
+                        "setting": "s",
+                        "row": base,
+                        "held_out": f"{i % 3}",
+                        "seed": i // 3,
+                        "weight": weight,
+                        "validation": validation,
+                        "test": test / 100,
+                    }
+                )
     if coral is not None:
-        found += [{"setting": "s", "row": "swad-coral", "held_out": f"{i % 3}", "seed": i // 3, "weight": 0.0,
-                   "validation": 0.9, "test": coral / 100} for i in range(pairs)]  # fmt: skip
+        found += [
+            {
+                "setting": "s",
+                "row": "swad-coral",
+                "held_out": f"{i % 3}",
+                "seed": i // 3,
+                "weight": 0.0,
+                "validation": 0.9,
+                "test": coral / 100,
+            }
+            for i in range(pairs)
+        ]
     return found
 
 
@@ -178,10 +207,21 @@ def rank_rows(
     rank=(4.0, 3.0, 2.5, 2.0), centred=(3.0, 2.9, 2.0, 1.0), printed=(9.0, 8.0, 7.0, 6.0), test=(0.8, 0.82, 0.81, 0.7)
 ):
     return [
-        {"setting": "s", "row": "erm", "held_out": "75", "seed": seed, "weight": w, "rank": rank[i],
-         "rank_centred": centred[i], "printed": printed[i], "test": test[i], "validation": 0.9}
-        for seed in range(3) for i, w in enumerate((0.0, 0.01, 0.1, 1.0))
-    ]  # fmt: skip
+        {
+            "setting": "s",
+            "row": "erm",
+            "held_out": "75",
+            "seed": seed,
+            "weight": w,
+            "rank": rank[i],
+            "rank_centred": centred[i],
+            "printed": printed[i],
+            "test": test[i],
+            "validation": 0.9,
+        }
+        for seed in range(3)
+        for i, w in enumerate((0.0, 0.01, 0.1, 1.0))
+    ]
 
 
 @pytest.mark.parametrize(

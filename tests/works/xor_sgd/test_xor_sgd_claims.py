@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import verify
 from featlearn.lab.experiment import Table
 from featlearn.lab.inventory import load
+from featlearn.lab.pending import verify
 from featlearn.lab.statistics import LAWS, crossing, law_errors, power_fit
 from featlearn.works import load_claims
 from featlearn.works.xor_sgd.claims import trained
@@ -74,18 +74,37 @@ def phase_rows(up=0.98, growth=1.0, frozen="linear", balance=True, rest=0.3):
                 g = [2 / (1 + math.exp(m)) for m in (low, high)]
                 late = t > start * 2.5
                 both = {
-                    **base, "row": trained.BOTH, "time": float(t), "sig": sig if t > start else 0.01 * 1.3**t,
-                    "perp": 0.1 if t == 0 else 0.1 * rest, "opp": 0.001, "mass": 0.02,
-                    "least cluster": 20.0 if late else 0.0, "gamma min": low, "gamma max": high, "g min": g[1],
-                    "g max": g[0], "imbalance": 1e-3, "excess": 1e-8, "outside": 1e-3 if late else 1.0,
-                    "test_acc": 100.0, "loss": 2 * math.log1p(math.exp(-low)),
-                }  # fmt: skip
+                    **base,
+                    "row": trained.BOTH,
+                    "time": float(t),
+                    "sig": sig if t > start else 0.01 * 1.3**t,
+                    "perp": 0.1 if t == 0 else 0.1 * rest,
+                    "opp": 0.001,
+                    "mass": 0.02,
+                    "least cluster": 20.0 if late else 0.0,
+                    "gamma min": low,
+                    "gamma max": high,
+                    "g min": g[1],
+                    "g max": g[0],
+                    "imbalance": 1e-3,
+                    "excess": 1e-8,
+                    "outside": 1e-3 if late else 1.0,
+                    "test_acc": 100.0,
+                    "loss": 2 * math.log1p(math.exp(-low)),
+                }
                 rows.append(both)
                 slow = 0.1 + 0.1 * TAU2 * t if frozen == "linear" else 0.1 * math.exp(TAU2 * t)
                 rows.append(
-                    {**both, "row": trained.FROZEN, "sig": 3 * slow, "perp": 0.1, "g min": 0.98, "g max": 0.98,
-                     "loss": 1.34}
-                )  # fmt: skip
+                    {
+                        **both,
+                        "row": trained.FROZEN,
+                        "sig": 3 * slow,
+                        "perp": 0.1,
+                        "g min": 0.98,
+                        "g max": 0.98,
+                        "loss": 1.34,
+                    }
+                )
                 if frozen == "linear":  # slope of sig is theta tau g, with g = 0.98
                     rows[-1]["sig"] = 0.3 + 0.1 * TAU2 * 0.98 * t
                 sig *= math.exp(TAU2 * (g[0] + g[1]) / 2)
@@ -109,8 +128,10 @@ def sample_rows(exponent=1.1, kernels=1.9, spread=0.05):
     return rows
 
 
-GOOD = {**dict.fromkeys(("theorem3_1", "prior_rates"), sample_rows), **{n: phase_rows for n in ON_ROWS if n not in (
-    "theorem3_1", "prior_rates")}}  # fmt: skip
+GOOD = {
+    **dict.fromkeys(("theorem3_1", "prior_rates"), sample_rows),
+    **{n: phase_rows for n in ON_ROWS if n not in ("theorem3_1", "prior_rates")},
+}
 BAD = {
     "phase1_induction": lambda: phase_rows(up=0.88),
     "lemma4_1_C1": lambda: phase_rows(rest=2.5),

@@ -20,9 +20,19 @@ from featlearn.works.xor_sgd.experiments import budgets, limits, phases, samples
 
 IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("xor_sgd/"))
 NETWORK = budgets.NetworkCell(
-    d=12, batch=3, share=0.25, noise=(0.5, 1.0), seeds=(0, 1), p=40, theta=0.1, target=90.0, n_test=400, most=80.0,
-    patience=2.0, device="cpu",
-)  # fmt: skip
+    d=12,
+    batch=3,
+    share=0.25,
+    noise=(0.5, 1.0),
+    seeds=(0, 1),
+    p=40,
+    theta=0.1,
+    target=90.0,
+    n_test=400,
+    most=80.0,
+    patience=2.0,
+    device="cpu",
+)
 
 
 @pytest.mark.parametrize("id_", IDS)
@@ -100,9 +110,14 @@ def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(method):
 def test_the_choice_is_made_on_other_seeds():
     table = tuple(
         {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n, "cell": "x"}
-        for noise, seed, n in ((1.0, 0, 50.0), (1.0, 1000, 100.0), (2.0, 0, 10.0), (2.0, 1000, 200.0),
-                               (0.5, 1000, 150.0))
-    )  # fmt: skip
+        for noise, seed, n in (
+            (1.0, 0, 50.0),
+            (1.0, 1000, 100.0),
+            (2.0, 0, 10.0),
+            (2.0, 1000, 200.0),
+            (0.5, 1000, 150.0),
+        )
+    )
     [found] = rows.choose(Table(table), "Network")
     assert (found.noise, found.samples, found.inner) == (1.0, (50.0,), 1.0)
 

@@ -79,17 +79,31 @@ def fit(
     method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example)
     schedule = replace(schedule, ahead=2 if source.augment else 0)
     trained = train(
-        featurizer, head, method.objective, parts.training, schedule, key=key,
-        watch=parts.watch, average=method.average, extra=method.extra, team=team or Alone(), progress=progress,
-    )  # fmt: skip
+        featurizer,
+        head,
+        method.objective,
+        parts.training,
+        schedule,
+        key=key,
+        watch=parts.watch,
+        average=method.average,
+        extra=method.extra,
+        team=team or Alone(),
+        progress=progress,
+    )
     trained.weights_into(featurizer, head, averaged=chosen.averaged)
     evaluation = trained.averaged_evaluation if chosen.averaged else trained.best
     assert evaluation is not None  # there is a validation part, and an evaluation after the last step
     about = {
-        "data": found.name, "fingerprint": found.fingerprint, "domains": list(found.names), "held_out": held_out,
-        "algorithm": algorithm_name, "seed": seed, "step": evaluation.step,
+        "data": found.name,
+        "fingerprint": found.fingerprint,
+        "domains": list(found.names),
+        "held_out": held_out,
+        "algorithm": algorithm_name,
+        "seed": seed,
+        "step": evaluation.step,
         "validation": evaluation.accuracy[VALIDATION],
-    }  # fmt: skip
+    }
     if trained.window is not None:  # evaluations counted from 1
         window = trained.window
         about["swad"] = {"converged": window.converged, "first": window.first + 1, "last": window.last + 1}

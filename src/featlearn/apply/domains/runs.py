@@ -126,10 +126,18 @@ def cells(config: Config) -> Sequence[Cell]:
                     own = {n: getattr(drawn.settings, n) for n in settings_of(algorithm(name))}
                     out.append(
                         Cell(
-                            config.source, len(config.domains), config.network, name, held_out, seed, trial, schedule,
-                            Settings(**own), config.device,
+                            config.source,
+                            len(config.domains),
+                            config.network,
+                            name,
+                            held_out,
+                            seed,
+                            trial,
+                            schedule,
+                            Settings(**own),
+                            config.device,
                         )
-                    )  # fmt: skip
+                    )
     return out
 
 
@@ -168,13 +176,25 @@ def run_cell(cell: Cell) -> CellResult:
     method = build(chosen, cell.settings, cell.schedule.steps, len(parts.training), featurizer, example)
     schedule = dataclasses.replace(cell.schedule, ahead=2 if cell.source.augment else 0)
     trained = train(
-        featurizer, head, method.objective, parts.training, schedule, key=key, watch=parts.watch,
-        average=method.average, extra=method.extra, team=Alone(device),
-    )  # fmt: skip
+        featurizer,
+        head,
+        method.objective,
+        parts.training,
+        schedule,
+        key=key,
+        watch=parts.watch,
+        average=method.average,
+        extra=method.extra,
+        team=Alone(device),
+    )
     base = {
-        "algorithm": cell.algorithm, "held_out": cell.held_out, "seed": cell.seed, "trial": cell.trial,
-        "batch": cell.schedule.batch, "nuclear_weight": cell.settings.nuclear_weight if chosen.nuclear else 0.0,
-    }  # fmt: skip
+        "algorithm": cell.algorithm,
+        "held_out": cell.held_out,
+        "seed": cell.seed,
+        "trial": cell.trial,
+        "batch": cell.schedule.batch,
+        "nuclear_weight": cell.settings.nuclear_weight if chosen.nuclear else 0.0,
+    }
     rows = [_row(base, "step", e) for e in trained.evaluations]
     if trained.averaged_evaluation is not None and trained.window is not None:
         valley = {"swad_converged": trained.window.converged, "swad_first": trained.window.first + 1}
@@ -197,10 +217,15 @@ def run_cell(cell: Cell) -> CellResult:
 def _row(base: Mapping[str, Any], kind: str, found: Evaluation) -> dict[str, Any]:
     training = {"training_loss": found.training["loss"]} if "loss" in found.training else {}
     return {
-        **base, "kind": kind, "step": found.step, "validation": found.accuracy[VALIDATION],
-        "validation_loss": found.loss[VALIDATION], "test": found.accuracy[TEST], "oracle": found.accuracy[ORACLE],
+        **base,
+        "kind": kind,
+        "step": found.step,
+        "validation": found.accuracy[VALIDATION],
+        "validation_loss": found.loss[VALIDATION],
+        "test": found.accuracy[TEST],
+        "oracle": found.accuracy[ORACLE],
         **training,
-    }  # fmt: skip
+    }
 
 
 def cost(cell: Cell) -> Cost:

@@ -135,9 +135,20 @@ def answer(
         kept_text = chosen.text + tokenizer.decode(reading.input_ids[0, -reading.tail :])
         protected = chosen.protected + reading.tail if protect else 0
         out.append(
-            Reply(question, text, reading.input_ids.shape[1], ids.shape[1], protected, layer, kept_text, first, second,
-                  chosen.warnings, loss)
-        )  # fmt: skip
+            Reply(
+                question,
+                text,
+                reading.input_ids.shape[1],
+                ids.shape[1],
+                protected,
+                layer,
+                kept_text,
+                first,
+                second,
+                chosen.warnings,
+                loss,
+            )
+        )
         if progress:
             progress(len(out), len(readings))
     return tuple(out)

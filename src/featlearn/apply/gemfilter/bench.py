@@ -20,16 +20,33 @@ from featlearn.methods.memory import PassCost, device_of, measured
 # name -> configuration with the sizes of a published model; weights are random
 SHAPES: dict[str, dict[str, Any]] = {
     "llama-3.1-8b": {
-        "layers": 32, "width": 4096, "heads": 32, "groups": 8, "inner": 14336, "vocabulary": 128256,
+        "layers": 32,
+        "width": 4096,
+        "heads": 32,
+        "groups": 8,
+        "inner": 14336,
+        "vocabulary": 128256,
         "context": 131072,
     },
     "smollm2-135m": {
-        "layers": 30, "width": 576, "heads": 9, "groups": 3, "inner": 1536, "vocabulary": 49152, "context": 8192,
+        "layers": 30,
+        "width": 576,
+        "heads": 9,
+        "groups": 3,
+        "inner": 1536,
+        "vocabulary": 49152,
+        "context": 8192,
     },
     "tiny": {
-        "layers": 8, "width": 64, "heads": 4, "groups": 2, "inner": 192, "vocabulary": 512, "context": 8192,
+        "layers": 8,
+        "width": 64,
+        "heads": 4,
+        "groups": 2,
+        "inner": 192,
+        "vocabulary": 512,
+        "context": 8192,
     },
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -43,27 +43,34 @@ ASK = "\n\nAnswer the question from the text above, with as few words as possibl
 # numbers are comparable between methods here, and not with printed ones.
 TEMPLATES: dict[str, tuple[str, str]] = {
     "narrativeqa": ("Read this story or script.\n\n", ASK + " Question: {input}"),
-    "qasper": ("Read this scientific article.\n\n", ASK + ' Write "unanswerable" where it gives none, and yes or'
-               " no to questions of that kind. Question: {input}"),
+    "qasper": (
+        "Read this scientific article.\n\n",
+        ASK + ' Write "unanswerable" where it gives none, and yes or no to questions of that kind. Question: {input}',
+    ),
     "multifieldqa_en": ("Read the following text.\n\n", ASK + " Question: {input}"),
     "hotpotqa": ("Read the following passages.\n\n", ASK + " Question: {input}"),
     "2wikimqa": ("Read the following passages.\n\n", ASK + " Question: {input}"),
     "musique": ("Read the following passages.\n\n", ASK + " Question: {input}"),
     "gov_report": ("Read this report of a government agency.\n\n", "\n\nSummarise the report above on one page."),
-    "qmsum": ("Read this transcript of a meeting.\n\n", "\n\nAnswer the query about the meeting in a few sentences."
-              " Query: {input}"),
+    "qmsum": (
+        "Read this transcript of a meeting.\n\n",
+        "\n\nAnswer the query about the meeting in a few sentences. Query: {input}",
+    ),
     "multi_news": ("Read these news articles.\n\n", "\n\nSummarise all articles above on one page."),
     "trec": ("Say of which type a question is, as in these examples.\n\n", "\n{input}"),
     "triviaqa": ("Answer the question about a passage, as in these examples.\n\n", "\n\n{input}"),
     "samsum": ("Summarise the dialogue, as in these examples.\n\n", "\n\n{input}"),
-    "passage_count": ("Some of these paragraphs occur more than once.\n\n",
-                      "\n\nHow many different paragraphs are there? Answer with one number."),
-    "passage_retrieval_en": ("Read the following numbered paragraphs.\n\n",
-                             "\n\nWhich paragraph does this abstract describe? {input}\nAnswer in the form"
-                             ' "Paragraph 1".'),
+    "passage_count": (
+        "Some of these paragraphs occur more than once.\n\n",
+        "\n\nHow many different paragraphs are there? Answer with one number.",
+    ),
+    "passage_retrieval_en": (
+        "Read the following numbered paragraphs.\n\n",
+        '\n\nWhich paragraph does this abstract describe? {input}\nAnswer in the form "Paragraph 1".',
+    ),
     "lcc": ("Complete the next line of this code.\n", "{input}"),
     "repobench-p": ("Complete the next line of this code.\n", "{input}"),
-}  # fmt: skip
+}
 OWN_WORDS = "task instructions are worded here, not the official ones: compare methods, not with printed scores"
 
 
@@ -132,8 +139,12 @@ def items_of(data: str | Path, tasks: Sequence[str] = ()) -> tuple[Item, ...]:
                 Item(dataset, before, context, after, answers, metric, classes, new, first_line, continued, name)
             )
     if not out:
-        raise SettingError("tasks" if tasks else "data", ",".join(tasks) or data, "data sets in these files",
-                           f"there is no line of them in {data}")  # fmt: skip
+        raise SettingError(
+            "tasks" if tasks else "data",
+            ",".join(tasks) or data,
+            "data sets in these files",
+            f"there is no line of them in {data}",
+        )
     return tuple(out)
 
 
@@ -160,8 +171,12 @@ def prompts(tokenizer: Any, items: Sequence[Item], *, context: int | None, chat:
     for item in items:
         longest = None if context is None else context - item.max_new_tokens
         if longest is not None and longest < SHORTEST:
-            raise SettingError("model", f"a context of {context}", f"at least {SHORTEST + item.max_new_tokens} tokens",
-                               f"{item.kind} replies with up to {item.max_new_tokens}")  # fmt: skip
+            raise SettingError(
+                "model",
+                f"a context of {context}",
+                f"at least {SHORTEST + item.max_new_tokens} tokens",
+                f"{item.kind} replies with up to {item.max_new_tokens}",
+            )
         out.append(prompt(tokenizer, item, chat=chat, longest=longest))
     return out
 
@@ -204,10 +219,17 @@ def longbench(
     for name in methods:
         for item, reading, reply in zip(items, readings, found[name], strict=True):
             lines.append(
-                {"method": name, "dataset": item.kind, "name": item.name, "score": 100 * grade(item, reply.text),
-                 "reply": reply.text, "tokens": reading.input_ids.shape[1], "cut": reading.cut,
-                 "seconds": reply.seconds_prompt + reply.seconds_generate}
-            )  # fmt: skip
+                {
+                    "method": name,
+                    "dataset": item.kind,
+                    "name": item.name,
+                    "score": 100 * grade(item, reply.text),
+                    "reply": reply.text,
+                    "tokens": reading.input_ids.shape[1],
+                    "cut": reading.cut,
+                    "seconds": reply.seconds_prompt + reply.seconds_generate,
+                }
+            )
     rows = tuple(_row(name, kind, lines) for name in methods for kind in kinds(items))
     averages: dict[str, tuple[float, float | None]] = {}
     for name in methods:

@@ -122,9 +122,17 @@ def score(
             right = any(found_in(reply.text, a) for a in item.answers)
             seconds = reply.seconds_prompt + reply.seconds_generate
             rows.append(
-                {"method": name, "question": item.name, "right": right, "likelihood": likely[name], "reply": reply.text,
-                 "kept": _count(reply.kept), "tokens": reading.input_ids.shape[1], "seconds": seconds}
-            )  # fmt: skip
+                {
+                    "method": name,
+                    "question": item.name,
+                    "right": right,
+                    "likelihood": likely[name],
+                    "reply": reply.text,
+                    "kept": _count(reply.kept),
+                    "tokens": reading.input_ids.shape[1],
+                    "seconds": seconds,
+                }
+            )
         if progress:
             progress(i + 1, len(items))
     return Scored(tuple(_cost(name, rows) for name in methods), tuple(rows))

@@ -16,9 +16,17 @@ def check_command(args: Sequence[str]) -> int:
     counts = {d.name: [int((d.y == i).sum()) for i in range(len(found.labels))] for d in found.domains}
     remark(found)
     if options.json:
-        print_json({"data": found.name, "labels": list(found.labels), "domains": counts,
-                    "remarks": list(found.remarks), "fingerprint": found.fingerprint,
-                    "depth": found.scale.bits, "float_range": found.scale.floats})  # fmt: skip
+        print_json(
+            {
+                "data": found.name,
+                "labels": list(found.labels),
+                "domains": counts,
+                "remarks": list(found.remarks),
+                "fingerprint": found.fingerprint,
+                "depth": found.scale.bits,
+                "float_range": found.scale.floats,
+            }
+        )
         return DONE
     from rich.table import Table
     from rich.text import Text

@@ -47,10 +47,16 @@ def compare_command(args: Sequence[str]) -> int:
     if not found:
         raise CommandError(f"{options.store} holds no pair of runs of these two; to run them: {command}", FAILED)
     if options.json:
-        print_json({"first": options.first, "second": options.second, "selection": options.selection,
-                    "differences": [dataclasses.asdict(d) for d in found],
-                    "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
-                    "missing": [dataclasses.asdict(m) for m in gone]})  # fmt: skip
+        print_json(
+            {
+                "first": options.first,
+                "second": options.second,
+                "selection": options.selection,
+                "differences": [dataclasses.asdict(d) for d in found],
+                "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
+                "missing": [dataclasses.asdict(m) for m in gone],
+            }
+        )
     else:
         _print_differences(console(), options, found)
     tell_flat(chosen)
@@ -74,8 +80,11 @@ def _print_differences(out: Any, options: CompareOptions, found: Sequence[Any]) 
     out.print(f"{options.selection} selection; {last.n} pairs of seed and held-out domain", soft_wrap=True)
     if last.by_seed is not None:
         low, high = _ends(*last.by_seed[1:])
-        out.print(f"seeds alone counted as independent (each the mean over domains): {100 * last.by_seed[0]:+.1f},"
-                  f" {low} to {high}", soft_wrap=True)  # fmt: skip
+        out.print(
+            f"seeds alone counted as independent (each the mean over domains): {100 * last.by_seed[0]:+.1f},"
+            f" {low} to {high}",
+            soft_wrap=True,
+        )
 
 
 def _ends(low: float, high: float) -> tuple[str, str]:

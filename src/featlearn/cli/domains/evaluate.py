@@ -91,12 +91,24 @@ def evaluate_command(args: Sequence[str]) -> int:
     chosen = choices(report.table, options.selection)
     found = scores(todo.cells, chosen)
     if options.json:
-        print_json({"data": plan.found.name, "selection": options.selection, "scores": [_score_json(s) for s in found],
-                    "missing": [dataclasses.asdict(m) for m in gone], "remarks": list(plan.found.remarks),
-                    "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
-                    "cells": {"ok": report.ok, "diverged": report.diverged, "failed": report.failed,
-                              "skipped": report.skipped},
-                    "seconds": round(report.seconds, 3), "store": options.store})  # fmt: skip
+        print_json(
+            {
+                "data": plan.found.name,
+                "selection": options.selection,
+                "scores": [_score_json(s) for s in found],
+                "missing": [dataclasses.asdict(m) for m in gone],
+                "remarks": list(plan.found.remarks),
+                "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
+                "cells": {
+                    "ok": report.ok,
+                    "diverged": report.diverged,
+                    "failed": report.failed,
+                    "skipped": report.skipped,
+                },
+                "seconds": round(report.seconds, 3),
+                "store": options.store,
+            }
+        )
     else:
         for table in _score_tables(found, options.selection, out):
             out.print(table)

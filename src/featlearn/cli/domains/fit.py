@@ -54,9 +54,17 @@ def fit_command(args: Sequence[str]) -> int:
             stack.enter_context(fixed_threads(options.threads))
         progress = stack.enter_context(bar("steps")) if team.index == 0 else None
         model, trained = models.fit(
-            plan.source, plan.found, plan.network, options.algorithm, plan.schedule, plan.settings,
-            held_out=shown(options.held_out) or None, seed=options.seed, team=team, progress=progress,
-        )  # fmt: skip
+            plan.source,
+            plan.found,
+            plan.network,
+            options.algorithm,
+            plan.schedule,
+            plan.settings,
+            held_out=shown(options.held_out) or None,
+            seed=options.seed,
+            team=team,
+            progress=progress,
+        )
     if team.index:
         return DONE
     models.save(model, target)
@@ -69,8 +77,15 @@ def fit_command(args: Sequence[str]) -> int:
             "segment of training alone is averaged; more --steps, or a lower --evaluate-every or --swad-converge"
         )
     if options.json:
-        print_json({"model": str(target), "accuracy": accuracy, "seconds": round(trained.seconds, 3),
-                    "remarks": list(plan.found.remarks), **model.about})  # fmt: skip
+        print_json(
+            {
+                "model": str(target),
+                "accuracy": accuracy,
+                "seconds": round(trained.seconds, 3),
+                "remarks": list(plan.found.remarks),
+                **model.about,
+            }
+        )
         return DONE
     told = ", ".join(f"{100 * v:.1f} % {name}" for name, v in accuracy.items())
     out.print(f"{told}, of step {used.step}; {duration(trained.seconds)}", soft_wrap=True)

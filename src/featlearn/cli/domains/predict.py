@@ -108,9 +108,14 @@ def _json_of(found: Sequence[Any], model: Any) -> str:
     import json
 
     rows = [
-        {"path": p.path, "label": p.label or None, "probability": p.probability if p.label else None,
-         "probabilities": dict(zip(model.labels, p.probabilities, strict=False)), "error": p.error or None,
-         "remarks": list(p.remarks)}
+        {
+            "path": p.path,
+            "label": p.label or None,
+            "probability": p.probability if p.label else None,
+            "probabilities": dict(zip(model.labels, p.probabilities, strict=False)),
+            "error": p.error or None,
+            "remarks": list(p.remarks),
+        }
         for p in found
-    ]  # fmt: skip
+    ]
     return json.dumps(rows, indent=1, allow_nan=False) + "\n"

@@ -65,9 +65,19 @@ def bench_command(args: Sequence[str]) -> int:
     from rich.table import Table
 
     one = found[0]
-    table = Table("tokens", "plain", "peak", "pass one", "peak", "of plain", "pass two", "peak", "plain / both",
-                  title=f"layer {layer}, keep {options.keep}: pass one begins {one.share:.1%} of the layers",
-                  title_justify="left")  # fmt: skip
+    table = Table(
+        "tokens",
+        "plain",
+        "peak",
+        "pass one",
+        "peak",
+        "of plain",
+        "pass two",
+        "peak",
+        "plain / both",
+        title=f"layer {layer}, keep {options.keep}: pass one begins {one.share:.1%} of the layers",
+        title_justify="left",
+    )
     for t in found:
         passes = [[f"{c.seconds:.2f} s", size(c.peak_bytes)] for c in (t.plain, t.first, t.second)]
         table.add_row(str(t.tokens), *passes[0], *passes[1], f"{t.first_share:.1%}", *passes[2], f"{t.ratio:.2f}x")

@@ -74,15 +74,27 @@ def calibrate_command(args: Sequence[str]) -> int:
     target = options.picture or (made.path.with_suffix(".png") if made.path else "")
     picture = tool.save_picture(made, target, f"{options.model}, keep {options.keep}") if target else None
     if options.json:
-        print_json({"model": options.model, "layer": made.layer, "scoring": made.scoring, "keep": options.keep,
-                    "prompts": len(prompts), "lengths": list(made.lengths), "layers": made.rows(),
-                    "saved": str(made.path) if made.path else None,
-                    "picture": str(picture) if picture else None})  # fmt: skip
+        print_json(
+            {
+                "model": options.model,
+                "layer": made.layer,
+                "scoring": made.scoring,
+                "keep": options.keep,
+                "prompts": len(prompts),
+                "lengths": list(made.lengths),
+                "layers": made.rows(),
+                "saved": str(made.path) if made.path else None,
+                "picture": str(picture) if picture else None,
+            }
+        )
         return DONE
     out.print(_calibration_table(made, len(prompts)))
     mean, error, _ = made.mean(made.scoring, made.layer)
-    out.print(f"layer {made.layer}, {made.scoring} scoring: the earliest whose recall, {mean:.2f} (± {error:.2f}),"
-              " is not below the best by more than one standard error", soft_wrap=True)  # fmt: skip
+    out.print(
+        f"layer {made.layer}, {made.scoring} scoring: the earliest whose recall, {mean:.2f} (± {error:.2f}),"
+        " is not below the best by more than one standard error",
+        soft_wrap=True,
+    )
     if made.path:
         out.print(f"layer = auto takes it from now on: {made.path}", soft_wrap=True, markup=False)
     if picture:
@@ -93,8 +105,9 @@ def calibrate_command(args: Sequence[str]) -> int:
 def _calibration_table(made: Any, count: int) -> Any:
     from rich.table import Table
 
-    table = Table("layer", title=f"needle recall (± standard error) and median distance, {count} prompts",
-                  title_justify="left")  # fmt: skip
+    table = Table(
+        "layer", title=f"needle recall (± standard error) and median distance, {count} prompts", title_justify="left"
+    )
     for name in made.curves:
         table.add_column(f"{name} recall", justify="right")
         table.add_column(f"{name} distance", justify="right")

@@ -63,7 +63,7 @@ def generate_command(args: Sequence[str]) -> int:
         raise CommandError("prompt-file is missing: --prompt-file long.txt names the text")
     text = text_of(options.prompt_file)
     if not options.question or not all(q.strip() for q in options.question):
-        raise CommandError("question is missing or empty: --question \"...\" asks about the text")  # fmt: skip
+        raise CommandError('question is missing or empty: --question "..." asks about the text')
     if options.measure_loss and not options.question_blind:
         raise CommandError(
             "measure-loss = True is not allowed: it compares --question-blind with the usual way; give both"
@@ -100,8 +100,14 @@ def generate_command(args: Sequence[str]) -> int:
     for message in dict.fromkeys(w for reply in replies for w in reply.warnings):
         warn(message)
     if options.json:
-        print_json({"model": options.model, "keep": options.keep, "question_blind": options.question_blind,
-                    "replies": [_reply_json(r, options.show_kept) for r in replies]})  # fmt: skip
+        print_json(
+            {
+                "model": options.model,
+                "keep": options.keep,
+                "question_blind": options.question_blind,
+                "replies": [_reply_json(r, options.show_kept) for r in replies],
+            }
+        )
         return DONE
     for reply in replies:
         _print_reply(out, reply, options.show_kept)
@@ -118,8 +124,11 @@ def _reply_json(reply: Any, kept: bool) -> dict[str, Any]:
 def _print_reply(out: Any, reply: Any, kept: bool) -> None:
     out.print(f"\n{reply.question}", style="bold", markup=False)
     out.print(reply.text.strip(), markup=False, soft_wrap=True)
-    out.print(f"  {reply.tokens} -> {reply.kept} tokens ({reply.kept / reply.tokens:.1%}), {reply.protected} protected,"
-              f" layer {reply.layer}", soft_wrap=True)  # fmt: skip
+    out.print(
+        f"  {reply.tokens} -> {reply.kept} tokens ({reply.kept / reply.tokens:.1%}), {reply.protected} protected,"
+        f" layer {reply.layer}",
+        soft_wrap=True,
+    )
     passes = (("pass one", reply.first), ("pass two", reply.second))
     told = [f"{name} {c.seconds:.2f} s, peak {size(c.peak_bytes)}" for name, c in passes if c.tokens]
     out.print("  " + "; ".join(told), soft_wrap=True)

@@ -79,8 +79,15 @@ def longbench_command(args: Sequence[str]) -> int:
             progress=progress,
         )
     if options.json:
-        print_json({"model": options.model, "data": options.data or "mini", "keep": options.keep,
-                    "chat": options.chat, **tool.document(found)})  # fmt: skip
+        print_json(
+            {
+                "model": options.model,
+                "data": options.data or "mini",
+                "keep": options.keep,
+                "chat": options.chat,
+                **tool.document(found),
+            }
+        )
         return DONE
     out.print(_longbench_table(found, methods))
     out.print(tool.OWN_WORDS, soft_wrap=True)

@@ -74,8 +74,15 @@ def score_command(args: Sequence[str]) -> int:
     head = ("method", "right", "minus full", "log-likelihood", "minus full", "s", "kept")
     table = Table(*head, title=title, title_justify="left")
     for c in found.costs:
-        table.add_row(c.method, f"{c.accuracy:.1%}", _difference(c.accuracy_difference, 100), f"{c.likelihood:.3f}",
-                      _difference(c.likelihood_difference), f"{c.seconds:.2f}", f"{c.kept:.0f}")  # fmt: skip
+        table.add_row(
+            c.method,
+            f"{c.accuracy:.1%}",
+            _difference(c.accuracy_difference, 100),
+            f"{c.likelihood:.3f}",
+            _difference(c.likelihood_difference),
+            f"{c.seconds:.2f}",
+            f"{c.kept:.0f}",
+        )
     out.print(table)
     return DONE
 

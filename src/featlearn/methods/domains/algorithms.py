@@ -198,9 +198,14 @@ def build(
 def settings_of(chosen: Algorithm) -> tuple[str, ...]:
     """Names of the settings that have an effect for an algorithm."""
     own = {
-        "erm": (), "mixup": ("mixup_alpha",), "coral": ("coral_weight",), "irm": ("irm_weight", "anneal"),
-        "vrex": ("vrex_weight", "anneal"), "group-dro": ("dro_eta",), "miro": ("miro_weight",),
-    }[chosen.base]  # fmt: skip
+        "erm": (),
+        "mixup": ("mixup_alpha",),
+        "coral": ("coral_weight",),
+        "irm": ("irm_weight", "anneal"),
+        "vrex": ("vrex_weight", "anneal"),
+        "group-dro": ("dro_eta",),
+        "miro": ("miro_weight",),
+    }[chosen.base]
     names = {*own, *(("nuclear_weight", "nuclear_start") if chosen.nuclear else ())}
     names |= {f.name for f in fields(Settings) if f.name.startswith("swad_")} if chosen.averaged else set()
     return tuple(f.name for f in fields(Settings) if f.name in names)

@@ -324,9 +324,15 @@ def train(
             averaged = _to_cpu(_weights(featurizer, classifier))
             averaged_evaluation = evaluate(featurizer, classifier, watch, evaluations[-1].step, {}, schedule.precision)
     return Trained(
-        tuple(evaluations), best, kept or last, averaged, averaged_evaluation, window,
-        time.perf_counter() - start, spent,
-    )  # fmt: skip
+        tuple(evaluations),
+        best,
+        kept or last,
+        averaged,
+        averaged_evaluation,
+        window,
+        time.perf_counter() - start,
+        spent,
+    )
 
 
 def evaluate(

@@ -44,9 +44,17 @@ from featlearn.methods.memory import PassCost, measured
 PLAIN = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 SANDWICH = PLAIN | {"pre_feedforward_layernorm", "post_feedforward_layernorm"}
 LAYERS = {
-    "gemma": PLAIN, "gemma2": SANDWICH, "gemma3": SANDWICH, "gemma3_text": SANDWICH, "llama": PLAIN,
-    "mistral": PLAIN, "phi3": PLAIN, "qwen2": PLAIN, "qwen3": PLAIN, "smollm3": PLAIN,
-}  # fmt: skip
+    "gemma": PLAIN,
+    "gemma2": SANDWICH,
+    "gemma3": SANDWICH,
+    "gemma3_text": SANDWICH,
+    "llama": PLAIN,
+    "mistral": PLAIN,
+    "phi3": PLAIN,
+    "qwen2": PLAIN,
+    "qwen3": PLAIN,
+    "smollm3": PLAIN,
+}
 """The parts of a decoder layer that the loop runs: norms before attention and MLP, or before and after them."""
 ATTENTION = {"q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj", "q_norm", "k_norm"}
 
@@ -251,9 +259,16 @@ def _run_layer(
         b = min(a + chunk, n)
         rows = hidden[:, a:b]
         mixed = _attended(
-            layout, attn, layer.input_layernorm(rows), a, tuple(t[:, a:b] for t in rotary), store, window, attention,
+            layout,
+            attn,
+            layer.input_layernorm(rows),
+            a,
+            tuple(t[:, a:b] for t in rotary),
+            store,
+            window,
+            attention,
             n - max(tail, attention.dense_tail) if isinstance(attention, SinksAndWindow) else 0,
-        )  # fmt: skip
+        )
         rows += layer.post_attention_layernorm(mixed) if sandwich else mixed
         del mixed
         if sandwich:

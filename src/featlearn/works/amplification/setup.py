@@ -102,7 +102,7 @@ def draw(setting: Setting, found: Sequence[XorTruth], seeds: Sequence[int], part
     """n samples of every seed (default: the training samples); they depend on d, n, task, seed and `part` alone."""
     batches = [
         setting.task.sample(t, n or setting.n, _key(setting, s) / part) for t, s in zip(found, seeds, strict=True)
-    ]  # fmt: skip
+    ]
     hidden, group = [b.hidden for b in batches], [b.group for b in batches]
     return Data(
         torch.stack([b.x for b in batches]),

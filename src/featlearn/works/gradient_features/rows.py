@@ -36,9 +36,10 @@ def reported(table: Table, setting: str, row: str) -> list[Row]:
     """Rows of the reported seeds, at the chosen step size where rows differ by it."""
     eta = chosen(table, setting)
     return [
-        r for r in table.rows
+        r
+        for r in table.rows
         if r["setting"] == setting and r["row"] == row and r["seed"] < CHOOSING and r.get("eta", eta) == eta
-    ]  # fmt: skip
+    ]
 
 
 def settings(table: Table, case: str) -> list[str]:

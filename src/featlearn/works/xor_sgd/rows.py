@@ -49,10 +49,15 @@ def choose(table: Table, row: str, share: float | None = None) -> list[Chosen]:
         levels = sorted({noise for s, noise in points if s == best[0]})
         found.append(
             Chosen(
-                d, best[0], best[1], tuple(b for b in budgets if b), sum(not b for b in budgets),
-                float(levels[0] < best[1] < levels[-1]), float(best[0] == min(s for s, _ in points)),
+                d,
+                best[0],
+                best[1],
+                tuple(b for b in budgets if b),
+                sum(not b for b in budgets),
+                float(levels[0] < best[1] < levels[-1]),
+                float(best[0] == min(s for s, _ in points)),
             )
-        )  # fmt: skip
+        )
     return found
 
 

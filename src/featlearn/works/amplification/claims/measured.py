@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, reads
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, reads
 from featlearn.works.amplification.claims.setting import C0, FIGURE_2, premises, sigmas
 from featlearn.works.amplification.rows import (
     FEW,
@@ -73,20 +73,66 @@ def judge_theorem(table: Table) -> Evidence:
     k, v = len(alphas), len(others)
     says = f"the runs with n = {sizes[0]} in wider clusters"
     cases = [
-        Case(f"share of runs with every clean point right and every noisy one wrong, alpha = {alphas}", np.ones(k),
-             good, np.full(k, worst), "equal", 0.05, says),
-        Case("pooled test error = eta", np.full(k, ETA), errors, np.full(k, ETA + 0.01), "equal",
-             sigmas(k) * math.sqrt(ETA * (1 - ETA) / tests), "one point more"),
-        Case("accuracy on clean test labels, pooled over the grid", 100.0, clean, few_acc, "equal", 0.1, says,
-             unit="%"),
-        Case("the same, every run with n >= 1000", np.full(len(many), 100.0), many, np.full(len(many), few_acc),
-             "equal", 0.1, says, unit="%"),
-        Case("excess error with few samples <= sqrt(log(1/delta)/n), delta = 0.1", bound, excess,
-             np.array(bound) / 4, "at most", 0.0, "a quarter of it"),
-    ]  # fmt: skip
+        Case(
+            f"share of runs with every clean point right and every noisy one wrong, alpha = {alphas}",
+            predict=np.ones(k),
+            observe=good,
+            rival=np.full(k, worst),
+            relation="equal",
+            tolerance=0.05,
+            rival_says=says,
+        ),
+        Case(
+            "pooled test error = eta",
+            predict=np.full(k, ETA),
+            observe=errors,
+            rival=np.full(k, ETA + 0.01),
+            relation="equal",
+            tolerance=sigmas(k) * math.sqrt(ETA * (1 - ETA) / tests),
+            rival_says="one point more",
+        ),
+        Case(
+            "accuracy on clean test labels, pooled over the grid",
+            predict=100.0,
+            observe=clean,
+            rival=few_acc,
+            relation="equal",
+            tolerance=0.1,
+            rival_says=says,
+            unit="%",
+        ),
+        Case(
+            "the same, every run with n >= 1000",
+            predict=np.full(len(many), 100.0),
+            observe=many,
+            rival=np.full(len(many), few_acc),
+            relation="equal",
+            tolerance=0.1,
+            rival_says=says,
+            unit="%",
+        ),
+        Case(
+            "excess error with few samples <= sqrt(log(1/delta)/n), delta = 0.1",
+            predict=bound,
+            observe=excess,
+            rival=np.array(bound) / 4,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="a quarter of it",
+        ),
+    ]
     if others:
-        cases.append(Case(f"share of such runs: {', '.join(others)}", np.ones(v), variants, np.full(v, worst), "equal",
-                          0.05, says))  # fmt: skip
+        cases.append(
+            Case(
+                f"share of such runs: {', '.join(others)}",
+                predict=np.ones(v),
+                observe=variants,
+                rival=np.full(v, worst),
+                relation="equal",
+                tolerance=0.05,
+                rival_says=says,
+            )
+        )
     runs = len(column(table, "good", kind=GRID))
     return Evidence(
         cases,
@@ -119,12 +165,31 @@ def judge_rate(table: Table) -> Evidence:
         spread = [v.std(ddof=1) / math.sqrt(len(v)) / v.mean() for v in found.values()]
         ends = math.log(max(found) / min(found))
         error = math.hypot(spread[0], spread[-1]) / ends
-        cases.append(Case(f"exponent in d of the error on clean labels, n = {n}, sigma^2 d = 1", 0.0, slope(found), 0.5,
-                          "equal", 0.25, "1/2, as for sqrt(d/n)"))  # fmt: skip
+        cases.append(
+            Case(
+                f"exponent in d of the error on clean labels, n = {n}, sigma^2 d = 1",
+                predict=0.0,
+                observe=slope(found),
+                rival=0.5,
+                relation="equal",
+                tolerance=0.25,
+                rival_says="1/2, as for sqrt(d/n)",
+            )
+        )
         notes.append(f"{slope(found):+.2f} (standard error {error:.2f}) at n = {n}")
     if len(sizes) > 1:
         fall = math.log(mean[sizes[-1]] / mean[sizes[0]]) / math.log(sizes[-1] / sizes[0])
-        cases.append(Case("exponent in n of the same", -0.5, fall, -4.0, "at most", 0.0, "a fall like n^-4"))
+        cases.append(
+            Case(
+                "exponent in n of the same",
+                predict=-0.5,
+                observe=fall,
+                rival=-4.0,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="a fall like n^-4",
+            )
+        )
         notes.append(f"exponent in n {fall:.2f}, steeper than the bound's -1/2")
     return Evidence(cases, comment="Far from sqrt(d): exponent in d " + ", ".join(notes) + ".")
 
@@ -153,16 +218,52 @@ def judge_first_step(table: Table) -> Evidence:
     c2 = 1 / np.quantile(column(table, "edge", kind=TIGHT, row="end"), DELTA)
     return Evidence(
         (
-            Case("least cosine over all sets J_mu after one step >= 1/(16 C2), C2 = 1/(least edge): 10 % quantile",
-                 1 / (16 * c2), float(np.quantile(own, DELTA)), 0.5, "at least", 0.0, "1/2"),
-            Case("share of networks whose sets are aligned without exception after one step", 1.0,
-                 float((lined == 100).mean()), float((before == 100).mean()), "equal", DELTA, "that of the start"),
-            Case("aligned share of the sets, mean", 100.0, lined.mean(), before.mean(), "equal", 0.1,
-                 "that of the start", unit="%"),
-            Case("exponent in d of the median cosine: start, one step", [-0.5, 0.0], [slope(v) for v in
-                 median.values()], [0.0, -0.5], "equal", 0.05, "exchanged"),
-            Case("exponent in d of the least cosine: start, one step", [-0.5, 0.0], [slope(v) for v in
-                 weakest.values()], [0.0, -0.5], "equal", 0.2, "exchanged"),
+            Case(
+                "least cosine over all sets J_mu after one step >= 1/(16 C2), C2 = 1/(least edge): 10 % quantile",
+                predict=1 / (16 * c2),
+                observe=float(np.quantile(own, DELTA)),
+                rival=0.5,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="1/2",
+            ),
+            Case(
+                "share of networks whose sets are aligned without exception after one step",
+                predict=1.0,
+                observe=float((lined == 100).mean()),
+                rival=float((before == 100).mean()),
+                relation="equal",
+                tolerance=DELTA,
+                rival_says="that of the start",
+            ),
+            Case(
+                "aligned share of the sets, mean",
+                predict=100.0,
+                observe=lined.mean(),
+                rival=before.mean(),
+                relation="equal",
+                tolerance=0.1,
+                rival_says="that of the start",
+                unit="%",
+            ),
+            Case(
+                "exponent in d of the median cosine: start, one step",
+                predict=[-0.5, 0.0],
+                observe=[slope(v) for v in median.values()],
+                rival=[0.0, -0.5],
+                relation="equal",
+                tolerance=0.05,
+                rival_says="exchanged",
+            ),
+            Case(
+                "exponent in d of the least cosine: start, one step",
+                predict=[-0.5, 0.0],
+                observe=[slope(v) for v in weakest.values()],
+                rival=[0.0, -0.5],
+                relation="equal",
+                tolerance=0.2,
+                rival_says="exchanged",
+            ),
         ),
         comment=f"sigma sqrt(d) = 0.1, omega sqrt(m d) = 0.001: the weakest neuron goes from cosine "
         f"{column(table, 'cos_own_min', kind=TIGHT, row='t=0').mean():.4f} to {own.mean():.3f} (means over networks; "
@@ -170,17 +271,21 @@ def judge_first_step(table: Table) -> Evidence:
         f"{np.mean([v.mean() for v in median['t=1'].values()]):.3f} in every dimension: the first step goes along one "
         "mean of each class, which leaves 1/sqrt(2) or a little more. "
         f"{int((lined < 100).sum())} of {len(lined)} networks have a neuron in their sets that is not aligned.",
-        data={"d": np.array(list(median["t=0"]), float), **{
-            row: np.array([x.mean() for x in v.values()]) for row, v in median.items()}},
-    )  # fmt: skip
+        data={
+            "d": np.array(list(median["t=0"]), float),
+            **{row: np.array([x.mean() for x in v.values()]) for row, v in median.items()},
+        },
+    )
 
 
 def judge_cosines(table: Table) -> Evidence:
     """The printed sigma: median cosine at the start, after one step and at T, for small starts."""
     end = last_row(table)
     small = [s for s in by(table, SCALE, "scale", "t=0", "cos_median") if s <= 1e-3]
-    found = {row: np.concatenate([by(table, SCALE, "scale", row, "cos_median")[s] for s in small])
-             for row in ("t=0", "t=1", end)}  # fmt: skip
+    found = {
+        row: np.concatenate([by(table, SCALE, "scale", row, "cos_median")[s] for s in small])
+        for row in ("t=0", "t=1", end)
+    }
     largest = max(by(table, SCALE, "scale", "t=0", "cos_median"))
     weak = {row: by(table, SCALE, "scale", row, "cos_median")[largest].mean() for row in ("t=1", end)}
     start = by(table, PRINTED, "d", "t=0", "cos_median", scale=small[-1])
@@ -188,19 +293,47 @@ def judge_cosines(table: Table) -> Evidence:
     count = len(found[end])
     return Evidence(
         (
-            Case("median cosine after one step, every seed", np.full(count, 0.75), found["t=1"], np.full(count, 0.95),
-                 "at least", 0.0, "0.95"),
-            Case(f"median cosine at {end}, every seed", np.full(count, 0.95), found[end], np.full(count, 0.9999),
-                 "at least", 0.0, "0.9999"),
-            Case("sqrt(d) times the median cosine at the start, by d", np.full(len(start), 1.056),
-                 [v.mean() * math.sqrt(d) for d, v in start.items()], np.full(len(start), 0.674), "equal", 0.06,
-                 "one mean instead of two"),
-            Case("exponent in d after one step", 0.0, slope(one), -0.5, "equal", 0.05, "-1/2, as at the start"),
+            Case(
+                "median cosine after one step, every seed",
+                predict=np.full(count, 0.75),
+                observe=found["t=1"],
+                rival=np.full(count, 0.95),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.95",
+            ),
+            Case(
+                f"median cosine at {end}, every seed",
+                predict=np.full(count, 0.95),
+                observe=found[end],
+                rival=np.full(count, 0.9999),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.9999",
+            ),
+            Case(
+                "sqrt(d) times the median cosine at the start, by d",
+                predict=np.full(len(start), 1.056),
+                observe=[v.mean() * math.sqrt(d) for d, v in start.items()],
+                rival=np.full(len(start), 0.674),
+                relation="equal",
+                tolerance=0.06,
+                rival_says="one mean instead of two",
+            ),
+            Case(
+                "exponent in d after one step",
+                predict=0.0,
+                observe=slope(one),
+                rival=-0.5,
+                relation="equal",
+                tolerance=0.05,
+                rival_says="-1/2, as at the start",
+            ),
         ),
         comment=f"omega sqrt(m d) <= 0.001: {found['t=0'].mean():.3f}, {found['t=1'].mean():.3f} after one step, "
         f"{found[end].mean():.3f} at {end}; at omega sqrt(m d) = {largest:g} it is {weak['t=1']:.3f} and "
         f"{weak[end]:.3f}: there the step is small against the start.",
-    )  # fmt: skip
+    )
 
 
 def judge_printed_start(table: Table) -> Evidence:
@@ -214,18 +347,40 @@ def judge_printed_start(table: Table) -> Evidence:
     k = len(last)
     return Evidence(
         (
-            Case(f"median cosine at {end}, by d", np.full(k, 0.5), [v.mean() for v in last.values()],
-                 np.zeros(k), "at most", 0.0, "0: it does grow"),
-            Case("the same, against a small start", np.full(k, 0.36), [v.mean() for v in last.values()],
-                 [v.mean() for v in small.values()], "equal", 0.06, "the start of 0.001"),
-            Case("exponent in d after one step", -0.2, slope(one), 0.0, "equal", 0.1, "flat"),
+            Case(
+                f"median cosine at {end}, by d",
+                predict=np.full(k, 0.5),
+                observe=[v.mean() for v in last.values()],
+                rival=np.zeros(k),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="0: it does grow",
+            ),
+            Case(
+                "the same, against a small start",
+                predict=np.full(k, 0.36),
+                observe=[v.mean() for v in last.values()],
+                rival=[v.mean() for v in small.values()],
+                relation="equal",
+                tolerance=0.06,
+                rival_says="the start of 0.001",
+            ),
+            Case(
+                "exponent in d after one step",
+                predict=-0.2,
+                observe=slope(one),
+                rival=0.0,
+                relation="equal",
+                tolerance=0.1,
+                rival_says="flat",
+            ),
         ),
         comment=f"Figure 2 starts at omega sqrt(m d) = {scale:g} and does not claim A1-A7; A6 and A7 ask for a start "
         f"small against alpha = 0.1. After one step the median cosine is "
         f"{', '.join(f'{v.mean():.3f} (d = {d})' for d, v in one.items())}, still falling with d, and at {end} "
         f"{min(v.mean() for v in last.values()):.2f} to {max(v.mean() for v in last.values()):.2f}. The network "
         "classifies all the same (amplification.theorem1).",
-    )  # fmt: skip
+    )
 
 
 def judge_persistence(table: Table) -> Evidence:
@@ -238,16 +393,38 @@ def judge_persistence(table: Table) -> Evidence:
     kept = [float((v == 100).mean()) for v in lined]
     return Evidence(
         (
-            Case("share of networks whose sets are aligned without exception, t = 1..T", np.ones(len(rows)), kept,
-                 np.full(len(rows), (before == 100).mean()), "equal", DELTA, "that of the start"),
-            Case("aligned share of the sets, mean, t = 1..T", np.full(len(rows), 100.0), lined.mean(1),
-                 np.full(len(rows), before.mean()), "equal", 0.1, "that of the start", unit="%"),
-            Case("largest |<w_j, mu>|/(alpha |a_j|) over the other class, every step", np.full(n, 3.0), overlap,
-                 np.full(n, 0.05), "at most", 0.0, "0.05"),
+            Case(
+                "share of networks whose sets are aligned without exception, t = 1..T",
+                predict=np.ones(len(rows)),
+                observe=kept,
+                rival=np.full(len(rows), (before == 100).mean()),
+                relation="equal",
+                tolerance=DELTA,
+                rival_says="that of the start",
+            ),
+            Case(
+                "aligned share of the sets, mean, t = 1..T",
+                predict=np.full(len(rows), 100.0),
+                observe=lined.mean(1),
+                rival=np.full(len(rows), before.mean()),
+                relation="equal",
+                tolerance=0.1,
+                rival_says="that of the start",
+                unit="%",
+            ),
+            Case(
+                "largest |<w_j, mu>|/(alpha |a_j|) over the other class, every step",
+                predict=np.full(n, 3.0),
+                observe=overlap,
+                rival=np.full(n, 0.05),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="0.05",
+            ),
         ),
         comment=f"{n} networks and steps; the overlap is {overlap.max():.3f} at most, where 3 is allowed, and "
         f"{last.mean():.3f} at T.",
-    )  # fmt: skip
+    )
 
 
 def judge_growth(table: Table) -> Evidence:
@@ -255,21 +432,45 @@ def judge_growth(table: Table) -> Evidence:
     rows = step_names(table)
     grow = np.concatenate([column(table, "growth", kind=TIGHT, row=row) for row in rows])
     alpha = next(r["alpha"] for r in table.rows)
-    whole = np.concatenate([
-        column(table, "frobenius", kind=TIGHT, row=row) / (2 * alpha * int(row.removeprefix("t="))) for row in rows
-    ])  # fmt: skip
+    whole = np.concatenate(
+        [column(table, "frobenius", kind=TIGHT, row=row) / (2 * alpha * int(row.removeprefix("t="))) for row in rows]
+    )
     mean = [np.mean(column(table, "frobenius", kind=TIGHT, row=row)) for row in rows]
     late = float(np.polyfit(np.log(range(1, len(rows) + 1)), np.log(mean), 1)[0])
     n = len(grow)
     return Evidence(
         (
-            Case("max_j ||w_j||/(2 |a_j| alpha t)", np.ones(n), grow, np.full(n, 0.04), "at most", 0.0, "1/25"),
-            Case("||W||_F/(2 alpha t)", np.ones(n), whole, np.full(n, 0.02), "at most", 0.0, "1/50"),
-            Case("exponent in t of ||W||_F: at most linear", 1.0, late, 0.3, "at most", 0.0, "t^0.3"),
+            Case(
+                "max_j ||w_j||/(2 |a_j| alpha t)",
+                predict=np.ones(n),
+                observe=grow,
+                rival=np.full(n, 0.04),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="1/25",
+            ),
+            Case(
+                "||W||_F/(2 alpha t)",
+                predict=np.ones(n),
+                observe=whole,
+                rival=np.full(n, 0.02),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="1/50",
+            ),
+            Case(
+                "exponent in t of ||W||_F: at most linear",
+                predict=1.0,
+                observe=late,
+                rival=0.3,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="t^0.3",
+            ),
         ),
         comment=f"Norms stay {1 / grow.max():.0f} times below the bound: only half of the slope of the loss, a quarter "
         f"of the samples and 1 - 2 eta of their labels push a neuron. ||W||_F grows like t^{late:.2f}.",
-    )  # fmt: skip
+    )
 
 
 def judge_margins(table: Table) -> Evidence:
@@ -282,16 +483,46 @@ def judge_margins(table: Table) -> Evidence:
     n = len(clean)
     return Evidence(
         (
-            Case("y f^J on clean samples >= 1/C3", np.full(n, 1 / c3), clean, np.full(n, 0.1), "at least", 0.0, "0.1"),
-            Case("y f^J on flipped samples <= -1/C3", np.full(n, -1 / c3), noisy, np.full(n, -0.1), "at most", 0.0,
-                 "-0.1"),
-            Case("the same of the whole network, >= 1/(2 C3) (Lemma 8)", np.full(n, 1 / (2 * c3)), whole,
-                 np.full(n, 0.1), "at least", 0.0, "0.1"),
-            Case("||W||_F <= 1", np.ones(n), norm, np.full(n, 0.01), "at most", 0.0, "0.01"),
+            Case(
+                "y f^J on clean samples >= 1/C3",
+                predict=np.full(n, 1 / c3),
+                observe=clean,
+                rival=np.full(n, 0.1),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.1",
+            ),
+            Case(
+                "y f^J on flipped samples <= -1/C3",
+                predict=np.full(n, -1 / c3),
+                observe=noisy,
+                rival=np.full(n, -0.1),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="-0.1",
+            ),
+            Case(
+                "the same of the whole network, >= 1/(2 C3) (Lemma 8)",
+                predict=np.full(n, 1 / (2 * c3)),
+                observe=whole,
+                rival=np.full(n, 0.1),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.1",
+            ),
+            Case(
+                "||W||_F <= 1",
+                predict=np.ones(n),
+                observe=norm,
+                rival=np.full(n, 0.01),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="0.01",
+            ),
         ),
         comment=f"C3 = 4096 e^2/(1 - 1/C0)^2 = {c3:.0f} with C0 = {c0:g}; the least margin is {clean.min():.4f}, "
         f"{clean.min() * c3:.0f} times the bound.",
-    )  # fmt: skip
+    )
 
 
 def judge_movement(table: Table) -> Evidence:
@@ -302,19 +533,40 @@ def judge_movement(table: Table) -> Evidence:
     over_d = by(table, TIGHT, "d", "end", "movement")
     return Evidence(
         (
-            Case("exponent of the least relative movement in omega sqrt(m d)", -1.0, slope(found), -0.5, "equal", 0.1,
-                 "-1/2"),
-            Case("omega sqrt(m d) times the movement >= e^-2/(16 1024), every seed", np.full(len(moved), constant),
-                 moved, np.full(len(moved), 1.0), "at least", 0.0, "1"),
-            Case("its exponent in d at fixed omega sqrt(m d): the bound loses sqrt(d)", 0.5, slope(over_d), 0.0,
-                 "equal", 0.1, "flat, as the bound"),
+            Case(
+                "exponent of the least relative movement in omega sqrt(m d)",
+                predict=-1.0,
+                observe=slope(found),
+                rival=-0.5,
+                relation="equal",
+                tolerance=0.1,
+                rival_says="-1/2",
+            ),
+            Case(
+                "omega sqrt(m d) times the movement >= e^-2/(16 1024), every seed",
+                predict=np.full(len(moved), constant),
+                observe=moved,
+                rival=np.full(len(moved), 1.0),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="1",
+            ),
+            Case(
+                "its exponent in d at fixed omega sqrt(m d): the bound loses sqrt(d)",
+                predict=0.5,
+                observe=slope(over_d),
+                rival=0.0,
+                relation="equal",
+                tolerance=0.1,
+                rival_says="flat, as the bound",
+            ),
         ),
         comment=f"omega sqrt(m d) times the movement is {moved.min():.2f} to {moved.max():.2f}, "
         f"{moved.min() / constant:.0f} times the constant of the proof or more. At the start relu(W x) has norm about "
         "omega sqrt(m/2) ||x||, sqrt(d) less than the ||W||_F ||x|| of the proof, so features move by 1/(omega sqrt(m))"
         " in truth.",
         data={"scale": np.array(list(found)), "ratio": np.array([v.mean() for v in found.values()])},
-    )  # fmt: skip
+    )
 
 
 def judge_step_constants(table: Table) -> Evidence:
@@ -325,10 +577,11 @@ def judge_step_constants(table: Table) -> Evidence:
         Assumption("C0 sigma sqrt(d) <= 3 (proof of Lemma 6)", C0 * 0.1 <= 3, f"C0 = {C0:.2g}"),
     )
     return Evidence(
-        evidence, needed,
+        evidence,
+        needed,
         comment="With C0 = 5.9e10 every neuron is in a set, so that alignment and edges are asked of neurons with a "
         "cosine of 6e-12/sqrt(d), for which n > 1e20 samples would be needed. With C0 = 10 the lemmas hold as stated.",
-    )  # fmt: skip
+    )
 
 
 # figures ------------------------------------------------------------------------------------------
@@ -341,18 +594,50 @@ def judge_figure1(table: Table) -> Evidence:
     n = len(agree)
     return Evidence(
         (
-            Case("test points on which the network agrees with |mu1 x| - |mu2 x|", np.full(n, 100.0), agree,
-                 np.full(n, 75.0), "equal", 3.0, "a linear classifier with a threshold", unit="%"),
-            Case("clean training points right", np.full(n, 100.0), right, test, "equal", 0.1,
-                 "the share of right labels", unit="%"),
-            Case("flipped training points wrong", np.full(n, 100.0), wrong, np.zeros(n), "equal", 0.1,
-                 "interpolation: none", unit="%"),
-            Case("test accuracy, noisy labels", np.full(n, 85.0), test, clean, "equal", 1.5, "that on clean labels",
-                 unit="%"),
+            Case(
+                "test points on which the network agrees with |mu1 x| - |mu2 x|",
+                predict=np.full(n, 100.0),
+                observe=agree,
+                rival=np.full(n, 75.0),
+                relation="equal",
+                tolerance=3.0,
+                rival_says="a linear classifier with a threshold",
+                unit="%",
+            ),
+            Case(
+                "clean training points right",
+                predict=np.full(n, 100.0),
+                observe=right,
+                rival=test,
+                relation="equal",
+                tolerance=0.1,
+                rival_says="the share of right labels",
+                unit="%",
+            ),
+            Case(
+                "flipped training points wrong",
+                predict=np.full(n, 100.0),
+                observe=wrong,
+                rival=np.zeros(n),
+                relation="equal",
+                tolerance=0.1,
+                rival_says="interpolation: none",
+                unit="%",
+            ),
+            Case(
+                "test accuracy, noisy labels",
+                predict=np.full(n, 85.0),
+                observe=test,
+                rival=clean,
+                relation="equal",
+                tolerance=1.5,
+                rival_says="that on clean labels",
+                unit="%",
+            ),
         ),
         comment=f"{n} seeds; agreement {agree.min():.2f} % or more, ||W||_F = {column(table, 'norm').mean():.1f}: far "
         "beyond the norm 1 and the T of the theorem.",
-    )  # fmt: skip
+    )
 
 
 def judge_figure2(table: Table) -> Evidence:
@@ -370,22 +655,62 @@ def judge_figure2(table: Table) -> Evidence:
     k, m = len(fitted), len(clean)
     return Evidence(
         (
-            Case("runs that fit every noisy label: low, high", np.full(k, 100.0), fitted, np.zeros(k), "equal", 1.0,
-                 "none", unit="%"),
-            Case("low dimension: test accuracy lost from its best, every seed", np.full(len(drop), 5.0), drop,
-                 np.full(len(drop), 35.0), "at least", 0.0, "down to chance", unit="points"),
-            Case("high dimension: least clean accuracy during training, every seed", np.full(m, 100.0), clean,
-                 np.full(m, low_end.mean()), "equal", 0.1, "that of low dimension", unit="%"),
-            Case("high dimension: test accuracy lost", np.zeros(m), lost, np.full(m, drop.mean()), "equal", 1.0,
-                 "as in low dimension", unit="points"),
-            Case(f"clean accuracy at the end rises with d, d = {dims}", np.zeros(len(steps)), steps,
-                 np.full(len(steps), 20.0), "at least", 0.3, "by 20 points each time", unit="points"),
+            Case(
+                "runs that fit every noisy label: low, high",
+                predict=np.full(k, 100.0),
+                observe=fitted,
+                rival=np.zeros(k),
+                relation="equal",
+                tolerance=1.0,
+                rival_says="none",
+                unit="%",
+            ),
+            Case(
+                "low dimension: test accuracy lost from its best, every seed",
+                predict=np.full(len(drop), 5.0),
+                observe=drop,
+                rival=np.full(len(drop), 35.0),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="down to chance",
+                unit="points",
+            ),
+            Case(
+                "high dimension: least clean accuracy during training, every seed",
+                predict=np.full(m, 100.0),
+                observe=clean,
+                rival=np.full(m, low_end.mean()),
+                relation="equal",
+                tolerance=0.1,
+                rival_says="that of low dimension",
+                unit="%",
+            ),
+            Case(
+                "high dimension: test accuracy lost",
+                predict=np.zeros(m),
+                observe=lost,
+                rival=np.full(m, drop.mean()),
+                relation="equal",
+                tolerance=1.0,
+                rival_says="as in low dimension",
+                unit="points",
+            ),
+            Case(
+                f"clean accuracy at the end rises with d, d = {dims}",
+                predict=np.zeros(len(steps)),
+                observe=steps,
+                rival=np.full(len(steps), 20.0),
+                relation="at least",
+                tolerance=0.3,
+                rival_says="by 20 points each time",
+                unit="points",
+            ),
         ),
         comment=f"Low dimension loses {drop.mean():.1f} points ({drop.min():.1f} to {drop.max():.1f}); high dimension "
         f"{lost.max():.2f} at most, with clean accuracy {clean.min():.2f} % or more while every noisy label is fitted. "
         f"Clean accuracy at the end over d = {dims}: {', '.join(f'{v:.1f}' for v in ends)} %.",
         data={"d": np.array(dims, float), "clean": ends},
-    )  # fmt: skip
+    )
 
 
 def draw_cosines(evidence: Evidence) -> Any:
@@ -407,42 +732,95 @@ def draw_cosines(evidence: Evidence) -> Any:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("amplification.theorem1", ("amplification.theorem1",),
-          "At T every clean training point is right and every noisy one wrong, and the test error is eta up to "
-          "C sqrt(log(1/delta)/n); checked at m = 400, alpha 0.1 and 0.25, eta 0.15.",
-          reads(THEOREM1, judge_theorem)),
-    Claim("amplification.theorem1_constants", ("amplification.theorem1", "amplification.assumptions"),
-          "The same under A1-A7 with one constant C as large as the proof takes it.",
-          reads(THEOREM1, judge_constants), expected="assumptions unmet"),
-    Claim("amplification.rate_comparison", ("amplification.rate_comparison",),
-          "The excess error depends on n, not on d, at fixed sigma^2 d.", reads(THEOREM1, judge_rate)),
-    Claim("amplification.proposition2", ("amplification.proposition2",),
-          "Hidden features move by a factor of at least 1/(C omega sqrt(m d)).", reads(STEPS, judge_movement)),
-    Claim("amplification.lemma12", ("amplification.lemma12", "amplification.cond9"),
-          "One step lifts the cosine of every neuron of the sets from 1/sqrt(d) to a constant, and aligns it.",
-          reads(STEPS, judge_first_step), draw=draw_cosines),
-    Claim("amplification.cosines", ("amplification.lemma12", "amplification.captures"),
-          "Closest-cluster cosine of the median neuron: about 1/sqrt(d), then 3/4 or more, then 0.95 or more.",
-          reads(STEPS, judge_cosines)),
-    Claim("amplification.printed_start", ("amplification.lemma12", "amplification.figure2"),
-          "Our question, whether Lemma 12 extends to a start outside A6: at that of Figure 2, omega sqrt(m d) = alpha, "
-          "one step does not lift the features to a constant.", reads(STEPS, judge_printed_start),
-          printed="Figure 2 (Section 5, Appendix E) shows training past overfitting and does not claim A1-A7; its "
-          "omega^2 = 0.01/(m d) and alpha = 0.1 are outside A6 and A7, so Lemma 12 says nothing about it."),
-    Claim("amplification.lemma13", ("amplification.lemma13", "amplification.cond9", "amplification.cond10"),
-          "Alignment and almost-orthogonality hold from t = 1 to T.", reads(STEPS, judge_persistence)),
-    Claim("amplification.lemma14", ("amplification.lemma14",),
-          "||w_j|| <= 2 |a_j| alpha t and ||W||_F <= 2 alpha t for t >= 1.", reads(STEPS, judge_growth)),
-    Claim("amplification.lemma11", ("amplification.lemma11",),
-          "At T the subnetwork has margin 1/C3 on clean samples and -1/C3 on noisy ones, and ||W||_F <= 1.",
-          reads(STEPS, judge_margins)),
-    Claim("amplification.lemma_constants",
-          ("amplification.proposition2", "amplification.lemma11", "amplification.lemma12", "amplification.lemma13"),
-          "The chain of lemmas with the constants of the proof.", reads(STEPS, judge_step_constants),
-          expected="assumptions unmet"),
-    Claim("amplification.figure1", ("amplification.figure1",),
-          "In the plane the boundary after training on noisy labels is |x1| = |x2|.", reads(FIGURE1, judge_figure1)),
-    Claim("amplification.figure2", ("amplification.figure2",),
-          "Fitting noisy labels lowers the test accuracy where n exceeds d, and not where d exceeds n.",
-          reads(FIGURE2, judge_figure2)),
-)  # fmt: skip
+    Claim(
+        "amplification.theorem1",
+        entries=("amplification.theorem1",),
+        says="At T every clean training point is right and every noisy one wrong, and the test error is eta up to "
+        "C sqrt(log(1/delta)/n); checked at m = 400, alpha 0.1 and 0.25, eta 0.15.",
+        check=reads(THEOREM1, judge_theorem),
+    ),
+    Claim(
+        "amplification.theorem1_constants",
+        entries=("amplification.theorem1", "amplification.assumptions"),
+        says="The same under A1-A7 with one constant C as large as the proof takes it.",
+        check=reads(THEOREM1, judge_constants),
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "amplification.rate_comparison",
+        entries=("amplification.rate_comparison",),
+        says="The excess error depends on n, not on d, at fixed sigma^2 d.",
+        check=reads(THEOREM1, judge_rate),
+    ),
+    Claim(
+        "amplification.proposition2",
+        entries=("amplification.proposition2",),
+        says="Hidden features move by a factor of at least 1/(C omega sqrt(m d)).",
+        check=reads(STEPS, judge_movement),
+    ),
+    Claim(
+        "amplification.lemma12",
+        entries=("amplification.lemma12", "amplification.cond9"),
+        says="One step lifts the cosine of every neuron of the sets from 1/sqrt(d) to a constant, and aligns it.",
+        check=reads(STEPS, judge_first_step),
+        draw=draw_cosines,
+    ),
+    Claim(
+        "amplification.cosines",
+        entries=("amplification.lemma12", "amplification.captures"),
+        says="Closest-cluster cosine of the median neuron: about 1/sqrt(d), then 3/4 or more, then 0.95 or more.",
+        check=reads(STEPS, judge_cosines),
+    ),
+    Claim(
+        "amplification.printed_start",
+        entries=("amplification.lemma12", "amplification.figure2"),
+        says="Our question, whether Lemma 12 extends to a start outside A6: at that of Figure 2, "
+        "omega sqrt(m d) = alpha, "
+        "one step does not lift the features to a constant.",
+        check=reads(STEPS, judge_printed_start),
+        printed="Figure 2 (Section 5, Appendix E) shows training past overfitting and does not claim A1-A7; its "
+        "omega^2 = 0.01/(m d) and alpha = 0.1 are outside A6 and A7, so Lemma 12 says nothing about it.",
+    ),
+    Claim(
+        "amplification.lemma13",
+        entries=("amplification.lemma13", "amplification.cond9", "amplification.cond10"),
+        says="Alignment and almost-orthogonality hold from t = 1 to T.",
+        check=reads(STEPS, judge_persistence),
+    ),
+    Claim(
+        "amplification.lemma14",
+        entries=("amplification.lemma14",),
+        says="||w_j|| <= 2 |a_j| alpha t and ||W||_F <= 2 alpha t for t >= 1.",
+        check=reads(STEPS, judge_growth),
+    ),
+    Claim(
+        "amplification.lemma11",
+        entries=("amplification.lemma11",),
+        says="At T the subnetwork has margin 1/C3 on clean samples and -1/C3 on noisy ones, and ||W||_F <= 1.",
+        check=reads(STEPS, judge_margins),
+    ),
+    Claim(
+        "amplification.lemma_constants",
+        entries=(
+            "amplification.proposition2",
+            "amplification.lemma11",
+            "amplification.lemma12",
+            "amplification.lemma13",
+        ),
+        says="The chain of lemmas with the constants of the proof.",
+        check=reads(STEPS, judge_step_constants),
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "amplification.figure1",
+        entries=("amplification.figure1",),
+        says="In the plane the boundary after training on noisy labels is |x1| = |x2|.",
+        check=reads(FIGURE1, judge_figure1),
+    ),
+    Claim(
+        "amplification.figure2",
+        entries=("amplification.figure2",),
+        says="Fitting noisy labels lowers the test accuracy where n exceeds d, and not where d exceeds n.",
+        check=reads(FIGURE2, judge_figure2),
+    ),
+)

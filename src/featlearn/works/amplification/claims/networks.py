@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.measure import aligned, off_class_overlap
 from featlearn.nets import TwoLayer, fixed_signs_init
 from featlearn.tasks import XorClusters
@@ -63,20 +63,53 @@ def check_subnetwork(key: Key, tables: Any) -> Evidence:
     loose, keep_many, x_many = tight(m, many, c4)
     return Evidence(
         (
-            Case("|f^(J^c)| <= sqrt(|J^c|/m) ||W||_F ||x||, 200 random networks", np.full(200, math.sqrt(left / m) * 2),
-                 rest, np.zeros(200), "at most", 1e-6, "0"),
-            Case("the same with equality in the worst case", math.sqrt(left / m) * norm * 2, out,
-                 math.sqrt(left / m) * norm, tolerance=1e-5, rival_says="half of it"),
-            Case("y f >= 1/(2 C4) where y f^J >= 1/C4, random and worst", np.full(len(margin) + 1, 1 / (2 * c4)),
-                 [*margin, whole], np.full(len(margin) + 1, 0.51 / c4), "at least", 0.0, "2 % more"),
-            Case("margin of J in the worst case", 1 / c4, part, 1 / (2 * c4), tolerance=1e-5, rival_says="half"),
-            Case("with four times as many neurons left out the margin is gone", 0.0, float(loose(x_many)),
-                 1 / (2 * c4), tolerance=0.25 / c4, rival_says="1/(2 C4)"),
+            Case(
+                "|f^(J^c)| <= sqrt(|J^c|/m) ||W||_F ||x||, 200 random networks",
+                predict=np.full(200, math.sqrt(left / m) * 2),
+                observe=rest,
+                rival=np.zeros(200),
+                relation="at most",
+                tolerance=1e-6,
+                rival_says="0",
+            ),
+            Case(
+                "the same with equality in the worst case",
+                predict=math.sqrt(left / m) * norm * 2,
+                observe=out,
+                rival=math.sqrt(left / m) * norm,
+                tolerance=1e-5,
+                rival_says="half of it",
+            ),
+            Case(
+                "y f >= 1/(2 C4) where y f^J >= 1/C4, random and worst",
+                predict=np.full(len(margin) + 1, 1 / (2 * c4)),
+                observe=[*margin, whole],
+                rival=np.full(len(margin) + 1, 0.51 / c4),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="2 % more",
+            ),
+            Case(
+                "margin of J in the worst case",
+                predict=1 / c4,
+                observe=part,
+                rival=1 / (2 * c4),
+                tolerance=1e-5,
+                rival_says="half",
+            ),
+            Case(
+                "with four times as many neurons left out the margin is gone",
+                predict=0.0,
+                observe=float(loose(x_many)),
+                rival=1 / (2 * c4),
+                tolerance=0.25 / c4,
+                rival_says="1/(2 C4)",
+            ),
         ),
         comment=f"m = {m}, C4 = {c4:g}, |J^c| = {left} = m/(16 C4^2); {len(margin)} of 200 random networks satisfy the "
         f"premise. The worst case keeps {whole * 2 * c4:.3f}/(2 C4): the constant is sharp. With {many} neurons left "
         f"out {int((~keep_many).sum())} of them undo the margin.",
-    )  # fmt: skip
+    )
 
 
 def _clusters(d: int, sigma: float, n: int, key: Key):
@@ -104,13 +137,25 @@ def check_alignment(key: Key, tables: Any) -> Evidence:
     random = float(aligned(w[:, 20:], batch.x, batch.group, own[:, 20:], OPPOSITE).double().mean())
     return Evidence(
         (
-            Case("aligned neurons, measure and slow count", slow, found, only_on, tolerance=0.0,
-                 rival_says="one half of the condition"),
-            Case("share of neurons near their centres that are aligned", 1.0, share, random, tolerance=0.1,
-                 rival_says="that of random neurons"),
+            Case(
+                "aligned neurons, measure and slow count",
+                predict=slow,
+                observe=found,
+                rival=only_on,
+                tolerance=0.0,
+                rival_says="one half of the condition",
+            ),
+            Case(
+                "share of neurons near their centres that are aligned",
+                predict=1.0,
+                observe=share,
+                rival=random,
+                tolerance=0.1,
+                rival_says="that of random neurons",
+            ),
         ),
         comment=f"80 neurons, of which 20 planted near +-mu1; {random:.0%} of the random ones are aligned.",
-    )  # fmt: skip
+    )
 
 
 def check_orthogonality(key: Key, tables: Any) -> Evidence:
@@ -148,20 +193,49 @@ def check_orthogonality(key: Key, tables: Any) -> Evidence:
     unit = float(score.abs().mean())
     return Evidence(
         (
-            Case("max |<w_j, mu>|/|a_j| over the other class, measure and slow count", slow, found, same,
-                 tolerance=1e-5, rival_says="over the own class"),
-            Case("printed example = |<mu1 + 100 mu2, x>| - |<mu2, x>|, in units of its mean",
-                 direct.numpy() / unit, score.numpy() / unit, 2 * direct.numpy() / unit, tolerance=1e-3,
-                 rival_says="twice as much"),
-            Case("both networks are aligned at the centres", [1.0, 1.0], lined, [0.5, 0.5], tolerance=0.0,
-                 rival_says="half of the neurons"),
-            Case("overlap/alpha of oracle and example (at most 3)", [0.0, 100.0], across, [100.0, 0.0], tolerance=1e-3,
-                 rival_says="exchanged"),
-            Case("accuracy of oracle and example", [1.0, 0.5], right, [0.5, 1.0], tolerance=0.02,
-                 rival_says="exchanged"),
+            Case(
+                "max |<w_j, mu>|/|a_j| over the other class, measure and slow count",
+                predict=slow,
+                observe=found,
+                rival=same,
+                tolerance=1e-5,
+                rival_says="over the own class",
+            ),
+            Case(
+                "printed example = |<mu1 + 100 mu2, x>| - |<mu2, x>|, in units of its mean",
+                predict=direct.numpy() / unit,
+                observe=score.numpy() / unit,
+                rival=2 * direct.numpy() / unit,
+                tolerance=1e-3,
+                rival_says="twice as much",
+            ),
+            Case(
+                "both networks are aligned at the centres",
+                predict=[1.0, 1.0],
+                observe=lined,
+                rival=[0.5, 0.5],
+                tolerance=0.0,
+                rival_says="half of the neurons",
+            ),
+            Case(
+                "overlap/alpha of oracle and example (at most 3)",
+                predict=[0.0, 100.0],
+                observe=across,
+                rival=[100.0, 0.0],
+                tolerance=1e-3,
+                rival_says="exchanged",
+            ),
+            Case(
+                "accuracy of oracle and example",
+                predict=[1.0, 0.5],
+                observe=right,
+                rival=[0.5, 1.0],
+                tolerance=0.02,
+                rival_says="exchanged",
+            ),
         ),
         comment="Alignment alone does not classify: the printed example is right on one of the two classes.",
-    )  # fmt: skip
+    )
 
 
 def neuron_sup(x: Tensor, signs: Tensor, key: Key, restarts: int = 8, steps: int = 60) -> Tensor:
@@ -217,29 +291,65 @@ def check_rademacher(key: Key, tables: Any) -> Evidence:
             w = (w + 0.3 * grad / grad.norm()).detach()
     return Evidence(
         (
-            Case("Rademacher complexity <= 2 R sqrt(E||x||^2/n), n = 50..800", bound, found, np.array(bound) / 8,
-                 "at most", 0.0, "an eighth of it"),
-            Case("exponent in n", -0.5, slope, -1.0, tolerance=0.06, rival_says="1/n"),
-            Case("it is at least half of the linear class's, E||sum e_i x_i||/(2 n)", np.array(linear) / 2, found,
-                 np.array(linear), "at least", 1e-9, "all of it"),
-            Case("supremum over W from single neurons and by ascent over W (m = 8)", closed, reached, closed / 2,
-                 tolerance=0.05 * closed, rival_says="half of it"),
+            Case(
+                "Rademacher complexity <= 2 R sqrt(E||x||^2/n), n = 50..800",
+                predict=bound,
+                observe=found,
+                rival=np.array(bound) / 8,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="an eighth of it",
+            ),
+            Case("exponent in n", predict=-0.5, observe=slope, rival=-1.0, tolerance=0.06, rival_says="1/n"),
+            Case(
+                "it is at least half of the linear class's, E||sum e_i x_i||/(2 n)",
+                predict=np.array(linear) / 2,
+                observe=found,
+                rival=np.array(linear),
+                relation="at least",
+                tolerance=1e-9,
+                rival_says="all of it",
+            ),
+            Case(
+                "supremum over W from single neurons and by ascent over W (m = 8)",
+                predict=closed,
+                observe=reached,
+                rival=closed / 2,
+                tolerance=0.05 * closed,
+                rival_says="half of it",
+            ),
         ),
         comment=f"Gradient ascent gives a lower bound of the supremum; it is {found[-1] / bound[-1]:.2f} of the "
         f"printed bound at n = 800, so its factor 2 and the contraction lose a factor {bound[-1] / found[-1]:.1f} at "
         "most. The width m drops out exactly.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("amplification.lemma8", ("amplification.lemma8",),
-          "If ||W||_F <= 1, ||x|| <= 2, |J^c|/m <= 1/(16 C4^2) and y f^J >= 1/C4, then y f >= 1/(2 C4).",
-          check_subnetwork),
-    Claim("amplification.cond9", ("amplification.cond9",),
-          "Alignment: a neuron of J_mu is active on all samples of mu and on none of -mu.", check_alignment),
-    Claim("amplification.cond10", ("amplification.cond10",),
-          "Almost-orthogonality: |<w_j, mu>| <= 3 alpha |a_j| for the means of the other class; without it an aligned "
-          "network can be wrong on a whole class.", check_orthogonality),
-    Claim("amplification.proposition15", ("amplification.proposition15",),
-          "The norm ball has Rademacher complexity at most 2 R sqrt(E||x||^2)/sqrt(n).", check_rademacher),
-)  # fmt: skip
+    Claim(
+        "amplification.lemma8",
+        entries=("amplification.lemma8",),
+        says="If ||W||_F <= 1, ||x|| <= 2, |J^c|/m <= 1/(16 C4^2) and y f^J >= 1/C4, then y f >= 1/(2 C4).",
+        check=check_subnetwork,
+    ),
+    Claim(
+        "amplification.cond9",
+        entries=("amplification.cond9",),
+        says="Alignment: a neuron of J_mu is active on all samples of mu and on none of -mu.",
+        check=check_alignment,
+    ),
+    Claim(
+        "amplification.cond10",
+        entries=("amplification.cond10",),
+        says="Almost-orthogonality: |<w_j, mu>| <= 3 alpha |a_j| for the means of the other class; "
+        "without it an aligned "
+        "network can be wrong on a whole class.",
+        check=check_orthogonality,
+    ),
+    Claim(
+        "amplification.proposition15",
+        entries=("amplification.proposition15",),
+        says="The norm ball has Rademacher complexity at most 2 R sqrt(E||x||^2)/sqrt(n).",
+        check=check_rademacher,
+    ),
+)

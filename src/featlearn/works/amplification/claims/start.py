@@ -10,7 +10,7 @@ from scipy.stats import chi2, norm
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.measure import captures, closest_cluster, gate_shares, matching_neurons
 from featlearn.nets import fixed_signs_init
 from featlearn.tasks import XorClusters
@@ -40,20 +40,53 @@ def check_start(key: Key, tables: Any) -> Evidence:
     tol = sigmas(3) * math.sqrt(exact * (1 - exact) / (100 * M))
     return Evidence(
         (
-            Case("90 % quantile of max_j | ||w_j||/(omega sqrt(d)) - 1 |, d = 50", 0.5, worst[0], 0.25, "at most", 0.0,
-                 "half the deviation"),
-            Case("the same at d = 200 and 800, falling like 1/sqrt(d)", [worst[0] / 2, worst[0] / 4], worst[1:],
-                 [worst[0], worst[0]], tolerance=0.04, rival_says="the same in every dimension"),
-            Case("m P(a norm outside the bounds) <= delta/2, exact", np.full(3, DELTA / 2), chance,
-                 np.full(3, 1e-4), "at most", 0.0, "1e-4, which d = 50 exceeds"),
-            Case("10 % quantile of #{|<w_j, mu>| >= omega/(2 C0)}, d = 50, 200, 800", np.full(3, floor), counts,
-                 np.full(3, M), "at least", 0.0, "all neurons"),
-            Case("its mean over m: P(|g| >= 1/(2 C0))", np.full(3, exact), means, np.full(3, 1 - 1 / (2 * CONSTANT)),
-                 tolerance=tol, rival_says="1 - 1/(2 C0), the bound of the density by 1"),
+            Case(
+                "90 % quantile of max_j | ||w_j||/(omega sqrt(d)) - 1 |, d = 50",
+                predict=0.5,
+                observe=worst[0],
+                rival=0.25,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="half the deviation",
+            ),
+            Case(
+                "the same at d = 200 and 800, falling like 1/sqrt(d)",
+                predict=[worst[0] / 2, worst[0] / 4],
+                observe=worst[1:],
+                rival=[worst[0], worst[0]],
+                tolerance=0.04,
+                rival_says="the same in every dimension",
+            ),
+            Case(
+                "m P(a norm outside the bounds) <= delta/2, exact",
+                predict=np.full(3, DELTA / 2),
+                observe=chance,
+                rival=np.full(3, 1e-4),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="1e-4, which d = 50 exceeds",
+            ),
+            Case(
+                "10 % quantile of #{|<w_j, mu>| >= omega/(2 C0)}, d = 50, 200, 800",
+                predict=np.full(3, floor),
+                observe=counts,
+                rival=np.full(3, M),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="all neurons",
+            ),
+            Case(
+                "its mean over m: P(|g| >= 1/(2 C0))",
+                predict=np.full(3, exact),
+                observe=means,
+                rival=np.full(3, 1 - 1 / (2 * CONSTANT)),
+                tolerance=tol,
+                rival_says="1 - 1/(2 C0), the bound of the density by 1",
+            ),
         ),
         comment=f"m = {M}, C0 = {CONSTANT:g}, delta = {DELTA}. The lemma's count is {floor:.0f} with its deviation "
         f"term; {counts[0]:.0f} is seen: the count hardly fluctuates, since few neurons fall below the threshold.",
-    )  # fmt: skip
+    )
 
 
 def set_chance(d: int, least: float) -> float:
@@ -87,21 +120,45 @@ def check_sets(key: Key, tables: Any) -> Evidence:
     tol = sigmas(2) * math.sqrt(0.25 / (starts * M))
     return Evidence(
         (
-            Case("10 % quantile of min |J_mu| / (m/4) >= (1 - 1/C0)^2, d = 50, 200",
-                 np.full(2, (1 - 1 / CONSTANT) ** 2), least, np.full(2, 1 - 1 / CONSTANT), "at least", 0.0,
-                 "(1 - 1/C0)"),
-            Case("mean |J| / m, from the Beta law of the cosine", exact, shares, [1.0, 1.0], tolerance=tol,
-                 rival_says="all neurons"),
-            Case("exponent in d of the median closest-cluster cosine", -0.5, slope, -1.0, tolerance=0.03,
-                 rival_says="1/d"),
-            Case("sqrt(d) times that cosine", np.full(len(dims), 1.056), np.array(typical) * np.sqrt(dims),
-                 np.full(len(dims), 0.674), tolerance=0.06, rival_says="the median |g| of one mean instead of two"),
+            Case(
+                "10 % quantile of min |J_mu| / (m/4) >= (1 - 1/C0)^2, d = 50, 200",
+                predict=np.full(2, (1 - 1 / CONSTANT) ** 2),
+                observe=least,
+                rival=np.full(2, 1 - 1 / CONSTANT),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="(1 - 1/C0)",
+            ),
+            Case(
+                "mean |J| / m, from the Beta law of the cosine",
+                predict=exact,
+                observe=shares,
+                rival=[1.0, 1.0],
+                tolerance=tol,
+                rival_says="all neurons",
+            ),
+            Case(
+                "exponent in d of the median closest-cluster cosine",
+                predict=-0.5,
+                observe=slope,
+                rival=-1.0,
+                tolerance=0.03,
+                rival_says="1/d",
+            ),
+            Case(
+                "sqrt(d) times that cosine",
+                predict=np.full(len(dims), 1.056),
+                observe=np.array(typical) * np.sqrt(dims),
+                rival=np.full(len(dims), 0.674),
+                tolerance=0.06,
+                rival_says="the median |g| of one mean instead of two",
+            ),
         ),
         comment=f"Weak features: the larger of two |normals| has median 1.056, so the cosine is 1.056/sqrt(d). "
         f"m = {M}, C0 = {CONSTANT:g}; the proof asks for m >= 16 C0^2 log(32/delta) = "
         f"{16 * CONSTANT**2 * math.log(32 / DELTA):.0f}.",
         data={"d": dims.astype(float), "cosine": np.array(typical)},
-    )  # fmt: skip
+    )
 
 
 def check_geometry(key: Key, tables: Any) -> Evidence:
@@ -133,21 +190,62 @@ def check_geometry(key: Key, tables: Any) -> Evidence:
     steep = [float(np.polyfit(np.log(sizes), np.log(v), 1)[0]) for v in (flips, shares)]
     return Evidence(
         (
-            Case("(b) max ||x_i - mu||^2 / (sigma^2 d) <= C1 = 4, four laws, d = 50, 200, 800", np.full(12, 4.0),
-                 np.square(far), np.full(12, 1.0), "at most", 0.0, "1, the typical square"),
-            Case("its root tends to 1 in high dimension: largest at d = 800", 1.0,
-                 max(far[2::3]), max(far[::3]), tolerance=0.35, rival_says="as at d = 50"),
-            Case("max |<x_i - mu, mu'>| <= C1 sigma sqrt(d)", np.tile(2 * np.sqrt([50, 200, 800]), 4), along,
-                 np.full(12, 2.0), "at most", 0.0, "2 sigma"),
-            Case("90 % quantile of |N|/n - eta <= C1 sqrt(log(1/delta)/n), C1 = 2", 2 * np.array(bound), flips,
-                 np.zeros(4), "at most", 0.0, "no deviation"),
-            Case("90 % quantile of max_mu | |I_mu|/n - 1/4 |, same bound", 2 * np.array(bound), shares, np.zeros(4),
-                 "at most", 0.0, "no deviation"),
-            Case("exponents in n of both", [-0.5, -0.5], steep, [-1.0, -1.0], tolerance=0.1, rival_says="1/n"),
+            Case(
+                "(b) max ||x_i - mu||^2 / (sigma^2 d) <= C1 = 4, four laws, d = 50, 200, 800",
+                predict=np.full(12, 4.0),
+                observe=np.square(far),
+                rival=np.full(12, 1.0),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="1, the typical square",
+            ),
+            Case(
+                "its root tends to 1 in high dimension: largest at d = 800",
+                predict=1.0,
+                observe=max(far[2::3]),
+                rival=max(far[::3]),
+                tolerance=0.35,
+                rival_says="as at d = 50",
+            ),
+            Case(
+                "max |<x_i - mu, mu'>| <= C1 sigma sqrt(d)",
+                predict=np.tile(2 * np.sqrt([50, 200, 800]), 4),
+                observe=along,
+                rival=np.full(12, 2.0),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="2 sigma",
+            ),
+            Case(
+                "90 % quantile of |N|/n - eta <= C1 sqrt(log(1/delta)/n), C1 = 2",
+                predict=2 * np.array(bound),
+                observe=flips,
+                rival=np.zeros(4),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="no deviation",
+            ),
+            Case(
+                "90 % quantile of max_mu | |I_mu|/n - 1/4 |, same bound",
+                predict=2 * np.array(bound),
+                observe=shares,
+                rival=np.zeros(4),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="no deviation",
+            ),
+            Case(
+                "exponents in n of both",
+                predict=[-0.5, -0.5],
+                observe=steep,
+                rival=[-1.0, -1.0],
+                tolerance=0.1,
+                rival_says="1/n",
+            ),
         ),
         comment="All parts hold with the constant C1 = 4 for every law tried, (a), (c) and (d) with 2, and (a) with "
         "room: sigma sqrt(d) is the size of the whole deviation, its part along one mean is a few sigma.",
-    )  # fmt: skip
+    )
 
 
 def _sample(d: int, radius: float, n: int, key: Key, scale: float = 1e-3) -> tuple[Data, Tensor, Tensor]:
@@ -187,16 +285,28 @@ def check_edge(key: Key, tables: Any) -> Evidence:
     printed = [float(edges(*_order(_sample(d, d**-0.1, 1000, key / "printed" / d)))[0]) for d in (50, 200)]
     return Evidence(
         (
-            Case("(N_mu - N_-mu)/n on clean samples = (1 - eta)/4 (2 Phi(cos/sigma) - 1), 50 neurons a setting",
-                 np.concatenate(law), np.concatenate(seen), np.concatenate(law) * 0.0,
-                 tolerance=np.repeat(noise, [len(v) for v in law]), rival_says="no edge"),
-            Case("least edge of the sets >= n/C2, C2 from half the edge at the threshold", np.array(floor) / 2, least,
-                 np.full(3, 0.1), "at least", 0.0, "n/10, the edge of a strong neuron"),
+            Case(
+                "(N_mu - N_-mu)/n on clean samples = (1 - eta)/4 (2 Phi(cos/sigma) - 1), 50 neurons a setting",
+                predict=np.concatenate(law),
+                observe=np.concatenate(seen),
+                rival=np.concatenate(law) * 0.0,
+                tolerance=np.repeat(noise, [len(v) for v in law]),
+                rival_says="no edge",
+            ),
+            Case(
+                "least edge of the sets >= n/C2, C2 from half the edge at the threshold",
+                predict=np.array(floor) / 2,
+                observe=least,
+                rival=np.full(3, 0.1),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="n/10, the edge of a strong neuron",
+            ),
         ),
         comment="Weak correlation is enough for an edge if clusters are tight (A2) and n is large against log m: at "
         f"sigma sqrt(d) = 0.1 the least edge is {least[0]:.3f} n, at 0.3 {least[2]:.3f} n with n = 20 000; at "
         f"the sigma of Figure 2 and n = 1000, outside A2, it is {min(printed):.3f} n: some neurons have none.",
-    )  # fmt: skip
+    )
 
 
 def _order(found: tuple[Data, Tensor, Tensor]) -> tuple[Tensor, Tensor, Data]:
@@ -234,32 +344,76 @@ def check_captures(key: Key, tables: Any) -> Evidence:
     c4 = 4096 * math.exp(2) / (1 - 1 / C0) ** 2
     return Evidence(
         (
-            Case("captured clusters, measure and slow count", slow, found, ~slow, tolerance=0.0,
-                 rival_says="the complement"),
-            Case("neurons on the centres capture their cluster and no other", np.eye(4), found[:4].astype(float),
-                 np.ones((4, 4)) - np.eye(4), tolerance=0.0, rival_says="the others"),
-            Case("2/C0 <= 1/(16 C4^2) with C4 = 4096 e^2/(1 - 1/C0)^2: left over right side", 0.5, 2 / C0 * 16 * c4**2,
-                 1.0, tolerance=1e-6, rival_says="1: C0 would be sharp"),
-            Case("share of good runs, sigma sqrt(d) = 0.1, n = 2000", 1.0, good, printed, "equal", 4 * DELTA,
-                 "that at the sigma of Figure 2"),
+            Case(
+                "captured clusters, measure and slow count",
+                predict=slow,
+                observe=found,
+                rival=~slow,
+                tolerance=0.0,
+                rival_says="the complement",
+            ),
+            Case(
+                "neurons on the centres capture their cluster and no other",
+                predict=np.eye(4),
+                observe=found[:4].astype(float),
+                rival=np.ones((4, 4)) - np.eye(4),
+                tolerance=0.0,
+                rival_says="the others",
+            ),
+            Case(
+                "2/C0 <= 1/(16 C4^2) with C4 = 4096 e^2/(1 - 1/C0)^2: left over right side",
+                predict=0.5,
+                observe=2 / C0 * 16 * c4**2,
+                rival=1.0,
+                tolerance=1e-6,
+                rival_says="1: C0 would be sharp",
+            ),
+            Case(
+                "share of good runs, sigma sqrt(d) = 0.1, n = 2000",
+                predict=1.0,
+                observe=good,
+                rival=printed,
+                relation="equal",
+                tolerance=4 * DELTA,
+                rival_says="that at the sigma of Figure 2",
+            ),
         ),
         comment=f"C0 = 4^5 1024^2 e^4 = {C0:.3g} follows from Lemma 8 with a factor 2 to spare. With C0 = 10, C1 = 2, "
         f"C2 = 200 and delta = 0.1 {good:.0%} of {runs} runs are good, {printed:.0%} at the sigma of Figure 2.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("amplification.lemma3", ("amplification.lemma3",),
-          "omega sqrt(d)/2 <= ||w_j|| <= 3 omega sqrt(d)/2 for all j, and at least m (1 - 1/(2 C0) - "
-          "sqrt(2 log(4/delta)/m)) neurons have |<w_j, mu>| >= omega/(2 C0).", check_start),
-    Claim("amplification.lemma4", ("amplification.lemma4",),
-          "Each set J_mu holds at least (m/4)(1 - 1/C0)^2 neurons; cosines at the start are ~ 1/sqrt(d).", check_sets),
-    Claim("amplification.lemma5", ("amplification.lemma5",),
-          "||x_i - mu||^2 <= C1 sigma^2 d for every sample and its centre, with a universal C1 >= 2; flips and "
-          "clusters are balanced up to C1 sqrt(log(1/delta)/n).", check_geometry),
-    Claim("amplification.lemma6", ("amplification.lemma6",),
-          "A neuron of J_mu fires on more clean samples of mu than of -mu, by (1 - eta)/4 (2 Phi(cos/sigma) - 1) n.",
-          check_edge),
-    Claim("amplification.captures", ("amplification.captures",),
-          "Capturing a cluster, the constant C0 of a good run, and how often runs are good.", check_captures),
-)  # fmt: skip
+    Claim(
+        "amplification.lemma3",
+        entries=("amplification.lemma3",),
+        says="omega sqrt(d)/2 <= ||w_j|| <= 3 omega sqrt(d)/2 for all j, and at least m (1 - 1/(2 C0) - "
+        "sqrt(2 log(4/delta)/m)) neurons have |<w_j, mu>| >= omega/(2 C0).",
+        check=check_start,
+    ),
+    Claim(
+        "amplification.lemma4",
+        entries=("amplification.lemma4",),
+        says="Each set J_mu holds at least (m/4)(1 - 1/C0)^2 neurons; cosines at the start are ~ 1/sqrt(d).",
+        check=check_sets,
+    ),
+    Claim(
+        "amplification.lemma5",
+        entries=("amplification.lemma5",),
+        says="||x_i - mu||^2 <= C1 sigma^2 d for every sample and its centre, with a universal C1 >= 2; flips and "
+        "clusters are balanced up to C1 sqrt(log(1/delta)/n).",
+        check=check_geometry,
+    ),
+    Claim(
+        "amplification.lemma6",
+        entries=("amplification.lemma6",),
+        says="A neuron of J_mu fires on more clean samples of mu than of -mu, by (1 - eta)/4 (2 Phi(cos/sigma) - 1) n.",
+        check=check_edge,
+    ),
+    Claim(
+        "amplification.captures",
+        entries=("amplification.captures",),
+        says="Capturing a cluster, the constant C0 of a good run, and how often runs are good.",
+        check=check_captures,
+    ),
+)

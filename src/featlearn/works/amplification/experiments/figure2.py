@@ -27,9 +27,14 @@ from featlearn.works.amplification.setup import Data, Setting
 
 ENTRY = "amplification.figure2"
 METRICS = {
-    "train_acc": "%", "test_best": "%", "test_acc": "%", "drop": "points", "clean_acc": "%", "clean_min": "%",
+    "train_acc": "%",
+    "test_best": "%",
+    "test_acc": "%",
+    "drop": "points",
+    "clean_acc": "%",
+    "clean_min": "%",
     "interpolated": "%",
-}  # fmt: skip
+}
 FIRST = 10  # alpha t from which a network counts as trained: the accuracy of earlier steps is that of the start
 
 
@@ -151,9 +156,14 @@ def run_cell(cell: Cell) -> CellResult:
         own = replace(train, x=x)
         whole = lambda n: out_of_span(n, basis, outside)  # noqa: E731
     base = {
-        "setting": f"{cell.kind}: d={s.d}, n={s.n}", "row": f"alpha={cell.alpha:g}", "kind": cell.kind, "d": s.d,
-        "n": s.n, "alpha": cell.alpha, "seed": cell.seed,
-    }  # fmt: skip
+        "setting": f"{cell.kind}: d={s.d}, n={s.n}",
+        "row": f"alpha={cell.alpha:g}",
+        "kind": cell.kind,
+        "d": s.d,
+        "n": s.n,
+        "alpha": cell.alpha,
+        "seed": cell.seed,
+    }
     curve = [_look(net, whole(net), own, test, 0)]
     done, fitted = 0, None
     for time in grid_of_times(cell.most):
@@ -169,19 +179,28 @@ def run_cell(cell: Cell) -> CellResult:
     trained = [p for p in curve if p["step"] * cell.alpha >= FIRST]
     last, best = trained[-1], max(p["test"] for p in trained)
     end = {
-        **base, "train_acc": last["train"], "test_best": best, "test_acc": last["test"], "drop": best - last["test"],
-        "clean_acc": last["clean"], "clean_min": min(p["clean"] for p in trained), "fitted_at": fitted,
-        "interpolated": 100.0 * (fitted is not None), "steps": done,
-    }  # fmt: skip
+        **base,
+        "train_acc": last["train"],
+        "test_best": best,
+        "test_acc": last["test"],
+        "drop": best - last["test"],
+        "clean_acc": last["clean"],
+        "clean_min": min(p["clean"] for p in trained),
+        "fitted_at": fitted,
+        "interpolated": 100.0 * (fitted is not None),
+        "steps": done,
+    }
     return CellResult([end, *({**base, **p} for p in curve)])
 
 
 def _look(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int) -> dict[str, float | int]:
     fresh = ensembles.fits(whole, test)
     return {
-        "step": step, "train": 100 * float(ensembles.fits(net, train)["acc"]), "test": 100 * float(fresh["acc"]),
+        "step": step,
+        "train": 100 * float(ensembles.fits(net, train)["acc"]),
+        "test": 100 * float(fresh["acc"]),
         "clean": 100 * float(fresh["clean_acc"]),
-    }  # fmt: skip
+    }
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -192,7 +211,11 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         for metric, unit in METRICS.items():
             mean, low, high = interval([r[metric] for r in mine])
             low, high = max(low, 0.0 if unit == "%" else -100.0), min(high, 100.0)
-            out.append(SummaryRow(setting, row, metric, mean, low, high, len(mine), unit=unit, entry=ENTRY))
+            out.append(
+                SummaryRow(
+                    setting, row=row, metric=metric, value=mean, low=low, high=high, n=len(mine), unit=unit, entry=ENTRY
+                )
+            )
     return out
 
 
@@ -207,8 +230,10 @@ def _curve(rows: Sequence[Mapping], metric: str, name: str) -> tuple[Series, lis
     values = np.array([np.interp(np.log(times), np.log([t for t, _ in run]), [v for _, v in run]) for run in runs])
     points = [interval(v) for v in values.T]
     mean, low, high = (np.array(v).clip(0, 100) for v in zip(*points, strict=True))
-    data = [{"curve": name, "alpha_t": t, "value": m, "low": lo, "high": hi}
-            for t, m, lo, hi in zip(times, mean, low, high, strict=True)]  # fmt: skip
+    data = [
+        {"curve": name, "alpha_t": t, "value": m, "low": lo, "high": hi}
+        for t, m, lo, hi in zip(times, mean, low, high, strict=True)
+    ]
     return Series(name, times, mean, low, high), data
 
 
@@ -227,8 +252,15 @@ def draw(table: Table) -> Mapping[str, Picture]:
         found = [_curve(mine, m, name) for m, name in (("train", "training"), ("test", "test"))]
         data += [{"panel": kind, **r} for _, rows in found for r in rows]
         r = mine[0]
-        curves(ax, [f[0] for f in found], "alpha x steps", "accuracy (%)", log="x", ylim=(45, 102),
-               title=f"d = {r['d']}, n = {r['n']}, alpha = {r['alpha']:g}")  # fmt: skip
+        curves(
+            ax,
+            [f[0] for f in found],
+            "alpha x steps",
+            "accuracy (%)",
+            log="x",
+            ylim=(45, 102),
+            title=f"d = {r['d']}, n = {r['n']}, alpha = {r['alpha']:g}",
+        )
         ax.axhline(85, color=style.PRINT, linestyle=":", linewidth=1.3)
     swept = [r for r in ends if r["kind"] in (SWEEP, LOW)]
     sweep = sorted({r["d"] for r in swept})
@@ -237,8 +269,15 @@ def draw(table: Table) -> Mapping[str, Picture]:
         points = [interval([r["clean_acc"] for r in swept if r["d"] == d]) for d in sweep]
         mean, low, high = (np.array(v).clip(0, 100) for v in zip(*points, strict=True))
         ratio = [n / d for d in sweep]
-        curves(axes[-1], [Series("when every label is fitted", ratio, mean, low, high)], "n / d",
-               "test accuracy (%), clean", log="x", ylim=(70, 101), title=f"n = {n}")  # fmt: skip
+        curves(
+            axes[-1],
+            [Series("when every label is fitted", ratio, mean, low, high)],
+            "n / d",
+            "test accuracy (%), clean",
+            log="x",
+            ylim=(70, 101),
+            title=f"n = {n}",
+        )
         axes[-1].set_xticks(ratio, [f"{q:.2g}" for q in ratio])
         axes[-1].minorticks_off()
         data += [{"panel": SWEEP, "n_over_d": q, "value": v} for q, v in zip(ratio, mean, strict=True)]
@@ -265,11 +304,26 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            d_low=5, n_low=20, d_high=80, n_high=20, d_printed=60, seeds_printed=(0,), d_sweep=(40,), m=40,
-            alpha_printed=1.0, n_test=300, most=200.0, seeds=(0, 1),
+            d_low=5,
+            n_low=20,
+            d_high=80,
+            n_high=20,
+            d_printed=60,
+            seeds_printed=(0,),
+            d_sweep=(40,),
+            m=40,
+            alpha_printed=1.0,
+            n_test=300,
+            most=200.0,
+            seeds=(0, 1),
         ),
         "small": Config(
-            n_low=60, d_low=15, d_sweep=(60, 240), seeds=(0, 1, 2), seeds_printed=(), most=20000.0,
+            n_low=60,
+            d_low=15,
+            d_sweep=(60, 240),
+            seeds=(0, 1, 2),
+            seeds_printed=(),
+            most=20000.0,
         ),
         "paper": Config(),
     },
@@ -279,14 +333,20 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "n and d", "not stated", "d = 20, n = 100 (low), d = 500, n = 60 (high)", "found on other seeds: both fit "
-            "every noisy label within minutes; the sweep shows what lies between",
+            "n and d",
+            printed="not stated",
+            ours="d = 20, n = 100 (low), d = 500, n = 60 (high)",
+            why="found on other seeds: both fit every noisy label within minutes; the sweep shows what lies between",
         ),
         Deviation(
-            "step size", "0.1", "2.0, and 0.1 in d = 1200 dimensions for two seeds", "at 0.1 the labels are fitted "
-            "twenty times later; curves against alpha x steps agree",
+            "step size",
+            printed="0.1",
+            ours="2.0, and 0.1 in d = 1200 dimensions for two seeds",
+            why="at 0.1 the labels are fitted twenty times later; curves against alpha x steps agree",
         ),
-        Deviation("steps", "not stated", "three times as many as fit every label", "to see what follows"),
+        Deviation(
+            "steps", printed="not stated", ours="three times as many as fit every label", why="to see what follows"
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

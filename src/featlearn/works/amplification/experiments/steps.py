@@ -39,14 +39,28 @@ from featlearn.works.amplification.setup import LABELS, OPPOSITE, Data, Setting,
 ENTRIES = tuple(
     f"amplification.{name}"
     for name in (
-        "proposition2", "lemma4", "lemma6", "captures", "cond9", "cond10", "lemma11", "lemma12", "lemma13", "lemma14",
+        "proposition2",
+        "lemma4",
+        "lemma6",
+        "captures",
+        "cond9",
+        "cond10",
+        "lemma11",
+        "lemma12",
+        "lemma13",
+        "lemma14",
     )
-)  # fmt: skip
+)
 STEP_METRICS = {"cos_median": "", "cos_own_min": "", "aligned": "%", "overlap": "", "growth": ""}
 BOUNDS = {
-    "cos_median": (-1.0, 1.0), "cos_own_min": (-1.0, 1.0), "aligned": (0.0, 100.0), "overlap": (0.0, math.inf),
-    "growth": (0.0, math.inf), "movement": (0.0, math.inf), "sets": (0.0, math.inf),
-}  # fmt: skip
+    "cos_median": (-1.0, 1.0),
+    "cos_own_min": (-1.0, 1.0),
+    "aligned": (0.0, 100.0),
+    "overlap": (0.0, math.inf),
+    "growth": (0.0, math.inf),
+    "movement": (0.0, math.inf),
+    "sets": (0.0, math.inf),
+}
 END_METRICS = {"movement": "", "edge": "", "sets": "", "margin_clean": "", "margin_noisy": ""}
 
 
@@ -132,10 +146,20 @@ def run_cell(cell: Cell) -> CellResult:
     inside, index = own >= 0, own.clamp_min(0)[..., None]
     last, size = steps_of(alpha), 1 / math.sqrt(s.m)
     base = [
-        {"setting": f"{cell.kind}: d={s.d}, scale={s.scale:g}", "kind": cell.kind, "d": s.d, "scale": s.scale,
-         "sigma": s.sigma, "alpha": alpha, "n": s.n, "m": s.m, "c0": cell.c0, "seed": seed}
+        {
+            "setting": f"{cell.kind}: d={s.d}, scale={s.scale:g}",
+            "kind": cell.kind,
+            "d": s.d,
+            "scale": s.scale,
+            "sigma": s.sigma,
+            "alpha": alpha,
+            "n": s.n,
+            "m": s.m,
+            "c0": cell.c0,
+            "seed": seed,
+        }
         for seed in cell.seeds
-    ]  # fmt: skip
+    ]
     rows = []
     for t in range(last + 1):
         if t:
@@ -149,25 +173,42 @@ def run_cell(cell: Cell) -> CellResult:
         norm = net.w.norm(dim=2)
         for i in range(len(base)):
             growth = float(norm[i].max()) / (2 * size * alpha * t) if t else None
-            rows.append({
-                **base[i], "row": f"t={t}", "t": t, "cos_median": float(nearest[i].median()),
-                "cos_mean": float(nearest[i].mean()), "cos_own_min": float(own_cos[i]),
-                "aligned": 100 * float(lined[i].sum()) / max(1, int(inside[i].sum())),
-                "capturing": 100 * float(held[i]), "overlap": float(overlap[i]), "growth": growth,
-                "frobenius": float(norm[i].square().sum().sqrt()),
-            })  # fmt: skip
+            rows.append(
+                {
+                    **base[i],
+                    "row": f"t={t}",
+                    "t": t,
+                    "cos_median": float(nearest[i].median()),
+                    "cos_mean": float(nearest[i].mean()),
+                    "cos_own_min": float(own_cos[i]),
+                    "aligned": 100 * float(lined[i].sum()) / max(1, int(inside[i].sum())),
+                    "capturing": 100 * float(held[i]),
+                    "overlap": float(overlap[i]),
+                    "growth": growth,
+                    "frobenius": float(norm[i].square().sum().sqrt()),
+                }
+            )
     moved = feature_movement(begin.w, net.w, train.x).amin(1)
     edge = edges(begin.w, own, train)
     per_set = torch.stack([(own == c).sum(1) for c in range(4)], 1).amin(1) / (s.m / 4)
     whole = margins(net, torch.ones_like(inside), train)
     part = margins(net, inside, train)
     for i in range(len(base)):
-        rows.append({
-            **base[i], "row": "end", "movement": float(moved[i]) * s.scale, "ratio": float(moved[i]),
-            "edge": float(edge[i]), "sets": float(per_set[i]), "in_sets": float(inside[i].float().mean()),
-            "margin_clean": float(part[0][i]), "margin_noisy": float(part[1][i]),
-            "whole_clean": float(whole[0][i]), "whole_noisy": float(whole[1][i]),
-        })  # fmt: skip
+        rows.append(
+            {
+                **base[i],
+                "row": "end",
+                "movement": float(moved[i]) * s.scale,
+                "ratio": float(moved[i]),
+                "edge": float(edge[i]),
+                "sets": float(per_set[i]),
+                "in_sets": float(inside[i].float().mean()),
+                "margin_clean": float(part[0][i]),
+                "margin_noisy": float(part[1][i]),
+                "whole_clean": float(whole[0][i]),
+                "whole_noisy": float(whole[1][i]),
+            }
+        )
     return CellResult(rows)
 
 
@@ -184,15 +225,29 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 least, most = BOUNDS.get(metric, (-math.inf, math.inf))
                 low, high = max(low, least), min(high, most)
                 entry = ENTRIES[0] if row == "end" else "amplification.lemma12"
-                out.append(SummaryRow(setting, row, metric, mean, low, high, len(values), unit=unit, entry=entry))
+                out.append(
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric=metric,
+                        value=mean,
+                        low=low,
+                        high=high,
+                        n=len(values),
+                        unit=unit,
+                        entry=entry,
+                    )
+                )
     return out
 
 
 def _series(name: str, found: Mapping[Any, np.ndarray]) -> tuple[Series, list[dict]]:
     points = [interval(v) for v in found.values()]
     mean, low, high = (np.array(v) for v in zip(*points, strict=True))
-    data = [{"curve": name, "x": x, "value": m, "low": lo, "high": hi}
-            for x, m, lo, hi in zip(found, mean, low, high, strict=True)]  # fmt: skip
+    data = [
+        {"curve": name, "x": x, "value": m, "low": lo, "high": hi}
+        for x, m, lo, hi in zip(found, mean, low, high, strict=True)
+    ]
     return Series(name, list(found), mean, np.maximum(low, mean / 10), high), data  # the axes are logarithmic
 
 
@@ -232,8 +287,11 @@ def draw(table: Table) -> Mapping[str, Picture]:
     moved = by(table, SCALE, "scale", "end", "ratio")
     second = style.figure(6.2, 4.2)
     curve, rows = _series("least over samples", moved)
-    line = Series("1/(omega sqrt(m d)) through the first point", list(moved), next(iter(moved.values())).mean()
-                  * next(iter(moved)) / np.array(list(moved)))  # fmt: skip
+    line = Series(
+        "1/(omega sqrt(m d)) through the first point",
+        list(moved),
+        next(iter(moved.values())).mean() * next(iter(moved)) / np.array(list(moved)),
+    )
     curves(second, [curve, line], "omega sqrt(m d)", "||change|| / ||features at the start||", log="xy")
     text = f"Movement of the hidden features at T against the scale of the start; 95 % intervals over {seeds} seeds."
     return {
@@ -255,7 +313,14 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            d=(20, 40), scales=(1e-3, 1e-1), n=200, m=40, alpha=0.25, seeds=(0, 1), chunk=1, c0=5.0,
+            d=(20, 40),
+            scales=(1e-3, 1e-1),
+            n=200,
+            m=40,
+            alpha=0.25,
+            seeds=(0, 1),
+            chunk=1,
+            c0=5.0,
         ),
         "small": Config(d=(50, 100, 200, 400), seeds=tuple(range(5))),
         "paper": Config(),
@@ -266,12 +331,19 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "settings", "none: lemmas with constants", "n = 1000, m = 400, alpha = 0.1, eta = 0.15, sigma^2 = 1/d^1.2 "
-            "and sigma sqrt(d) = 0.1, omega sqrt(m d) from 1e-4 to 1", "the lemmas ask for sigma sqrt(d) and "
-            "omega sqrt(m d) below small constants; both are varied",
+            "settings",
+            printed="none: lemmas with constants",
+            ours="n = 1000, m = 400, alpha = 0.1, eta = 0.15, sigma^2 = 1/d^1.2 "
+            "and sigma sqrt(d) = 0.1, omega sqrt(m d) from 1e-4 to 1",
+            why="the lemmas ask for sigma sqrt(d) and omega sqrt(m d) below small constants; both are varied",
         ),
-        Deviation("C0", "4^5 1024^2 e^4 = 5.9e10", "10", "5.9e10 puts every neuron into a set"),
-        Deviation("T", "1 + 1/(4 alpha)", "rounded up: 4 at alpha = 0.1", "the paper gives no rule for 3.5 steps"),
+        Deviation("C0", printed="4^5 1024^2 e^4 = 5.9e10", ours="10", why="5.9e10 puts every neuron into a set"),
+        Deviation(
+            "T",
+            printed="1 + 1/(4 alpha)",
+            ours="rounded up: 4 at alpha = 0.1",
+            why="the paper gives no rule for 3.5 steps",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

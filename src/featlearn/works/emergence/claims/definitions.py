@@ -8,7 +8,7 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.learn.fit import fit
 from featlearn.learn.schedules import Stage
 from featlearn.nets import forward, gaussian_init, mirrored
@@ -47,19 +47,49 @@ def check_notation(key, tables) -> Evidence:
     phi = (_flat(batch.hidden) - truth.mean.double().numpy()) / truth.scale
     return Evidence(
         (
-            Case("st = sqrt(E||xt - E xt||^2)", scale_law, scale, [v / math.sqrt(D) for v, (D, _, _) in zip(
-                scale_law, sizes, strict=True)], tolerance=1e-12, rival_says="a standard deviation per coordinate"),
-            Case("E||x||^2", [1.0] * 4, moment, [float(D) for D, _, _ in sizes], tolerance=1e-12,
-                 rival_says="every coordinate scaled to unit variance"),
-            Case("Var(phi_l) = p_o (1 - p_o) / st^2", background_law, background, [v * s**2 for v, s in zip(
-                background_law, scale_law, strict=True)], tolerance=1e-12, rival_says="variance of the raw pattern"),
-            Case("<st wstar, x> = count - mean count", count - centre, projection, count, tolerance=1e-4,
-                 rival_says="inputs that were not centred"),
-            Case("q = M^T x recovers phi", phi, _flat(batch.x) @ truth.dictionary.double().numpy(),
-                 phi * truth.scale, tolerance=1e-5, rival_says="x = M phit without the scale st"),
+            Case(
+                "st = sqrt(E||xt - E xt||^2)",
+                predict=scale_law,
+                observe=scale,
+                rival=[v / math.sqrt(D) for v, (D, _, _) in zip(scale_law, sizes, strict=True)],
+                tolerance=1e-12,
+                rival_says="a standard deviation per coordinate",
+            ),
+            Case(
+                "E||x||^2",
+                predict=[1.0] * 4,
+                observe=moment,
+                rival=[float(D) for D, _, _ in sizes],
+                tolerance=1e-12,
+                rival_says="every coordinate scaled to unit variance",
+            ),
+            Case(
+                "Var(phi_l) = p_o (1 - p_o) / st^2",
+                predict=background_law,
+                observe=background,
+                rival=[v * s**2 for v, s in zip(background_law, scale_law, strict=True)],
+                tolerance=1e-12,
+                rival_says="variance of the raw pattern",
+            ),
+            Case(
+                "<st wstar, x> = count - mean count",
+                predict=count - centre,
+                observe=projection,
+                rival=count,
+                tolerance=1e-4,
+                rival_says="inputs that were not centred",
+            ),
+            Case(
+                "q = M^T x recovers phi",
+                predict=phi,
+                observe=_flat(batch.x) @ truth.dictionary.double().numpy(),
+                rival=phi * truth.scale,
+                tolerance=1e-5,
+                rival_says="x = M phit without the scale st",
+            ),
         ),
         comment="Enumeration of all inputs for D <= 10; the last two on 500 samples in input coordinates (d = 40).",
-    )  # fmt: skip
+    )
 
 
 def check_data(key, tables) -> Evidence:
@@ -90,31 +120,83 @@ def check_data(key, tables) -> Evidence:
     tie = [0.5 * (1 - math.comb(k, k // 2) / 2**k) for k in even]
     return Evidence(
         (
-            Case("A0: Pr[y = +1]", 0.5, (y > 0).mean(), 0.45, tolerance=sigmas(ERROR_RATE, 1) * 0.5 / math.sqrt(n),
-                 rival_says="classes off balance by 5 %"),
-            Case("A1: E[y phi_j] = gamma/st on A, 0 elsewhere", law, mean_yphi, np.where(inside, 0.26 / st, 0.0),
-                 tolerance=sigmas(ERROR_RATE, 100) * se, rival_says="gamma 4 % larger"),
-            Case("E[y x] = (gamma/st) wstar", M @ law, (y[:, None] * x).mean(0), M @ inside.astype(float),
-                 tolerance=sigmas(ERROR_RATE, 120) * se, rival_says="wstar itself, without the factor gamma/st"),
-            Case("A2: covariances of raw background patterns (p_o = 1/2)", np.zeros(780), covariance,
-                 np.full(780, dependent), tolerance=sigmas(ERROR_RATE, 780) * 0.25 / math.sqrt(n),
-                 rival_says="the covariance 1/48 that the mixture has at p_o = 1/4"),
-            Case("E||x||^2", 1.0, (x**2).sum(1).mean(), 1.2, tolerance=1e-3, rival_says="divided by D, not by d"),
-            Case("Example 1 (count > k/2) with fair coins: gamma = C(k-1, (k-1)/2) / 2^k",
-                 [math.comb(k - 1, k // 2) / 2**k for k in odd], [float(threshold(k).gamma.mean()) for k in odd],
-                 [math.comb(k, k // 2) / 2**k for k in odd], tolerance=1e-12, rival_says="C(k, (k-1)/2) instead"),
-            Case("Example 1 is balanced for odd k", [0.5] * 4, majority, tie, tolerance=1e-12,
-                 rival_says="even k, where ties break A0"),
-            Case("Example 2 (odd count) with fair coins has gamma = 0", 0.0,
-                 float(np.abs(fair(6, 5, (1, 3, 5)).gamma).max()), 0.25, tolerance=1e-12,
-                 rival_says="gamma of the structured mixture"),
-            Case("gamma that the task reports (p_o = 1/4)", 0.375, mixed_truth.gamma, 0.25, tolerance=1e-9,
-                 rival_says="gamma of p_o = 1/2"),
+            Case(
+                "A0: Pr[y = +1]",
+                predict=0.5,
+                observe=(y > 0).mean(),
+                rival=0.45,
+                tolerance=sigmas(ERROR_RATE, 1) * 0.5 / math.sqrt(n),
+                rival_says="classes off balance by 5 %",
+            ),
+            Case(
+                "A1: E[y phi_j] = gamma/st on A, 0 elsewhere",
+                predict=law,
+                observe=mean_yphi,
+                rival=np.where(inside, 0.26 / st, 0.0),
+                tolerance=sigmas(ERROR_RATE, 100) * se,
+                rival_says="gamma 4 % larger",
+            ),
+            Case(
+                "E[y x] = (gamma/st) wstar",
+                predict=M @ law,
+                observe=(y[:, None] * x).mean(0),
+                rival=M @ inside.astype(float),
+                tolerance=sigmas(ERROR_RATE, 120) * se,
+                rival_says="wstar itself, without the factor gamma/st",
+            ),
+            Case(
+                "A2: covariances of raw background patterns (p_o = 1/2)",
+                predict=np.zeros(780),
+                observe=covariance,
+                rival=np.full(780, dependent),
+                tolerance=sigmas(ERROR_RATE, 780) * 0.25 / math.sqrt(n),
+                rival_says="the covariance 1/48 that the mixture has at p_o = 1/4",
+            ),
+            Case(
+                "E||x||^2",
+                predict=1.0,
+                observe=(x**2).sum(1).mean(),
+                rival=1.2,
+                tolerance=1e-3,
+                rival_says="divided by D, not by d",
+            ),
+            Case(
+                "Example 1 (count > k/2) with fair coins: gamma = C(k-1, (k-1)/2) / 2^k",
+                predict=[math.comb(k - 1, k // 2) / 2**k for k in odd],
+                observe=[float(threshold(k).gamma.mean()) for k in odd],
+                rival=[math.comb(k, k // 2) / 2**k for k in odd],
+                tolerance=1e-12,
+                rival_says="C(k, (k-1)/2) instead",
+            ),
+            Case(
+                "Example 1 is balanced for odd k",
+                predict=[0.5] * 4,
+                observe=majority,
+                rival=tie,
+                tolerance=1e-12,
+                rival_says="even k, where ties break A0",
+            ),
+            Case(
+                "Example 2 (odd count) with fair coins has gamma = 0",
+                predict=0.0,
+                observe=float(np.abs(fair(6, 5, (1, 3, 5)).gamma).max()),
+                rival=0.25,
+                tolerance=1e-12,
+                rival_says="gamma of the structured mixture",
+            ),
+            Case(
+                "gamma that the task reports (p_o = 1/4)",
+                predict=0.375,
+                observe=mixed_truth.gamma,
+                rival=0.25,
+                tolerance=1e-9,
+                rival_says="gamma of p_o = 1/2",
+            ),
         ),
         comment=f"n = {n}, |phi_j| = 1/(2 st) exactly, so every standard error is known; family-wise error rate "
         f"{ERROR_RATE:g} per case. Parity needs its structure for A1: fair coins give gamma = 0. The code also allows "
         "count 0 in P, beyond the paper's P in [k].",
-    )  # fmt: skip
+    )
 
 
 def check_parity_mix(key, tables) -> Evidence:
@@ -139,23 +221,66 @@ def check_parity_mix(key, tables) -> Evidence:
     law[truth.relevant.numpy()] = 0.5
     return Evidence(
         (
-            Case("E phit_j, j in A", [0.5] * 4, on, p, tolerance=1e-12, rival_says="p_o for every pattern"),
-            Case("E phit_j, j not in A: p_o", p, off, p / (2 - 2 * p), tolerance=1e-12,
-                 rival_says="the rate p_o / (2 - 2 p_o) of one component"),
-            Case("gamma = (1 - p_o)/2", (1 - p) / 2, gamma, 1 - p, tolerance=1e-12,
-                 rival_says="signs in place of bits: 1 - p_o"),
-            Case("E y = 0", [0.0] * 4, balance, p / 2, tolerance=1e-12, rival_says="one component's share"),
-            Case("st at d = 500, D = 100, k = 5, p_o = 1/2", 5.0, ParityMix().draw(key / "paper").scale, 2.5,
-                 tolerance=1e-6, rival_says="standard deviation of one half of the patterns"),
-            Case("marginals of the sampler (p_o = 1/4)", law, hidden.mean(0), np.full(100, 0.5),
-                 tolerance=sigmas(ERROR_RATE, 100) * 0.5 / math.sqrt(n), rival_says="fair coins"),
-            Case("E[y phit_j] of the sampler (p_o = 1/4)", 2 * (law - 0.25) * 0.375 * 2,
-                 (y[:, None] * hidden).mean(0), 2 * (law - 0.25) * 0.25 * 2,
-                 tolerance=sigmas(ERROR_RATE, 100) / math.sqrt(n), rival_says="gamma of p_o = 1/2"),
+            Case(
+                "E phit_j, j in A",
+                predict=[0.5] * 4,
+                observe=on,
+                rival=p,
+                tolerance=1e-12,
+                rival_says="p_o for every pattern",
+            ),
+            Case(
+                "E phit_j, j not in A: p_o",
+                predict=p,
+                observe=off,
+                rival=p / (2 - 2 * p),
+                tolerance=1e-12,
+                rival_says="the rate p_o / (2 - 2 p_o) of one component",
+            ),
+            Case(
+                "gamma = (1 - p_o)/2",
+                predict=(1 - p) / 2,
+                observe=gamma,
+                rival=1 - p,
+                tolerance=1e-12,
+                rival_says="signs in place of bits: 1 - p_o",
+            ),
+            Case(
+                "E y = 0",
+                predict=[0.0] * 4,
+                observe=balance,
+                rival=p / 2,
+                tolerance=1e-12,
+                rival_says="one component's share",
+            ),
+            Case(
+                "st at d = 500, D = 100, k = 5, p_o = 1/2",
+                predict=5.0,
+                observe=ParityMix().draw(key / "paper").scale,
+                rival=2.5,
+                tolerance=1e-6,
+                rival_says="standard deviation of one half of the patterns",
+            ),
+            Case(
+                "marginals of the sampler (p_o = 1/4)",
+                predict=law,
+                observe=hidden.mean(0),
+                rival=np.full(100, 0.5),
+                tolerance=sigmas(ERROR_RATE, 100) * 0.5 / math.sqrt(n),
+                rival_says="fair coins",
+            ),
+            Case(
+                "E[y phit_j] of the sampler (p_o = 1/4)",
+                predict=2 * (law - 0.25) * 0.375 * 2,
+                observe=(y[:, None] * hidden).mean(0),
+                rival=2 * (law - 0.25) * 0.25 * 2,
+                tolerance=sigmas(ERROR_RATE, 100) / math.sqrt(n),
+                rival_says="gamma of p_o = 1/2",
+            ),
         ),
         comment="Every input enumerated for D <= 10; the sampler at D = 100, n = 1e5.",
         data={"p_o": p, "covariance": np.array(corr)},
-    )  # fmt: skip
+    )
 
 
 def check_parity_mix_membership(key, tables) -> Evidence:
@@ -179,18 +304,43 @@ def check_parity_mix_membership(key, tables) -> Evidence:
     with_block = p * (1 - p) * (0.25 - 1) * (0.5 - p / (2 - 2 * p))
     return Evidence(
         (
-            Case("covariance of two background patterns", law, exact, np.zeros(5), tolerance=1e-12,
-                 rival_says="independence"),
-            Case("the same on samples, p_o = 1/4, 780 pairs", np.full(780, law[2]), sampled, np.zeros(780),
-                 tolerance=sigmas(ERROR_RATE, 780) * 0.25 / math.sqrt(n), rival_says="independence"),
-            Case("covariance of [block all equal] with a background pattern (k = 3)", with_block, between, np.zeros(5),
-                 tolerance=1e-12, rival_says="background independent of the relevant block"),
-            Case("A2 holds at p_o = 1/2", 0.0, exact[-1], law[2], tolerance=1e-12, rival_says="p_o = 1/4"),
+            Case(
+                "covariance of two background patterns",
+                predict=law,
+                observe=exact,
+                rival=np.zeros(5),
+                tolerance=1e-12,
+                rival_says="independence",
+            ),
+            Case(
+                "the same on samples, p_o = 1/4, 780 pairs",
+                predict=np.full(780, law[2]),
+                observe=sampled,
+                rival=np.zeros(780),
+                tolerance=sigmas(ERROR_RATE, 780) * 0.25 / math.sqrt(n),
+                rival_says="independence",
+            ),
+            Case(
+                "covariance of [block all equal] with a background pattern (k = 3)",
+                predict=with_block,
+                observe=between,
+                rival=np.zeros(5),
+                tolerance=1e-12,
+                rival_says="background independent of the relevant block",
+            ),
+            Case(
+                "A2 holds at p_o = 1/2",
+                predict=0.0,
+                observe=exact[-1],
+                rival=law[2],
+                tolerance=1e-12,
+                rival_says="p_o = 1/4",
+            ),
         ),
         comment="Only p_o = 1/2 puts the mixture in the family; elsewhere both halves of A2 fail, so Theorem 2 with "
         "p_o < 1/2 needs the mixture admitted beside the family. Its loss bound itself does not use A2.",
         data={"p_o": p, "law": law, "exact": np.array(exact)},
-    )  # fmt: skip
+    )
 
 
 def check_no_structure(key, tables) -> Evidence:
@@ -205,20 +355,42 @@ def check_no_structure(key, tables) -> Evidence:
     se = 0.5 / math.sqrt(n)
     return Evidence(
         (
-            Case("gamma of fair parity, k = 2, 3, 4, 5, 8", [0.0] * 5, exact, [0.5] * 5, tolerance=1e-12,
-                 rival_says="gamma = 1/2 of k = 1"),
-            Case("st^2 = D/4", 25.0, truth.scale**2, 50.0, tolerance=1e-5, rival_says="D/2"),
-            Case("E[y (phit_j - 1/2)] of the sampler", np.zeros(100), (y[:, None] * (hidden - 0.5)).mean(0),
-                 np.where(inside, 0.25, 0.0), tolerance=sigmas(ERROR_RATE, 100) * se,
-                 rival_says="the signal of the structured set"),
-            Case("block covariances of the sampler", np.zeros(10), (pairs.T @ pairs / n)[np.triu_indices(5, 1)],
-                 np.full(10, 0.125), tolerance=sigmas(ERROR_RATE, 10) * 0.25 / math.sqrt(n),
-                 rival_says="the all-or-none block of the structured set"),
-            Case("labels still are the parity", np.ones(n), y * (2 * (hidden[:, inside].sum(1) % 2) - 1), -np.ones(n),
-                 tolerance=0, rival_says="even parity"),
+            Case(
+                "gamma of fair parity, k = 2, 3, 4, 5, 8",
+                predict=[0.0] * 5,
+                observe=exact,
+                rival=[0.5] * 5,
+                tolerance=1e-12,
+                rival_says="gamma = 1/2 of k = 1",
+            ),
+            Case("st^2 = D/4", predict=25.0, observe=truth.scale**2, rival=50.0, tolerance=1e-5, rival_says="D/2"),
+            Case(
+                "E[y (phit_j - 1/2)] of the sampler",
+                predict=np.zeros(100),
+                observe=(y[:, None] * (hidden - 0.5)).mean(0),
+                rival=np.where(inside, 0.25, 0.0),
+                tolerance=sigmas(ERROR_RATE, 100) * se,
+                rival_says="the signal of the structured set",
+            ),
+            Case(
+                "block covariances of the sampler",
+                predict=np.zeros(10),
+                observe=(pairs.T @ pairs / n)[np.triu_indices(5, 1)],
+                rival=np.full(10, 0.125),
+                tolerance=sigmas(ERROR_RATE, 10) * 0.25 / math.sqrt(n),
+                rival_says="the all-or-none block of the structured set",
+            ),
+            Case(
+                "labels still are the parity",
+                predict=np.ones(n),
+                observe=y * (2 * (hidden[:, inside].sum(1) % 2) - 1),
+                rival=-np.ones(n),
+                tolerance=0,
+                rival_says="even parity",
+            ),
         ),
         comment=f"n = {n}; family-wise error rate {ERROR_RATE:g} per case.",
-    )  # fmt: skip
+    )
 
 
 def _binomial(k: int, p: Fraction) -> list[Fraction]:
@@ -255,24 +427,51 @@ def check_interval(key, tables) -> Evidence:
         sampled.append((_flat(task.sample(truth, n, key / "data" / int(structure)).y) > 0).mean())
     return Evidence(
         (
-            Case("Pr[y = +1], with and without structure", plus, got_plus, rival_plus, tolerance=1e-9,
-                 rival_says="count 20 left out"),
-            Case("gamma, with and without structure", gamma, got_gamma, rival_gamma, tolerance=1e-8,
-                 rival_says="count 20 left out"),
-            Case("st, with and without structure", scale, got_scale, [5.0, 4.9], tolerance=1e-6,
-                 rival_says="the two swapped"),
-            Case("sampled Pr[y = +1]", plus, sampled, [0.5, 0.5],
-                 tolerance=sigmas(ERROR_RATE, 2) * 0.5 / math.sqrt(n), rival_says="balanced classes, A0"),
-            Case("inventory: 0.58476, 0.0680068, 4.91596, 0.0493686, 0.0186544",
-                 [0.58476, 0.0680068, 4.91596, 0.0493686, 0.0186544],
-                 [plus[0], gamma[0], scale[0], plus[1], gamma[1]],
-                 [0.50, 0.075, 5.0, 0.04, 0.025], tolerance=[6e-6, 6e-8, 6e-6, 6e-8, 6e-8],
-                 rival_says="values of neighbouring settings"),
+            Case(
+                "Pr[y = +1], with and without structure",
+                predict=plus,
+                observe=got_plus,
+                rival=rival_plus,
+                tolerance=1e-9,
+                rival_says="count 20 left out",
+            ),
+            Case(
+                "gamma, with and without structure",
+                predict=gamma,
+                observe=got_gamma,
+                rival=rival_gamma,
+                tolerance=1e-8,
+                rival_says="count 20 left out",
+            ),
+            Case(
+                "st, with and without structure",
+                predict=scale,
+                observe=got_scale,
+                rival=[5.0, 4.9],
+                tolerance=1e-6,
+                rival_says="the two swapped",
+            ),
+            Case(
+                "sampled Pr[y = +1]",
+                predict=plus,
+                observe=sampled,
+                rival=[0.5, 0.5],
+                tolerance=sigmas(ERROR_RATE, 2) * 0.5 / math.sqrt(n),
+                rival_says="balanced classes, A0",
+            ),
+            Case(
+                "inventory: 0.58476, 0.0680068, 4.91596, 0.0493686, 0.0186544",
+                predict=[0.58476, 0.0680068, 4.91596, 0.0493686, 0.0186544],
+                observe=[plus[0], gamma[0], scale[0], plus[1], gamma[1]],
+                rival=[0.50, 0.075, 5.0, 0.04, 0.025],
+                tolerance=[6e-6, 6e-8, 6e-6, 6e-8, 6e-8],
+                rival_says="values of neighbouring settings",
+            ),
         ),
         comment="Classes are not balanced, and the paper does not say that they are: 58.5 % positive with structure, "
         "4.9 % without, where a constant already scores 95.06 %. gamma stays positive without structure, so "
         "first-order signal remains.",
-    )  # fmt: skip
+    )
 
 
 def literal_smooth_clip(z: torch.Tensor, noise: float) -> torch.Tensor:
@@ -327,30 +526,72 @@ def check_training(key, tables) -> Evidence:
     paper, T = parity_mix(100, 5, 0.5), 600
     third = 300 ** (1 / 3)
     listed = [4.0, 1.1574e-8, 2.3148e-9, 0.0062242, 3.7345, 0.04, 0.0894427]
-    computed = [sigma_a(paper), eta_1(paper, 300, 2), eta_1(paper, 300, 1), 25 / (T * third),
-                125 / (paper.scale * third), 1 / 5**2, s]  # fmt: skip
+    computed = [
+        sigma_a(paper),
+        eta_1(paper, 300, 2),
+        eta_1(paper, 300, 1),
+        25 / (T * third),
+        125 / (paper.scale * third),
+        1 / 5**2,
+        s,
+    ]
     tz = torch.as_tensor(z)
     scale = np.abs(update).max()
     return Evidence(
         (
-            Case("g(x) = 0 at the mirrored start", np.zeros(400), zero, forward(half, x)[0].numpy(), tolerance=1e-12,
-                 rival_says="the unmirrored half"),
-            Case("lam_w = 1/(2 eta) forgets: w^(1) = -eta dL/dw", update / scale, got / scale, other / scale,
-                 tolerance=1e-9, rival_says="a penalty with the factor 1/2, which keeps half of w^(0)"),
-            Case("w^(1) lies in span(M)", np.zeros_like(residual), residual / scale, start / scale, tolerance=1e-6,
-                 rival_says="the start, which does not"),
-            Case("E clip(z + s xi) = r(z) - r(z - 1)", [mean_clip(u) for u in z], activate(tz, "clip", s).numpy(),
-                 z.clip(0, 1), tolerance=1e-10, rival_says="no smoothing"),
-            Case("sigma_a, eta_1 (Theorem 26), eta_1 (Lemma 23), eta_t, lam_max, s, s at Table 1, over the inventory's",
-                 [1.0] * 7, np.array(computed) / listed, np.array(computed)[[0, 2, 1, 3, 4, 6, 5]] / listed,
-                 tolerance=1e-4, rival_says="the two schedules exchanged"),
-            Case("Pr[z + s xi in (0, 1)]", [mean_gate(u) for u in z], slope(tz, "clip", s).numpy(),
-                 norm.cdf(z / s), tolerance=1e-10, rival_says="the gate without its upper edge"),
+            Case(
+                "g(x) = 0 at the mirrored start",
+                predict=np.zeros(400),
+                observe=zero,
+                rival=forward(half, x)[0].numpy(),
+                tolerance=1e-12,
+                rival_says="the unmirrored half",
+            ),
+            Case(
+                "lam_w = 1/(2 eta) forgets: w^(1) = -eta dL/dw",
+                predict=update / scale,
+                observe=got / scale,
+                rival=other / scale,
+                tolerance=1e-9,
+                rival_says="a penalty with the factor 1/2, which keeps half of w^(0)",
+            ),
+            Case(
+                "w^(1) lies in span(M)",
+                predict=np.zeros_like(residual),
+                observe=residual / scale,
+                rival=start / scale,
+                tolerance=1e-6,
+                rival_says="the start, which does not",
+            ),
+            Case(
+                "E clip(z + s xi) = r(z) - r(z - 1)",
+                predict=[mean_clip(u) for u in z],
+                observe=activate(tz, "clip", s).numpy(),
+                rival=z.clip(0, 1),
+                tolerance=1e-10,
+                rival_says="no smoothing",
+            ),
+            Case(
+                "sigma_a, eta_1 (Theorem 26), eta_1 (Lemma 23), eta_t, lam_max, s, s at Table 1, over the inventory's",
+                predict=[1.0] * 7,
+                observe=np.array(computed) / listed,
+                rival=np.array(computed)[[0, 2, 1, 3, 4, 6, 5]] / listed,
+                tolerance=1e-4,
+                rival_says="the two schedules exchanged",
+            ),
+            Case(
+                "Pr[z + s xi in (0, 1)]",
+                predict=[mean_gate(u) for u in z],
+                observe=slope(tz, "clip", s).numpy(),
+                rival=norm.cdf(z / s),
+                tolerance=1e-10,
+                rival_says="the gate without its upper edge",
+            ),
         ),
         comment="The literal loss carries the penalty lam ||w||^2 (no factor 1/2) through autograd; the closed forms "
         "it uses are compared with numerical integration. sigma_w = 1/k, sigma_b = 1/k^2 and sigma_a are standard "
         "deviations.",
-    )  # fmt: skip
+    )
 
 
 def check_moments(key, tables) -> Evidence:
@@ -376,45 +617,110 @@ def check_moments(key, tables) -> Evidence:
         out["cap"].append(f.scale * max(prob @ np.abs(y * phi[:, j]) for j in range(f.D)))
     return Evidence(
         (
-            Case("E y", [0.0] * 4, out["y"], [0.1] * 4, tolerance=1e-12, rival_says="unbalanced classes"),
-            Case("E|y|", [1.0] * 4, out["abs_y"], [0.5] * 4, tolerance=1e-12, rival_says="labels 0/1"),
-            Case("E|phi_j| = 2 sphi2 st, j not in A", out["abs_law"], out["abs_phi"], out["abs_wrong"],
-                 tolerance=1e-12, rival_says="without the factor 2"),
-            Case("E[y phi_j] = gamma/st on A, 0 elsewhere", out["law"], out["signal"], out["none"], tolerance=1e-12,
-                 rival_says="gamma without 1/st"),
-            Case("st E|y phi_j|", [1.0] * 4, out["cap"], [0.45] * 4, relation="at most",
-                 rival_says="0.45: the bound 1/st is loose by a factor 2 at most, the largest value being 1/2"),
+            Case(
+                "E y",
+                predict=[0.0] * 4,
+                observe=out["y"],
+                rival=[0.1] * 4,
+                tolerance=1e-12,
+                rival_says="unbalanced classes",
+            ),
+            Case(
+                "E|y|",
+                predict=[1.0] * 4,
+                observe=out["abs_y"],
+                rival=[0.5] * 4,
+                tolerance=1e-12,
+                rival_says="labels 0/1",
+            ),
+            Case(
+                "E|phi_j| = 2 sphi2 st, j not in A",
+                predict=out["abs_law"],
+                observe=out["abs_phi"],
+                rival=out["abs_wrong"],
+                tolerance=1e-12,
+                rival_says="without the factor 2",
+            ),
+            Case(
+                "E[y phi_j] = gamma/st on A, 0 elsewhere",
+                predict=out["law"],
+                observe=out["signal"],
+                rival=out["none"],
+                tolerance=1e-12,
+                rival_says="gamma without 1/st",
+            ),
+            Case(
+                "st E|y phi_j|",
+                predict=[1.0] * 4,
+                observe=out["cap"],
+                rival=[0.45] * 4,
+                relation="at most",
+                rival_says="0.45: the bound 1/st is loose by a factor 2 at most, the largest value being 1/2",
+            ),
         ),
         comment="Exact enumeration. The largest st E|y phi_j| = 2 p (1 - p) <= 1/2, half of the bound.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("emergence.notation", ("emergence.notation",),
-          "The scalar st, the variance sphi2, E||x||^2 = 1 and <st wstar, x> = count - mean count.", check_notation),
-    Claim("emergence.definition_data", ("emergence.definition_data",),
-          "Balanced (A0), equal correlations gamma (A1), independent background (A2); E[y x] = (gamma/st) wstar.",
-          check_data),
-    Claim("emergence.definition_parity_mix", ("emergence.definition_parity_mix",),
-          "The structured parity: marginals 1/2 and p_o, gamma = (1 - p_o)/2, st^2 = k/4 + (D - k) p_o (1 - p_o).",
-          check_parity_mix),
-    Claim("emergence.parity_mix_membership", ("emergence.definition_parity_mix",),
-          "Background patterns of the mixture covary by p_o (1 - 2 p_o)^2 / (4 (1 - p_o)): A2 holds only at p_o = 1/2.",
-          check_parity_mix_membership, hits="proof",
-          printed="Proof of Theorem 2 (ICLR paper, appendix C; thesis, proof of Theorem A.22): 'It can be verified "
-          "that such distributions are included in' the family. By A2 background patterns are independent of all "
-          "others; they share the mixture index, so that this is so at p_o = 1/2 alone. The bound itself does not use "
-          "A2."),
-    Claim("emergence.definition_no_structure", ("emergence.definition_no_structure",),
-          "Fair coins: st^2 = D/4, and parity labels correlate with no single pattern.", check_no_structure),
-    Claim("emergence.definition_interval", ("emergence.definition_interval",),
-          "The interval set: exact binomial Pr[y = +1], gamma and st, with and without structure.", check_interval),
-    Claim("emergence.method_training", ("emergence.method_training",),
-          "Mirrored start gives g = 0; lam_w = 1/(2 eta) makes w^(1) = -eta dL/dw in span(M); smoothed activation and "
-          "gate in closed form.", check_training, hits="proof",
-          printed="Theorem 26 (thesis, Theorem A.20, (A.274)) sets eta_1 = gamma^2 st^2/(k m^3) and noise 1/k^2; "
-          "Lemma 23 (Lemma A.17), on which its proof rests through Lemmas 24 and 25, has gamma^2 st/(k m^3) and "
-          "1/k^(3/2). Nothing else is touched; both schedules are checked here."),
-    Claim("emergence.lemma14", ("emergence.lemma14",),
-          "Moments: E y = 0, E|phi_j| = 2 sphi2 st, E[y phi_j] = gamma/st on A, E|y phi_j| <= 1/st.", check_moments),
-)  # fmt: skip
+    Claim(
+        "emergence.notation",
+        entries=("emergence.notation",),
+        says="The scalar st, the variance sphi2, E||x||^2 = 1 and <st wstar, x> = count - mean count.",
+        check=check_notation,
+    ),
+    Claim(
+        "emergence.definition_data",
+        entries=("emergence.definition_data",),
+        says="Balanced (A0), equal correlations gamma (A1), independent background (A2); E[y x] = (gamma/st) wstar.",
+        check=check_data,
+    ),
+    Claim(
+        "emergence.definition_parity_mix",
+        entries=("emergence.definition_parity_mix",),
+        says="The structured parity: marginals 1/2 and p_o, gamma = (1 - p_o)/2, st^2 = k/4 + (D - k) p_o (1 - p_o).",
+        check=check_parity_mix,
+    ),
+    Claim(
+        "emergence.parity_mix_membership",
+        entries=("emergence.definition_parity_mix",),
+        says="Background patterns of the mixture covary by p_o (1 - 2 p_o)^2 / (4 (1 - p_o)): A2 "
+        "holds only at p_o = 1/2.",
+        check=check_parity_mix_membership,
+        hits="proof",
+        printed="Proof of Theorem 2 (ICLR paper, appendix C; thesis, proof of Theorem A.22): 'It can be verified "
+        "that such distributions are included in' the family. By A2 background patterns are independent of all "
+        "others; they share the mixture index, so that this is so at p_o = 1/2 alone. The bound itself does not use "
+        "A2.",
+    ),
+    Claim(
+        "emergence.definition_no_structure",
+        entries=("emergence.definition_no_structure",),
+        says="Fair coins: st^2 = D/4, and parity labels correlate with no single pattern.",
+        check=check_no_structure,
+    ),
+    Claim(
+        "emergence.definition_interval",
+        entries=("emergence.definition_interval",),
+        says="The interval set: exact binomial Pr[y = +1], gamma and st, with and without structure.",
+        check=check_interval,
+    ),
+    Claim(
+        "emergence.method_training",
+        entries=("emergence.method_training",),
+        says="Mirrored start gives g = 0; lam_w = 1/(2 eta) makes w^(1) = -eta dL/dw in span(M); "
+        "smoothed activation and "
+        "gate in closed form.",
+        check=check_training,
+        hits="proof",
+        printed="Theorem 26 (thesis, Theorem A.20, (A.274)) sets eta_1 = gamma^2 st^2/(k m^3) and noise 1/k^2; "
+        "Lemma 23 (Lemma A.17), on which its proof rests through Lemmas 24 and 25, has gamma^2 st/(k m^3) and "
+        "1/k^(3/2). Nothing else is touched; both schedules are checked here.",
+    ),
+    Claim(
+        "emergence.lemma14",
+        entries=("emergence.lemma14",),
+        says="Moments: E y = 0, E|phi_j| = 2 sphi2 st, E[y phi_j] = gamma/st on A, E|y phi_j| <= 1/st.",
+        check=check_moments,
+    ),
+)

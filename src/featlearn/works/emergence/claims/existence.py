@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.nets import TwoLayer, forward
 from featlearn.nets.pointwise import activate
 from featlearn.tasks.patterns import orthonormal_dictionary
@@ -103,13 +103,25 @@ def check_triangle(key, tables) -> Evidence:
         off.append((ramps * [1, 1.05, 1]).sum(1))
     return Evidence(
         (
-            Case("a r(z-s+b) - 2a r(z-s) + a r(z-s-b) = a (b - |z-s|) or 0", exact, got, fewer, tolerance=1e-12,
-                 rival_says="one ReLU fewer"),
-            Case("the same, against a middle coefficient 5 % off", exact, got, off, tolerance=1e-12,
-                 rival_says="coefficient -2.1 a"),
+            Case(
+                "a r(z-s+b) - 2a r(z-s) + a r(z-s-b) = a (b - |z-s|) or 0",
+                predict=exact,
+                observe=got,
+                rival=fewer,
+                tolerance=1e-12,
+                rival_says="one ReLU fewer",
+            ),
+            Case(
+                "the same, against a middle coefficient 5 % off",
+                predict=exact,
+                observe=got,
+                rival=off,
+                tolerance=1e-12,
+                rival_says="coefficient -2.1 a",
+            ),
         ),
         comment="8 bumps on 484 points each.",
-    )  # fmt: skip
+    )
 
 
 def check_existence(key, tables, build: Callable[[int, float, tuple[int, ...]], Construction] = construct) -> Evidence:
@@ -133,41 +145,112 @@ def check_existence(key, tables, build: Callable[[int, float, tuple[int, ...]], 
             without_zero.append(_scores(Construction(k, star.a[3:], star.b[3:]), x, direction, st))
             z = x @ net.w[0].numpy().T + star.b
             idle.append((z <= 1e-12).all(0).sum())
-            bounds.append((len(star.a), np.abs(star.a).max() / k, np.abs(star.b).min() * 32 * k, np.abs(star.b).max(),
-                           np.abs(z).max()))  # fmt: skip
+            bounds.append(
+                (
+                    len(star.a),
+                    np.abs(star.a).max() / k,
+                    np.abs(star.b).min() * 32 * k,
+                    np.abs(star.b).max(),
+                    np.abs(z).max(),
+                )
+            )
         n, a, low, high, inside = np.array(bounds).T
         for out, value in ((size, n.max()), (top_a, a.max()), (low_b, low.min()), (top_b, high.max())):
             out.append(value)
         reach.append(inside.max())
-    flat = {n: np.concatenate(v) for n, v in (("y", label), ("g", got), ("fewer", fewer), ("off", off),
-                                              ("next", neighbour), ("no zero", without_zero))}  # fmt: skip
+    flat = {
+        n: np.concatenate(v)
+        for n, v in (
+            ("y", label),
+            ("g", got),
+            ("fewer", fewer),
+            ("off", off),
+            ("next", neighbour),
+            ("no zero", without_zero),
+        )
+    }
     star = construct(5, 2.5, (1, 3, 5))
     return Evidence(
         (
-            Case("g*(x) = y", flat["y"], flat["g"], flat["fewer"], tolerance=1e-11, rival_says="one live neuron fewer"),
-            Case("g*(x) = y, against coefficients 5 % off", flat["y"], flat["g"], flat["off"], tolerance=1e-11,
-                 rival_says="a scaled by 1.05"),
-            Case("g*(x) = y, against labels of the next count", flat["y"], flat["g"], flat["next"], tolerance=1e-11,
-                 rival_says="a neighbouring task"),
-            Case("g*(x) = y, against bumps at 1..k only", flat["y"], flat["g"], flat["no zero"], tolerance=1e-11,
-                 rival_says="no bump at count 0"),
-            Case("number of neurons 3 (k + 1)", [3.0 * (k + 1) for k in ks], size, [3.0 * k for k in ks],
-                 rival_says="3 k"),
-            Case("neurons that are 0 on every input", np.full(len(idle), 2.0), idle, np.zeros(len(idle)),
-                 rival_says="all 3 (k + 1) neurons needed"),
-            Case("max |a*| / k", [32.0] * 4, top_a, [31.0] * 4, relation="at most", tolerance=1e-9,
-                 rival_says="31 k: the bound 32 k is attained by the shifted version"),
-            Case("min |b*| x 32 k", [1.0] * 4, low_b, [1.05] * 4, relation="at least", tolerance=1e-9,
-                 rival_says="5 % more: attained at mu = k/2 - 3/8"),
-            Case("max |b*|", [0.5] * 4, top_b, [0.3] * 4, relation="at most", rival_says="0.3"),
-            Case("max |<w*, x> + b*|", [1.0] * 4, reach, [0.3] * 4, relation="at most",
-                 rival_says="0.3: the truncation at 1 is far from reached"),
+            Case(
+                "g*(x) = y",
+                predict=flat["y"],
+                observe=flat["g"],
+                rival=flat["fewer"],
+                tolerance=1e-11,
+                rival_says="one live neuron fewer",
+            ),
+            Case(
+                "g*(x) = y, against coefficients 5 % off",
+                predict=flat["y"],
+                observe=flat["g"],
+                rival=flat["off"],
+                tolerance=1e-11,
+                rival_says="a scaled by 1.05",
+            ),
+            Case(
+                "g*(x) = y, against labels of the next count",
+                predict=flat["y"],
+                observe=flat["g"],
+                rival=flat["next"],
+                tolerance=1e-11,
+                rival_says="a neighbouring task",
+            ),
+            Case(
+                "g*(x) = y, against bumps at 1..k only",
+                predict=flat["y"],
+                observe=flat["g"],
+                rival=flat["no zero"],
+                tolerance=1e-11,
+                rival_says="no bump at count 0",
+            ),
+            Case(
+                "number of neurons 3 (k + 1)",
+                predict=[3.0 * (k + 1) for k in ks],
+                observe=size,
+                rival=[3.0 * k for k in ks],
+                rival_says="3 k",
+            ),
+            Case(
+                "neurons that are 0 on every input",
+                predict=np.full(len(idle), 2.0),
+                observe=idle,
+                rival=np.zeros(len(idle)),
+                rival_says="all 3 (k + 1) neurons needed",
+            ),
+            Case(
+                "max |a*| / k",
+                predict=[32.0] * 4,
+                observe=top_a,
+                rival=[31.0] * 4,
+                relation="at most",
+                tolerance=1e-9,
+                rival_says="31 k: the bound 32 k is attained by the shifted version",
+            ),
+            Case(
+                "min |b*| x 32 k",
+                predict=[1.0] * 4,
+                observe=low_b,
+                rival=[1.05] * 4,
+                relation="at least",
+                tolerance=1e-9,
+                rival_says="5 % more: attained at mu = k/2 - 3/8",
+            ),
+            Case("max |b*|", predict=[0.5] * 4, observe=top_b, rival=[0.3] * 4, relation="at most", rival_says="0.3"),
+            Case(
+                "max |<w*, x> + b*|",
+                predict=[1.0] * 4,
+                observe=reach,
+                rival=[0.3] * 4,
+                relation="at most",
+                rival_says="0.3: the truncation at 1 is far from reached",
+            ),
         ),
         comment=f"80 members (k = 1, 3, 5, 8; threshold, odd, even, interval; five mean counts), every count, random "
         f"backgrounds. Largest |b*| {max(top_b):.3f} and |z| {max(reach):.3f}: 1/2 and 1 are loose. "
         "The last two ReLUs never fire, so 3k + 1 neurons suffice.",
         data={"a": star.a, "b": star.b, "k": np.array(5), "mu": np.array(2.5), "positive": np.array([1, 3, 5])},
-    )  # fmt: skip
+    )
 
 
 def draw_existence(evidence: Evidence):
@@ -195,9 +278,18 @@ def draw_existence(evidence: Evidence):
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("emergence.lemma7", ("emergence.lemma7",),
-          "Three ReLUs make a triangle bump: 0 for |z - s| >= b, else a (b - |z - s|).", check_triangle),
-    Claim("emergence.lemma5", ("emergence.lemma5",),
-          "3(k+1) truncated-ReLU neurons with weights st wstar/(4k) equal y on every input, |a*| <= 32k, "
-          "1/(32k) <= |b*| <= 1/2, |<w*, x> + b*| <= 1.", check_existence, draw=draw_existence),
-)  # fmt: skip
+    Claim(
+        "emergence.lemma7",
+        entries=("emergence.lemma7",),
+        says="Three ReLUs make a triangle bump: 0 for |z - s| >= b, else a (b - |z - s|).",
+        check=check_triangle,
+    ),
+    Claim(
+        "emergence.lemma5",
+        entries=("emergence.lemma5",),
+        says="3(k+1) truncated-ReLU neurons with weights st wstar/(4k) equal y on every input, |a*| <= 32k, "
+        "1/(32k) <= |b*| <= 1/2, |<w*, x> + b*| <= 1.",
+        check=check_existence,
+        draw=draw_existence,
+    ),
+)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.learn.fit import fit
 from featlearn.learn.schedules import Stage
 from featlearn.nets import gradients
@@ -61,8 +61,14 @@ def premises(D: int, k: int, m: int, p_o: float, gamma: float | None = None, del
 def engine_terms(family: Family, init: Init, noise: float) -> Terms:
     """T_j, T_b, T_a from the engine's hand-written gradients over every input of a small family."""
     phi, y, prob = family.support()
-    got = gradients(mirrored_network(init), torch.as_tensor(phi), torch.as_tensor(y), loss="hinge", noise=noise,
-                    weights=torch.as_tensor(prob * len(prob)))  # fmt: skip
+    got = gradients(
+        mirrored_network(init),
+        torch.as_tensor(phi),
+        torch.as_tensor(y),
+        loss="hinge",
+        noise=noise,
+        weights=torch.as_tensor(prob * len(prob)),
+    )
     m = len(init.a)
     w, b, a = (v[0, :m].numpy() for v in (got.w, got.b, got.a))
     return Terms(-w / init.a[:, None], -b / init.a, -a)
@@ -124,34 +130,85 @@ def check_first_step(key, tables) -> Evidence:
     spread = math.sqrt(1 + k * (k - 1) / (4 * st**2))
     return Evidence(
         (
-            Case("T_j, T_b, T_a by Fourier against the engine over every input (D = 10)", np.array(exact),
-                 np.array(engine), np.array(leading), tolerance=1e-12,
-                 rival_says="beta gamma/st on A and 0 elsewhere, as if exact"),
-            Case("T_j = beta gamma/st, j in A (D = 800)", law, tw.T[:, :3], 0.95 * law, tolerance=0.02 * law,
-                 rival_says="5 % less"),
-            Case("the same, against beta without the background", law, tw.T[:, :3], alone, tolerance=0.02 * law,
-                 rival_says="Pr[b + xi in (0, 1)], the beta of the second step"),
-            Case(f"T_j of {n} samples, engine at the sizes of Table 1", t.T, sampled, none,
-                 tolerance=sigmas(ERROR_RATE, m * D) * se, rival_says="no signal on A"),
-            Case("signal/rms background of those samples, every neuron", np.full(m, 10.0), np.abs(
-                 sampled[:, :k]).mean(1) / rms, np.full(m, 1e3), relation="at least",
-                 rival_says="1000: sampling noise 1/(2 st sqrt n) stands in the way"),
-            Case("T_j = sphi2 q_j beta'' gamma sum_A q/st, j not in A (D = 800)", rest / big, tw.T[:, 3:] / big,
-                 np.zeros_like(rest), tolerance=0.1, rival_says="exactly 0"),
-            Case("T_b = beta' gamma sum_A q/st (D = 800)", b1 * pull / big_b, tw.T_b / big_b, b0 * pull / big_b,
-                 tolerance=0.05, rival_says="beta in place of its derivative"),
-            Case("T_a = beta gamma sum_A q/st (D = 800)", b0 * pull / big_a, tw.T_a / big_a, 0.5 * b0 * pull / big_a,
-                 tolerance=0.05, rival_says="half of it, the 1/2 of the proof's first line"),
-            Case("|T_a| <= max|q| sqrt(1 + E sum_{j != l in A}|phi_j phi_l|), all q negative",
-                 np.abs(down.q).max(1) * spread, np.abs(t_down.T_a), down.q.max(1) * spread, relation="at most",
-                 rival_says="max_l q_l without absolute value, negative here"),
+            Case(
+                "T_j, T_b, T_a by Fourier against the engine over every input (D = 10)",
+                predict=np.array(exact),
+                observe=np.array(engine),
+                rival=np.array(leading),
+                tolerance=1e-12,
+                rival_says="beta gamma/st on A and 0 elsewhere, as if exact",
+            ),
+            Case(
+                "T_j = beta gamma/st, j in A (D = 800)",
+                predict=law,
+                observe=tw.T[:, :3],
+                rival=0.95 * law,
+                tolerance=0.02 * law,
+                rival_says="5 % less",
+            ),
+            Case(
+                "the same, against beta without the background",
+                predict=law,
+                observe=tw.T[:, :3],
+                rival=alone,
+                tolerance=0.02 * law,
+                rival_says="Pr[b + xi in (0, 1)], the beta of the second step",
+            ),
+            Case(
+                f"T_j of {n} samples, engine at the sizes of Table 1",
+                predict=t.T,
+                observe=sampled,
+                rival=none,
+                tolerance=sigmas(ERROR_RATE, m * D) * se,
+                rival_says="no signal on A",
+            ),
+            Case(
+                "signal/rms background of those samples, every neuron",
+                predict=np.full(m, 10.0),
+                observe=np.abs(sampled[:, :k]).mean(1) / rms,
+                rival=np.full(m, 1e3),
+                relation="at least",
+                rival_says="1000: sampling noise 1/(2 st sqrt n) stands in the way",
+            ),
+            Case(
+                "T_j = sphi2 q_j beta'' gamma sum_A q/st, j not in A (D = 800)",
+                predict=rest / big,
+                observe=tw.T[:, 3:] / big,
+                rival=np.zeros_like(rest),
+                tolerance=0.1,
+                rival_says="exactly 0",
+            ),
+            Case(
+                "T_b = beta' gamma sum_A q/st (D = 800)",
+                predict=b1 * pull / big_b,
+                observe=tw.T_b / big_b,
+                rival=b0 * pull / big_b,
+                tolerance=0.05,
+                rival_says="beta in place of its derivative",
+            ),
+            Case(
+                "T_a = beta gamma sum_A q/st (D = 800)",
+                predict=b0 * pull / big_a,
+                observe=tw.T_a / big_a,
+                rival=0.5 * b0 * pull / big_a,
+                tolerance=0.05,
+                rival_says="half of it, the 1/2 of the proof's first line",
+            ),
+            Case(
+                "|T_a| <= max|q| sqrt(1 + E sum_{j != l in A}|phi_j phi_l|), all q negative",
+                predict=np.abs(down.q).max(1) * spread,
+                observe=np.abs(t_down.T_a),
+                rival=down.q.max(1) * spread,
+                relation="at most",
+                rival_says="max_l q_l without absolute value, negative here",
+            ),
         ),
         comment=f"At D = 100 the exact signal-to-largest-background ratio of the population gradient has median "
         f"{np.median(signal_ratio(t.T, k)):.0f}; of {n} samples {np.median(signal_ratio(sampled, k)):.0f}: at the "
         "sample size of the simulations the first step is limited by sampling noise, not by the error the lemma "
         "bounds.",
         data={"T": t.T, "sampled": sampled, "law": beta * gamma / st, "k": np.array(k)},
-    )  # fmt: skip
+    )
 
 
 def _rates(make, k: int, sizes: list[int], key: Key) -> Array:
@@ -191,22 +248,69 @@ def check_first_step_bounds(key, tables) -> Evidence:
     return Evidence(
         (
             Case("|T_j - beta gamma/st| <= 3 eps_e/st, j in A", 3 * error / st, on, relation="at most", vacuous=size),
-            Case("|T_j| <= 3 sphi2 eps_e st, j not in A", 3 * family.sphi2 * error * st, off, relation="at most",
-                 vacuous=size),
+            Case(
+                "|T_j| <= 3 sphi2 eps_e st, j not in A",
+                3 * family.sphi2 * error * st,
+                off,
+                relation="at most",
+                vacuous=size,
+            ),
             Case("|T_b| <= 3 eps_e", 3 * error, float(np.abs(t.T_b).max()), relation="at most", vacuous=size),
-            Case("Lemma 18: |q^(1)_l - eta a beta gamma/st| <= 3 |eta a| eps_e/st, over eta a",
-                 3 * eta * error / st, eta * on, relation="at most", vacuous=size),
-            Case("eps_e at the sizes of Table 1", 12.83, error, 1.0, tolerance=0.005, rival_says="below 1"),
-            Case("exponent in D of st |T_A - beta gamma/st|, planted member", -0.5, slope[1][0], -1.0, tolerance=0.1,
-                 rival_says="1/D: the rate D^(-1/2) of the bound is attained"),
-            Case("the same for parity", -1.0, slope[0][0], -0.5, tolerance=0.25,
-                 rival_says="the bound's rate D^(-1/2): pairs of parity bits carry no signal"),
-            Case("exponent in D of background |T_j|", [-1.5, -1.5], [slope[0][1], slope[1][1]], [-1.0, -1.0],
-                 tolerance=0.2, rival_says="the bound's rate sphi2 eps_e st ~ 1/D"),
-            Case("exponent in D of |T_b|", [-0.5, -0.5], [slope[0][2], slope[1][2]], [-1.0, -1.0], tolerance=0.1,
-                 rival_says="1/D: the bound's rate is attained"),
-            Case("exponent in D of |T_a| (q fixed)", [-0.5, -0.5], [slope[0][3], slope[1][3]], [0.0, 0.0],
-                 tolerance=0.1, rival_says="the bound max|q|, constant in D"),
+            Case(
+                "Lemma 18: |q^(1)_l - eta a beta gamma/st| <= 3 |eta a| eps_e/st, over eta a",
+                3 * eta * error / st,
+                eta * on,
+                relation="at most",
+                vacuous=size,
+            ),
+            Case(
+                "eps_e at the sizes of Table 1",
+                predict=12.83,
+                observe=error,
+                rival=1.0,
+                tolerance=0.005,
+                rival_says="below 1",
+            ),
+            Case(
+                "exponent in D of st |T_A - beta gamma/st|, planted member",
+                predict=-0.5,
+                observe=slope[1][0],
+                rival=-1.0,
+                tolerance=0.1,
+                rival_says="1/D: the rate D^(-1/2) of the bound is attained",
+            ),
+            Case(
+                "the same for parity",
+                predict=-1.0,
+                observe=slope[0][0],
+                rival=-0.5,
+                tolerance=0.25,
+                rival_says="the bound's rate D^(-1/2): pairs of parity bits carry no signal",
+            ),
+            Case(
+                "exponent in D of background |T_j|",
+                predict=[-1.5, -1.5],
+                observe=[slope[0][1], slope[1][1]],
+                rival=[-1.0, -1.0],
+                tolerance=0.2,
+                rival_says="the bound's rate sphi2 eps_e st ~ 1/D",
+            ),
+            Case(
+                "exponent in D of |T_b|",
+                predict=[-0.5, -0.5],
+                observe=[slope[0][2], slope[1][2]],
+                rival=[-1.0, -1.0],
+                tolerance=0.1,
+                rival_says="1/D: the bound's rate is attained",
+            ),
+            Case(
+                "exponent in D of |T_a| (q fixed)",
+                predict=[-0.5, -0.5],
+                observe=[slope[0][3], slope[1][3]],
+                rival=[0.0, 0.0],
+                tolerance=0.1,
+                rival_says="the bound max|q|, constant in D",
+            ),
         ),
         (*premises(D, k, m, p_o), Assumption("s_1 < 1/k", noise < 1 / k, f"{noise:.3f} against {1 / k:g}")),
         comment=f"Here eps_e = {error:.2f}, while |T_j| <= 1/(2 st) already. Measured: st |T_A - beta gamma/st| <= "
@@ -214,7 +318,7 @@ def check_first_step_bounds(key, tables) -> Evidence:
         f"{3 * family.sphi2 * error * st / off:.0f} times under their bounds. The background bound loses a factor "
         "sqrt(D): E[y] = 0 removes one more order than the proof uses.",
         data={"D": np.array(sizes, float), "parity": parity, "planted": planted},
-    )  # fmt: skip
+    )
 
 
 def check_weights_after_step(key, tables) -> Evidence:
@@ -229,9 +333,14 @@ def check_weights_after_step(key, tables) -> Evidence:
     t = population_terms(family, init.q, init.b, noise)
     phi, y, prob = family.support()
     both = (np.vstack([w0, w0]), np.r_[init.b, init.b], np.r_[init.a, -init.a])
-    run = fit(network(*both), torch.as_tensor(phi @ M.T), torch.as_tensor(y),
-              [Stage(steps=1, rate_w=eta, rate_b=eta, rate_a=eta, keep_w=0.0, noise=noise)], key / "fit",
-              weights=torch.as_tensor(prob * len(prob)))  # fmt: skip
+    run = fit(
+        network(*both),
+        torch.as_tensor(phi @ M.T),
+        torch.as_tensor(y),
+        [Stage(steps=1, rate_w=eta, rate_b=eta, rate_a=eta, keep_w=0.0, noise=noise)],
+        key / "fit",
+        weights=torch.as_tensor(prob * len(prob)),
+    )
     w, b, a = (v[0].numpy() for v in (run.net.w, run.net.b, run.net.a))
     law = eta * both[2][:, None] * (np.vstack([t.T, t.T]) @ M.T)
     kept = law + 0.5 * both[0]
@@ -241,19 +350,49 @@ def check_weights_after_step(key, tables) -> Evidence:
     law_cos = np.sign(both[2]) * np.r_[t.T, t.T][:, :3].sum(1) / np.linalg.norm(np.r_[t.T, t.T], axis=1) / math.sqrt(3)
     return Evidence(
         (
-            Case("w^(1) = eta a sum_j T_j M_j", law, w, kept, tolerance=1e-12,
-                 rival_says="a penalty with the factor 1/2, which keeps half of w^(0)"),
-            Case("w^(1) outside span(M)", np.zeros((16, d)), w - w @ M @ M.T, both[0] - both[0] @ M @ M.T,
-                 tolerance=1e-12, rival_says="w^(0), which lies outside"),
-            Case("b^(1) = b^(0) + eta a T_b", law_b, b, law_b - both[1], tolerance=1e-12,
-                 rival_says="biases forgotten as well"),
-            Case("a^(1) = a^(0) + eta T_a", law_a, a, 2 * both[2] - law_a, tolerance=1e-12,
-                 rival_says="the opposite sign"),
-            Case("cosine with wstar", law_cos, cosine, np.abs(law_cos), tolerance=1e-10,
-                 rival_says="the sign of a ignored: half of the neurons point to -wstar"),
+            Case(
+                "w^(1) = eta a sum_j T_j M_j",
+                predict=law,
+                observe=w,
+                rival=kept,
+                tolerance=1e-12,
+                rival_says="a penalty with the factor 1/2, which keeps half of w^(0)",
+            ),
+            Case(
+                "w^(1) outside span(M)",
+                predict=np.zeros((16, d)),
+                observe=w - w @ M @ M.T,
+                rival=both[0] - both[0] @ M @ M.T,
+                tolerance=1e-12,
+                rival_says="w^(0), which lies outside",
+            ),
+            Case(
+                "b^(1) = b^(0) + eta a T_b",
+                predict=law_b,
+                observe=b,
+                rival=law_b - both[1],
+                tolerance=1e-12,
+                rival_says="biases forgotten as well",
+            ),
+            Case(
+                "a^(1) = a^(0) + eta T_a",
+                predict=law_a,
+                observe=a,
+                rival=2 * both[2] - law_a,
+                tolerance=1e-12,
+                rival_says="the opposite sign",
+            ),
+            Case(
+                "cosine with wstar",
+                predict=law_cos,
+                observe=cosine,
+                rival=np.abs(law_cos),
+                tolerance=1e-10,
+                rival_says="the sign of a ignored: half of the neurons point to -wstar",
+            ),
         ),
         comment="Every input of D = 10, k = 3 in input coordinates d = 14; T_j from the Fourier formula.",
-    )  # fmt: skip
+    )
 
 
 def draw_first_step(evidence: Evidence):
@@ -302,16 +441,30 @@ def draw_rates(evidence: Evidence):
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("emergence.lemma6", ("emergence.lemma6",),
-          "First step, mechanism: T_j is beta gamma/st on relevant patterns and much smaller elsewhere; T_b and T_a by "
-          "their leading orders.", check_first_step, hits="statement",
-          printed="Lemma 17 (thesis, Lemma A.11): '|T_a| <= O(max_l q_l)', without an absolute value, fails where "
-          "every q_l is negative. A misprint: the next sentence bounds |T_a| by what holds for max_l |q_l|.",
-          draw=draw_first_step),
-    Claim("emergence.lemma6_bounds", ("emergence.lemma6", "emergence.lemma18"),
-          "First step, the bounds: errors O(eps_e/st) on A, O(sphi2 eps_e st) elsewhere, O(eps_e) for biases.",
-          check_first_step_bounds, expected="assumptions unmet", draw=draw_rates),
-    Claim("emergence.lemma18", ("emergence.lemma18",),
-          "After one step with lam_w = 1/(2 eta): w = eta a sum_j T_j M_j exactly; b, a move by eta a T_b, eta T_a.",
-          check_weights_after_step),
-)  # fmt: skip
+    Claim(
+        "emergence.lemma6",
+        entries=("emergence.lemma6",),
+        says="First step, mechanism: T_j is beta gamma/st on relevant patterns and much smaller "
+        "elsewhere; T_b and T_a by "
+        "their leading orders.",
+        check=check_first_step,
+        hits="statement",
+        printed="Lemma 17 (thesis, Lemma A.11): '|T_a| <= O(max_l q_l)', without an absolute value, fails where "
+        "every q_l is negative. A misprint: the next sentence bounds |T_a| by what holds for max_l |q_l|.",
+        draw=draw_first_step,
+    ),
+    Claim(
+        "emergence.lemma6_bounds",
+        entries=("emergence.lemma6", "emergence.lemma18"),
+        says="First step, the bounds: errors O(eps_e/st) on A, O(sphi2 eps_e st) elsewhere, O(eps_e) for biases.",
+        check=check_first_step_bounds,
+        expected="assumptions unmet",
+        draw=draw_rates,
+    ),
+    Claim(
+        "emergence.lemma18",
+        entries=("emergence.lemma18",),
+        says="After one step with lam_w = 1/(2 eta): w = eta a sum_j T_j M_j exactly; b, a move by eta a T_b, eta T_a.",
+        check=check_weights_after_step,
+    ),
+)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from scipy.stats import chi2, norm
 
 from featlearn.core import Key
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.nets import gradients
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.claims.existence import bump_neurons
@@ -128,19 +128,61 @@ def check_definition(key: Key, tables) -> Evidence:
     law_moments = np.array([0.0, 0.0, 0.0, 0.16, 0.16, 0.16])
     error = z * np.array([0.4] * 3 + [0.16 * math.sqrt(2)] * 3) / math.sqrt(n)
     cases = (
-        Case("E||x||^2 with orthonormal patterns", 1.0, unit, printed_noise, "equal", 1e-12,
-             "noise divided by sigma_z instead of st"),
-        Case("E||x||^2 from samples", 1.0, square.mean(), printed_noise, "equal",
-             sigmas(ERROR_RATE, 1) * square.std() / math.sqrt(n), "noise divided by sigma_z"),
-        Case("E||x||^2 with a random dictionary", cross, second, 1.0, "equal", 1e-12,
-             "st without the cross terms <M_j, M_l> Cov(phit_j, phit_l)"),
-        Case("gamma, unbalanced: enumerated and of the task", law.gamma[0], np.array([*law.gamma, truth.gamma]),
-             main_text(law), "equal", 1e-6, "the balanced definition E[y phit] - E[y] E[phit]"),
-        Case("gamma, balanced, equals the main text's", main_text(balanced), balanced.gamma, 2 * main_text(balanced),
-             "equal", 1e-12, "twice it"),
-        Case("one pattern: xt - v/2 - y v/2 is N(0, sigma_z^2 I)", law_moments, moments,
-             np.array([0.0, 0.0, 0.0, 0.32, 0.32, 0.32]), "equal", error, "twice the variance"),
-    )  # fmt: skip
+        Case(
+            "E||x||^2 with orthonormal patterns",
+            predict=1.0,
+            observe=unit,
+            rival=printed_noise,
+            relation="equal",
+            tolerance=1e-12,
+            rival_says="noise divided by sigma_z instead of st",
+        ),
+        Case(
+            "E||x||^2 from samples",
+            predict=1.0,
+            observe=square.mean(),
+            rival=printed_noise,
+            relation="equal",
+            tolerance=sigmas(ERROR_RATE, 1) * square.std() / math.sqrt(n),
+            rival_says="noise divided by sigma_z",
+        ),
+        Case(
+            "E||x||^2 with a random dictionary",
+            predict=cross,
+            observe=second,
+            rival=1.0,
+            relation="equal",
+            tolerance=1e-12,
+            rival_says="st without the cross terms <M_j, M_l> Cov(phit_j, phit_l)",
+        ),
+        Case(
+            "gamma, unbalanced: enumerated and of the task",
+            predict=law.gamma[0],
+            observe=np.array([*law.gamma, truth.gamma]),
+            rival=main_text(law),
+            relation="equal",
+            tolerance=1e-6,
+            rival_says="the balanced definition E[y phit] - E[y] E[phit]",
+        ),
+        Case(
+            "gamma, balanced, equals the main text's",
+            predict=main_text(balanced),
+            observe=balanced.gamma,
+            rival=2 * main_text(balanced),
+            relation="equal",
+            tolerance=1e-12,
+            rival_says="twice it",
+        ),
+        Case(
+            "one pattern: xt - v/2 - y v/2 is N(0, sigma_z^2 I)",
+            predict=law_moments,
+            observe=moments,
+            rival=np.array([0.0, 0.0, 0.0, 0.32, 0.32, 0.32]),
+            relation="equal",
+            tolerance=error,
+            rival_says="twice the variance",
+        ),
+    )
     comment = f"D = {D}, k = {k}, d = {d}, share of class -1 0.8; 2^{D} hidden vectors enumerated, {n} samples."
     return Evidence(cases, comment=comment)
 
@@ -194,19 +236,52 @@ def check_moments(key: Key, tables) -> Evidence:
     hard = -a * ((law.prob * law.alpha * law.y * active)[:, None] * ((z > 0) & (z < 1))).sum(0)
     typo = auto.copy()
     typo[m * 10 : m * 11] = hard
-    got = gradients(network(w, b, a), torch.as_tensor(law.x), torch.as_tensor(law.y), noise=noise,
-                    weights=torch.as_tensor(law.prob * law.alpha * len(law.prob)))  # fmt: skip
+    got = gradients(
+        network(w, b, a),
+        torch.as_tensor(law.x),
+        torch.as_tensor(law.y),
+        noise=noise,
+        weights=torch.as_tensor(law.prob * law.alpha * len(law.prob)),
+    )
     engine = np.concatenate([g[0].numpy().ravel() for g in (got.w, got.b, got.a)])
     cases = (
-        Case("E[alpha y], E|alpha y|, E[alpha y phi_j], E|phi_l|", np.array(predicted), np.array(seen),
-             np.array(rivals),
-             "equal", 1e-12, "the same without class weights"),
-        Case("largest st E|alpha_y y phi_j|", 1.0, np.array(sizes), 0.45, "at most", 1e-12, "0.45 of it"),
-        Case("gradients of the weighted loss: formula and autograd", auto, ours, typo, "equal", 1e-10,
-             "the bias gradient without the noise in its indicator"),
-        Case("gradients of the weighted loss: engine and autograd", auto, engine, typo, "equal", 1e-10,
-             "the bias gradient without the noise in its indicator"),
-    )  # fmt: skip
+        Case(
+            "E[alpha y], E|alpha y|, E[alpha y phi_j], E|phi_l|",
+            predict=np.array(predicted),
+            observe=np.array(seen),
+            rival=np.array(rivals),
+            relation="equal",
+            tolerance=1e-12,
+            rival_says="the same without class weights",
+        ),
+        Case(
+            "largest st E|alpha_y y phi_j|",
+            predict=1.0,
+            observe=np.array(sizes),
+            rival=0.45,
+            relation="at most",
+            tolerance=1e-12,
+            rival_says="0.45 of it",
+        ),
+        Case(
+            "gradients of the weighted loss: formula and autograd",
+            predict=auto,
+            observe=ours,
+            rival=typo,
+            relation="equal",
+            tolerance=1e-10,
+            rival_says="the bias gradient without the noise in its indicator",
+        ),
+        Case(
+            "gradients of the weighted loss: engine and autograd",
+            predict=auto,
+            observe=engine,
+            rival=typo,
+            relation="equal",
+            tolerance=1e-10,
+            rival_says="the bias gradient without the noise in its indicator",
+        ),
+    )
     return Evidence(cases, comment="Enumerated with 9 patterns, shares of class -1 of 0.8, 0.7 and 0.2.")
 
 
@@ -264,24 +339,98 @@ def check_existence(key: Key, tables) -> Evidence:
     tiny = float(norm.sf(1 / (8 * (1 / 48))))
     tied, independent, fixed = tied_background()
     cases = (
-        Case("smallest margin y g* with |error of the count| <= 1/8", 1.0, np.array(margins), 1.05, "at least", 1e-9,
-             "5 % more"),
-        Case("largest |a*| / k", 128.0, np.array(largest), 64.0, "at most", 1e-9, "the reported 64"),
-        Case("smallest |b*| 64 k", 1.0, np.array(least), 1.05, "at least", 1e-9, "5 % more"),
-        Case("largest |b*|", 0.25, np.array(most), 0.125, "at most", 1e-12, "half of it"),
-        Case("neurons beyond 3(k+1)", 0.0, np.array(widths), -1.0, "equal", 0.0, "one neuron fewer"),
-        Case("largest |<w*, x> + b*| while the error is at most 1/8", 1.0, np.array(room), 0.125, "at most", 0.0,
-             "1/8"),
-        Case("failure rate at sigma_z sqrt(k) = 1/16, 1/12, 1/8", exact, np.array(failures), 2 * exact, "equal", slack,
-             "both sides failing alike"),
-        Case("and its bound exp(-1/(128 sigma_z^2 k))", np.exp(-1 / (128 * spread**2)), exact,
-             np.exp(-1 / (64 * spread**2)), "at most", 0.0, "twice the exponent"),
+        Case(
+            "smallest margin y g* with |error of the count| <= 1/8",
+            predict=1.0,
+            observe=np.array(margins),
+            rival=1.05,
+            relation="at least",
+            tolerance=1e-9,
+            rival_says="5 % more",
+        ),
+        Case(
+            "largest |a*| / k",
+            predict=128.0,
+            observe=np.array(largest),
+            rival=64.0,
+            relation="at most",
+            tolerance=1e-9,
+            rival_says="the reported 64",
+        ),
+        Case(
+            "smallest |b*| 64 k",
+            predict=1.0,
+            observe=np.array(least),
+            rival=1.05,
+            relation="at least",
+            tolerance=1e-9,
+            rival_says="5 % more",
+        ),
+        Case(
+            "largest |b*|",
+            predict=0.25,
+            observe=np.array(most),
+            rival=0.125,
+            relation="at most",
+            tolerance=1e-12,
+            rival_says="half of it",
+        ),
+        Case(
+            "neurons beyond 3(k+1)",
+            predict=0.0,
+            observe=np.array(widths),
+            rival=-1.0,
+            relation="equal",
+            tolerance=0.0,
+            rival_says="one neuron fewer",
+        ),
+        Case(
+            "largest |<w*, x> + b*| while the error is at most 1/8",
+            predict=1.0,
+            observe=np.array(room),
+            rival=0.125,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="1/8",
+        ),
+        Case(
+            "failure rate at sigma_z sqrt(k) = 1/16, 1/12, 1/8",
+            predict=exact,
+            observe=np.array(failures),
+            rival=2 * exact,
+            relation="equal",
+            tolerance=slack,
+            rival_says="both sides failing alike",
+        ),
+        Case(
+            "and its bound exp(-1/(128 sigma_z^2 k))",
+            predict=np.exp(-1 / (128 * spread**2)),
+            observe=exact,
+            rival=np.exp(-1 / (64 * spread**2)),
+            relation="at most",
+            tolerance=0.0,
+            rival_says="twice the exponent",
+        ),
         Case("failure rate at sigma_z = 1/(48 sqrt(k))", 1e-3, tiny, relation="at most"),
-        Case("failure rate, coherence k mu p_o D / (sqrt(d) st) = 1/16: independent and tied background",
-             np.array([0.0, 0.5]), np.array([independent, tied]), np.zeros(2), "equal", np.array([1e-3, 0.02]),
-             "that the reported condition suffices"),
-        Case("the same with k mu p_o D / sqrt(d) = 1/16", 0.0, fixed, 0.5, "equal", 1e-12, "a failure rate of 1/2"),
-    )  # fmt: skip
+        Case(
+            "failure rate, coherence k mu p_o D / (sqrt(d) st) = 1/16: independent and tied background",
+            predict=np.array([0.0, 0.5]),
+            observe=np.array([independent, tied]),
+            rival=np.zeros(2),
+            relation="equal",
+            tolerance=np.array([1e-3, 0.02]),
+            rival_says="that the reported condition suffices",
+        ),
+        Case(
+            "the same with k mu p_o D / sqrt(d) = 1/16",
+            predict=0.0,
+            observe=fixed,
+            rival=0.5,
+            relation="equal",
+            tolerance=1e-12,
+            rival_says="a failure rate of 1/2",
+        ),
+    )
     comment = (
         "The network keeps a margin of 1 on every input whose count is off by at most 1/8. The proof of the lemma "
         "loses a factor st: the dictionary shifts the count by sum rho_jl (phit_l - E phit_l), not by that "
@@ -308,8 +457,15 @@ def tied_background(D: int = 403, k: int = 3) -> tuple[float, float, float]:
 
     both, half = background * np.array([-0.5, 0.5]), np.array([0.5, 0.5])
     heads = np.arange(background + 1)
-    chance = np.exp([math.lgamma(background + 1) - math.lgamma(h + 1) - math.lgamma(background - h + 1)
-                     - background * math.log(2) for h in heads])  # fmt: skip
+    chance = np.exp(
+        [
+            math.lgamma(background + 1)
+            - math.lgamma(h + 1)
+            - math.lgamma(background - h + 1)
+            - background * math.log(2)
+            for h in heads
+        ]
+    )
     tied = rate(st / (16 * k * D), both, half)  # all present half of the time: p_o = 1
     independent = rate(st / (16 * k * D * 0.5), heads - background / 2, chance)
     return tied, independent, rate(1 / (16 * k * D), both, half)
@@ -342,23 +498,70 @@ def check_start(key: Key, tables) -> Evidence:
     random /= np.linalg.norm(random, axis=0)
     worst = np.abs(random.T @ random - np.eye(100)).max()
     cases = (
-        Case("1 - delta quantile of max |q| / sigma_w", limit, float(np.quantile(top, 1 - delta)), limit / 2,
-             "at most", 0.0,
-             "half the deviation"),
-        Case("share of neurons beyond sqrt(2 log(D/delta))", delta, beyond, delta / 100, "at most", allowed - delta,
-             "a hundredth of delta"),
-        Case("the same over m neurons, sqrt(2 log(Dm/delta))", all_limit, float(np.quantile(groups, 1 - delta)),
-             all_limit / 2, "at most", 0.0, "half the deviation"),
-        Case("1 - delta quantile of |b| / sigma_b and |a| / sigma_a, one and m", one_and_m,
-             norm.isf(np.array([delta, 1 - (1 - delta) ** (1 / m)]) / 2), one_and_m / 2, "at most", 0.0,
-             "half the deviation"),
-        Case("log failure of the norms, n = 50 ... 400", math.log(2) - slowest * dims, np.log(failure),
-             math.log(2) - 2 * slowest * dims, "at most", 0.0, "twice the rate in n"),
-        Case("eigenvalues of the background Gram matrix", high, spectrum.max(), 1.0, "at most", 1e-12,
-             "orthonormal patterns"),
-        Case("share outside sigma_w^2 (D-k) [1/2, 3/2]", 2 * math.exp(-slowest * (D - k)), outside,
-             float(chi2.cdf(35 / 2, 35)) / 4, "at most", 0.0, "a quarter of one tail"),
-    )  # fmt: skip
+        Case(
+            "1 - delta quantile of max |q| / sigma_w",
+            predict=limit,
+            observe=float(np.quantile(top, 1 - delta)),
+            rival=limit / 2,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="half the deviation",
+        ),
+        Case(
+            "share of neurons beyond sqrt(2 log(D/delta))",
+            predict=delta,
+            observe=beyond,
+            rival=delta / 100,
+            relation="at most",
+            tolerance=allowed - delta,
+            rival_says="a hundredth of delta",
+        ),
+        Case(
+            "the same over m neurons, sqrt(2 log(Dm/delta))",
+            predict=all_limit,
+            observe=float(np.quantile(groups, 1 - delta)),
+            rival=all_limit / 2,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="half the deviation",
+        ),
+        Case(
+            "1 - delta quantile of |b| / sigma_b and |a| / sigma_a, one and m",
+            predict=one_and_m,
+            observe=norm.isf(np.array([delta, 1 - (1 - delta) ** (1 / m)]) / 2),
+            rival=one_and_m / 2,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="half the deviation",
+        ),
+        Case(
+            "log failure of the norms, n = 50 ... 400",
+            predict=math.log(2) - slowest * dims,
+            observe=np.log(failure),
+            rival=math.log(2) - 2 * slowest * dims,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="twice the rate in n",
+        ),
+        Case(
+            "eigenvalues of the background Gram matrix",
+            predict=high,
+            observe=spectrum.max(),
+            rival=1.0,
+            relation="at most",
+            tolerance=1e-12,
+            rival_says="orthonormal patterns",
+        ),
+        Case(
+            "share outside sigma_w^2 (D-k) [1/2, 3/2]",
+            predict=2 * math.exp(-slowest * (D - k)),
+            observe=outside,
+            rival=float(chi2.cdf(35 / 2, 35)) / 4,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="a quarter of one tail",
+        ),
+    )
     premises = (Assumption("D mu / sqrt(d) <= 1/16", D * coherence <= 1 / 16, "inner products of exactly 1/(16 D)"),)
     comment = (
         "Patterns with inner products of exactly +-1/(16 D). A random dictionary with D = 100 unit columns in R^500 "
@@ -376,10 +579,10 @@ def _rate(ratio: float) -> float:
 CLAIMS = (
     Claim(
         "emergence.definition_general",
-        ("emergence.definition_general",),
-        "General setting: x = M phi + zeta/st with E||x||^2 = 1 for orthonormal M, and gamma = (gamma_+ + "
+        entries=("emergence.definition_general",),
+        says="General setting: x = M phi + zeta/st with E||x||^2 = 1 for orthonormal M, and gamma = (gamma_+ + "
         "gamma_-)/2, which is the main text's gamma when classes are balanced.",
-        check_definition,
+        check=check_definition,
         hits="statement",
         printed="ICLR paper, F.1.1, and thesis, A.8.1: normalising by st 'is equivalent to ... generating x = M phi + "
         "zeta/sigma_zeta', whose noise would have variance 1 in every coordinate; zeta/st is meant, as in the proof of "
@@ -388,20 +591,21 @@ CLAIMS = (
     ),
     Claim(
         "emergence.lemma39",
-        ("emergence.lemma39",),
-        "With class weights: E[alpha y] = 0, E|alpha y| = 1, E[alpha y phi_j] = gamma/st, E|phi_l| = 2 sphi_l^2 st, "
+        entries=("emergence.lemma39",),
+        says="With class weights: E[alpha y] = 0, E|alpha y| = 1, E[alpha y phi_j] = gamma/st, "
+        "E|phi_l| = 2 sphi_l^2 st, "
         "E|alpha y phi_j| <= 1/st, and the three gradients of Lemma 38.",
-        check_moments,
+        check=check_moments,
         hits="statement",
         printed="Lemma 38 (thesis, (A.318)), dL/db: an average over xi_i of an indicator without xi_i, a misprint in "
         "both versions as in Lemma 12; dL/dw, (A.317), has it inside.",
     ),
     Claim(
         "emergence.lemma35",
-        ("emergence.lemma35",),
-        "3(k+1) neurons along wstar have margin 1 unless noise moves the count by more than 1/8, which has "
+        entries=("emergence.lemma35",),
+        says="3(k+1) neurons along wstar have margin 1 unless noise moves the count by more than 1/8, which has "
         "probability at most exp(-1/(128 sigma_z^2 k)); |a*| <= 128 k, 1/(64k) <= |b*| <= 1/4.",
-        check_existence,
+        check=check_existence,
         hits="statement",
         printed="Lemma 35 (thesis, Lemma A.29): '|a*| <= 64 k' is 128 k for the shifted network of its proof, which "
         "balanced parities need; under '(k mu/sqrt(d)) (p_o D/st) <= 1/16', whose proof loses a factor st, half of the "
@@ -410,9 +614,9 @@ CLAIMS = (
     ),
     Claim(
         "emergence.lemma36",
-        ("emergence.lemma36",),
-        "For D mu/sqrt(d) <= 1/16 norms, largest component, bias and second-layer weight of a fresh neuron are "
+        entries=("emergence.lemma36",),
+        says="For D mu/sqrt(d) <= 1/16 norms, largest component, bias and second-layer weight of a fresh neuron are "
         "typical with probability 1 - delta - 2 exp(-Theta(D-k)), and of m neurons with delta/m in place of delta.",
-        check_start,
+        check=check_start,
     ),
 )

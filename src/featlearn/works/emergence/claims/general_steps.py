@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from featlearn.core import Key
 from featlearn.kernels import hinge_classifier
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.nets import gradients
 from featlearn.works.emergence.claims.general import GeneralLaw, general_parity, near_orthogonal
 from featlearn.works.emergence.claims.population import network
@@ -111,31 +111,93 @@ def check_first_step(key: Key, tables) -> Evidence:
     quiet = GeneralLaw(law.phit, law.y, law.prob, law.M, k)
     tq = general_terms(quiet, w, b, noise)
     small = 0.01 / np.abs(a).max()
-    got = gradients(network(w, b, small * a), torch.as_tensor(quiet.x), torch.as_tensor(quiet.y), noise=noise,
-                    weights=torch.as_tensor(quiet.prob * quiet.alpha * len(quiet.prob)))  # fmt: skip
+    got = gradients(
+        network(w, b, small * a),
+        torch.as_tensor(quiet.x),
+        torch.as_tensor(quiet.y),
+        noise=noise,
+        weights=torch.as_tensor(quiet.prob * quiet.alpha * len(quiet.prob)),
+    )
     stepped = w - eta * (got.w[0].numpy() + w / eta)  # lam_w = 1/(2 eta): the start is forgotten
     law_step = eta * small * a[:, None] * (tq.T @ quiet.M.T)
     loud = GeneralLaw(law.phit, law.y, law.prob, law.M, k, sigma_z=0.3)
     mc_v, mc_error = sampled_noise_part(loud, key / "noise", noise)
     cases = (
-        Case("T_j, relevant: beta gamma / st within 3 eps_e / st", leading, t.T[:, :k], 0.95 * leading, "equal",
-             C * target / st, "a coefficient 5 % off"),
-        Case("the same against the plain loss", leading, t.T[:, :k], plain.T[:, :k], "equal", C * target / st,
-             "no class weights"),
-        Case("T_j, background: within 3 sphi^2 eps_e st of 0", np.zeros((m, law.M.shape[1] - k)), t.T[:, k:],
-             (whole @ law.M)[:, k:], "equal", C * sphi2 * target * st,
-             "inner products <w, M_j>, as the notation defines q_j, in place of coefficients"),
-        Case("noise part v: within 3 sigma_z sqrt(log k) eps_e / st of 0", np.zeros_like(t.v), t.v, None, "equal",
-             C * law.sigma_z * math.sqrt(math.log(k)) * target / st),
-        Case("noise part v by Stein's identity and by sampling (large w)", mc_v[0], mc_v[1],
-             mc_v[0] * (loud.scale / loud.sigma_z) ** 2, "equal", mc_error, "noise divided by sigma_z instead of st"),
-        Case("noise part v is not 0 there", 0.0, abs(mc_v[1]) - mc_error, None, "at least"),
-        Case("T_b: within 3 eps_e of 0", np.zeros(m), t.T_b, plain.T_b, "equal", C * target, "no class weights"),
-        Case("T_a: within 3 max|q| of 0", np.zeros(m), t.T_a, plain.T_a, "equal", C * np.abs(w @ law.M).max(),
-             "no class weights"),
-        Case("weights after the step: eta a sum_j M_j T_j", law_step, stepped, law_step + w, "equal",
-             1e-12 * float(np.abs(law_step).max()) + 1e-16, "the start kept"),
-    )  # fmt: skip
+        Case(
+            "T_j, relevant: beta gamma / st within 3 eps_e / st",
+            predict=leading,
+            observe=t.T[:, :k],
+            rival=0.95 * leading,
+            relation="equal",
+            tolerance=C * target / st,
+            rival_says="a coefficient 5 % off",
+        ),
+        Case(
+            "the same against the plain loss",
+            predict=leading,
+            observe=t.T[:, :k],
+            rival=plain.T[:, :k],
+            relation="equal",
+            tolerance=C * target / st,
+            rival_says="no class weights",
+        ),
+        Case(
+            "T_j, background: within 3 sphi^2 eps_e st of 0",
+            predict=np.zeros((m, law.M.shape[1] - k)),
+            observe=t.T[:, k:],
+            rival=(whole @ law.M)[:, k:],
+            relation="equal",
+            tolerance=C * sphi2 * target * st,
+            rival_says="inner products <w, M_j>, as the notation defines q_j, in place of coefficients",
+        ),
+        Case(
+            "noise part v: within 3 sigma_z sqrt(log k) eps_e / st of 0",
+            predict=np.zeros_like(t.v),
+            observe=t.v,
+            rival=None,
+            relation="equal",
+            tolerance=C * law.sigma_z * math.sqrt(math.log(k)) * target / st,
+        ),
+        Case(
+            "noise part v by Stein's identity and by sampling (large w)",
+            predict=mc_v[0],
+            observe=mc_v[1],
+            rival=mc_v[0] * (loud.scale / loud.sigma_z) ** 2,
+            relation="equal",
+            tolerance=mc_error,
+            rival_says="noise divided by sigma_z instead of st",
+        ),
+        Case(
+            "noise part v is not 0 there", predict=0.0, observe=abs(mc_v[1]) - mc_error, rival=None, relation="at least"
+        ),
+        Case(
+            "T_b: within 3 eps_e of 0",
+            predict=np.zeros(m),
+            observe=t.T_b,
+            rival=plain.T_b,
+            relation="equal",
+            tolerance=C * target,
+            rival_says="no class weights",
+        ),
+        Case(
+            "T_a: within 3 max|q| of 0",
+            predict=np.zeros(m),
+            observe=t.T_a,
+            rival=plain.T_a,
+            relation="equal",
+            tolerance=C * np.abs(w @ law.M).max(),
+            rival_says="no class weights",
+        ),
+        Case(
+            "weights after the step: eta a sum_j M_j T_j",
+            predict=law_step,
+            observe=stepped,
+            rival=law_step + w,
+            relation="equal",
+            tolerance=1e-12 * float(np.abs(law_step).max()) + 1e-16,
+            rival_says="the start kept",
+        ),
+    )
     beyond = np.abs(t.T[:, :k] - leading).max() * st / target
     noise_share = np.abs(t.T[:, k:]).max() / (sphi2 * target * st)
     comment = (
@@ -244,25 +306,88 @@ def check_second_step(key: Key, tables) -> Evidence:
     fresh_hinge, _, _ = best_readout(fresh_w, fresh_b, law, key / "readout")
     tail = math.sqrt(2 * math.log(2 * m / DELTA))
     cases = (
-        Case("share of inputs with y g_1 < 1", 1.0, share_active(run), share_active(bold), "equal", 1e-4,
-             "eta_1 a thousand times above its condition"),
-        Case("largest |<w_1, x>| within 3 tail eta_1 st / gamma", C * run.eta * st / gamma * tail, reach,
-             run.eta * gamma / st, "at most", 0.0, "gamma / st instead of st / gamma"),
-        Case("T_j, relevant, step 2: beta gamma / st", leading, wide.second.T[:, :k], wide.first.T[:, :k], "equal",
-             C * (eps2 / st + wide.eta / noise + wide.eta * a0 * e / (st * noise)), "the first step's terms"),
-        Case("T_j, background, step 2: within 3 sphi^2 eps_e2 st of 0", np.zeros((2 * m, law.M.shape[1] - k)),
-             wide.second.T[:, k:], wide.first.T[:, k:], "equal", C * sphi2 * st * eps2, "the first step's terms"),
-        Case("noise part, step 2: within 3 eta_1 sigma_z / (gamma s) of 0", np.zeros_like(wide.second.v), wide.second.v,
-             wide.first.v, "equal", C * wide.eta * law.sigma_z / (gamma * noise), "the first step's noise part"),
-        Case("hinge loss of the best second layer: within exp(-k) of 0", 0.0, hinge, fresh_hinge, "equal", math.exp(-k),
-             "the same on features at the start"),
-        Case("largest ||w_2||: tail st / k^(3/2)", tail * st / k**1.5, np.linalg.norm(run.w2, axis=1).max(),
-             tail * st / k**3.5, "at most", 0.0, "k^(7/2)"),
-        Case("biases after step 2: within tail / k^2 of 0", np.zeros(2 * m), run.b2, plain.b2, "equal", tail / k**2,
-             "no class weights"),
-        Case("a_2: within 3 / (k m^2) of 0", np.zeros(2 * m), run.a2, plain.a2, "equal", C / (k * m**2),
-             "no class weights"),
-    )  # fmt: skip
+        Case(
+            "share of inputs with y g_1 < 1",
+            predict=1.0,
+            observe=share_active(run),
+            rival=share_active(bold),
+            relation="equal",
+            tolerance=1e-4,
+            rival_says="eta_1 a thousand times above its condition",
+        ),
+        Case(
+            "largest |<w_1, x>| within 3 tail eta_1 st / gamma",
+            predict=C * run.eta * st / gamma * tail,
+            observe=reach,
+            rival=run.eta * gamma / st,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="gamma / st instead of st / gamma",
+        ),
+        Case(
+            "T_j, relevant, step 2: beta gamma / st",
+            predict=leading,
+            observe=wide.second.T[:, :k],
+            rival=wide.first.T[:, :k],
+            relation="equal",
+            tolerance=C * (eps2 / st + wide.eta / noise + wide.eta * a0 * e / (st * noise)),
+            rival_says="the first step's terms",
+        ),
+        Case(
+            "T_j, background, step 2: within 3 sphi^2 eps_e2 st of 0",
+            predict=np.zeros((2 * m, law.M.shape[1] - k)),
+            observe=wide.second.T[:, k:],
+            rival=wide.first.T[:, k:],
+            relation="equal",
+            tolerance=C * sphi2 * st * eps2,
+            rival_says="the first step's terms",
+        ),
+        Case(
+            "noise part, step 2: within 3 eta_1 sigma_z / (gamma s) of 0",
+            predict=np.zeros_like(wide.second.v),
+            observe=wide.second.v,
+            rival=wide.first.v,
+            relation="equal",
+            tolerance=C * wide.eta * law.sigma_z / (gamma * noise),
+            rival_says="the first step's noise part",
+        ),
+        Case(
+            "hinge loss of the best second layer: within exp(-k) of 0",
+            predict=0.0,
+            observe=hinge,
+            rival=fresh_hinge,
+            relation="equal",
+            tolerance=math.exp(-k),
+            rival_says="the same on features at the start",
+        ),
+        Case(
+            "largest ||w_2||: tail st / k^(3/2)",
+            predict=tail * st / k**1.5,
+            observe=np.linalg.norm(run.w2, axis=1).max(),
+            rival=tail * st / k**3.5,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="k^(7/2)",
+        ),
+        Case(
+            "biases after step 2: within tail / k^2 of 0",
+            predict=np.zeros(2 * m),
+            observe=run.b2,
+            rival=plain.b2,
+            relation="equal",
+            tolerance=tail / k**2,
+            rival_says="no class weights",
+        ),
+        Case(
+            "a_2: within 3 / (k m^2) of 0",
+            predict=np.zeros(2 * m),
+            observe=run.a2,
+            rival=plain.a2,
+            relation="equal",
+            tolerance=C / (k * m**2),
+            rival_says="no class weights",
+        ),
+    )
     comment = (
         f"2m = {2 * m} neurons, sigma_z = {law.sigma_z}, eta_1 = {run.eta:.1e} ({1 / allowed:.1e} of its condition): "
         f"|g_1| <= {g1.max():.1e}. Test error of the best second layer {error:.2%}, its largest coefficient "
@@ -292,11 +417,11 @@ def draw_steps(evidence: Evidence):
 CLAIMS = (
     Claim(
         "emergence.lemma40",
-        ("emergence.lemma40",),
-        "First step in the general setting with class weights: T_j = beta gamma/st up to 3 eps_e/st on relevant "
+        entries=("emergence.lemma40",),
+        says="First step in the general setting with class weights: T_j = beta gamma/st up to 3 eps_e/st on relevant "
         "patterns, 3 sphi^2 eps_e st on others; noise part, bias and second-layer terms are small; weights become "
         "eta a (sum M_j T_j + v).",
-        check_first_step,
+        check=check_first_step,
         hits="statement",
         printed="Lemma 42 (thesis, Lemma A.36): '|T_a| <= O(max_l q_l)', without an absolute value, fails where every "
         "q_l is negative; a misprint as in Lemma 17. Lemma 43 is right for the coefficients of M_j, which its sum "
@@ -304,10 +429,10 @@ CLAIMS = (
     ),
     Claim(
         "emergence.lemma44",
-        ("emergence.lemma44",),
-        "Second step in the general setting: the hinge is active on almost all inputs, T_j = beta gamma/st on "
+        entries=("emergence.lemma44",),
+        says="Second step in the general setting: the hinge is active on almost all inputs, T_j = beta gamma/st on "
         "relevant patterns and nearly 0 elsewhere, and some second layer has hinge loss below exp(-k).",
-        check_second_step,
+        check=check_second_step,
         hits="proof",
         printed="Proof of Lemma 45 (thesis, Lemma A.40): 'By Lemma 44, ... y g^(1) > 1'; that lemma has y g^(1) < 1, "
         "which is what the proof goes on with: a misprint in both versions.",

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import binom, chi2, norm
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.nets import gaussian_init, gradients
 from featlearn.works.emergence.claims.definitions import ERROR_RATE, literal_smooth_clip
 from featlearn.works.emergence.claims.population import bits, gate, network, sigmas, smooth_clip
@@ -46,28 +46,60 @@ def check_init(key, tables) -> Evidence:
     quantile = [float(np.quantile(v, 1 - delta)) for v in (top_net, *per_net)]
     return Evidence(
         (
-            Case("Pr[max_l |q_l| > sigma_w sqrt(2 log(D/delta))] = 1 - (1 - 2 Q)^D", exact_one,
-                 float((top > t_one).mean()), 1 - (1 - norm.sf(t_one)) ** D,
-                 tolerance=sigmas(ERROR_RATE, 1) * math.sqrt(exact_one / n), rival_says="one tail instead of two"),
-            Case("that probability is at most delta/2", delta / 2, exact_one, exact_one / 2, relation="at most",
-                 rival_says="half of its exact value"),
-            Case("90 % quantiles of max|q|/sigma_w, max|b|/sigma_b, max|a|/sigma_a over a network",
-                 [t_all, t_bias, t_bias], quantile, [t_all / 2, t_bias / 2, t_bias / 2], relation="at most",
-                 rival_says="half the deviation"),
-            Case("log Pr[sum_{l not in A} q_l^2 outside (1/2, 3/2) sigma_w^2 (D-k)], D - k = 10..1000",
-                 math.log(2) - slow * size, log_chi2_failure(size), math.log(2) - fast * size, relation="at most",
-                 rival_says="the exponent of the lower tail, 0.097, for both"),
-            Case("exponent per dimension between D - k = 500 and 1000", slow,
-                 float(-np.diff(log_chi2_failure(size[-2:]))[0] / 500), fast, tolerance=0.003,
-                 rival_says="0.097, the lower tail's"),
-            Case("chi-square event of the sampled start", one, outside, 2 * one,
-                 tolerance=sigmas(ERROR_RATE, 1) * math.sqrt(one / n), rival_says="twice as frequent"),
+            Case(
+                "Pr[max_l |q_l| > sigma_w sqrt(2 log(D/delta))] = 1 - (1 - 2 Q)^D",
+                predict=exact_one,
+                observe=float((top > t_one).mean()),
+                rival=1 - (1 - norm.sf(t_one)) ** D,
+                tolerance=sigmas(ERROR_RATE, 1) * math.sqrt(exact_one / n),
+                rival_says="one tail instead of two",
+            ),
+            Case(
+                "that probability is at most delta/2",
+                predict=delta / 2,
+                observe=exact_one,
+                rival=exact_one / 2,
+                relation="at most",
+                rival_says="half of its exact value",
+            ),
+            Case(
+                "90 % quantiles of max|q|/sigma_w, max|b|/sigma_b, max|a|/sigma_a over a network",
+                predict=[t_all, t_bias, t_bias],
+                observe=quantile,
+                rival=[t_all / 2, t_bias / 2, t_bias / 2],
+                relation="at most",
+                rival_says="half the deviation",
+            ),
+            Case(
+                "log Pr[sum_{l not in A} q_l^2 outside (1/2, 3/2) sigma_w^2 (D-k)], D - k = 10..1000",
+                predict=math.log(2) - slow * size,
+                observe=log_chi2_failure(size),
+                rival=math.log(2) - fast * size,
+                relation="at most",
+                rival_says="the exponent of the lower tail, 0.097, for both",
+            ),
+            Case(
+                "exponent per dimension between D - k = 500 and 1000",
+                predict=slow,
+                observe=float(-np.diff(log_chi2_failure(size[-2:]))[0] / 500),
+                rival=fast,
+                tolerance=0.003,
+                rival_says="0.097, the lower tail's",
+            ),
+            Case(
+                "chi-square event of the sampled start",
+                predict=one,
+                observe=outside,
+                rival=2 * one,
+                tolerance=sigmas(ERROR_RATE, 1) * math.sqrt(one / n),
+                rival_says="twice as frequent",
+            ),
         ),
         comment=f"Exact chance that a neuron of D - k = 95 is atypical: {one:.2g}, so {m * one:.2f} such neurons are "
         f"expected among m = {m}: 2 m exp(-Theta(D-k)) says nothing at the sizes of Table 1. "
         f"Theta is (1/2 - log 3/2)/2 = {slow:.4f} a dimension.",
         data={"top": top, "energy": energy, "limit": np.array(t_one)},
-    )  # fmt: skip
+    )
 
 
 def _third_moment(p: float, st: float) -> float:
@@ -105,18 +137,36 @@ def check_background_tail(key, tables) -> Evidence:
             limit.append(BERRY_ESSEEN * (p**2 + (1 - p) ** 2) / math.sqrt(size * p * (1 - p)))
     return Evidence(
         (
-            Case("Pr[background >= c sd] within 0.56 sum E|phi q|^3 / sd^3 of Q(c); typical q, c = 1/2 and 1", bound,
-                 error, None, relation="at most", tolerance=noise),
-            Case("Pr[background >= c sd] = Q(c); typical q", [np.full(4, norm.sf(c)) for _ in range(2)
-                 for c in (0.5, 1.0)], tail, wrong, tolerance=noise + 0.02, rival_says="Q(2c)"),
-            Case("worst threshold, equal |q_l| (exact binomial)", limit, worst, np.array(limit) / 2,
-                 relation="at most", rival_says="half the constant: this q attains more than half of the bound"),
+            Case(
+                "Pr[background >= c sd] within 0.56 sum E|phi q|^3 / sd^3 of Q(c); typical q, c = 1/2 and 1",
+                predict=bound,
+                observe=error,
+                rival=None,
+                relation="at most",
+                tolerance=noise,
+            ),
+            Case(
+                "Pr[background >= c sd] = Q(c); typical q",
+                predict=[np.full(4, norm.sf(c)) for _ in range(2) for c in (0.5, 1.0)],
+                observe=tail,
+                rival=wrong,
+                tolerance=noise + 0.02,
+                rival_says="Q(2c)",
+            ),
+            Case(
+                "worst threshold, equal |q_l| (exact binomial)",
+                predict=limit,
+                observe=worst,
+                rival=np.array(limit) / 2,
+                relation="at most",
+                rival_says="half the constant: this q attains more than half of the bound",
+            ),
         ),
         comment=f"For typical q the error is at most {np.max(error):.3f} (noise {noise:.3f}) under bounds of "
         f"{np.min(bound):.3f} to {np.max(bound):.3f}; equal entries attain "
         f"{min(w / v for w, v in zip(worst, limit, strict=True)):.2f} to "
         f"{max(w / v for w, v in zip(worst, limit, strict=True)):.2f} of it.",
-    )  # fmt: skip
+    )
 
 
 def _exact_tail(phi: Array, chance: Array, q: Array, s: float, b: Array) -> Array:
@@ -152,15 +202,27 @@ def check_block_removal(key, tables) -> Evidence:
     bound = np.array(first) + np.array(second)
     return Evidence(
         (
-            Case("largest change of a tail over thresholds b", bound, moved, second, relation="at most",
-                 rival_says="the term of the removed block dropped"),
-            Case("the same, against the Berry-Esseen term dropped", bound, moved, first, relation="at most",
-                 rival_says="no Berry-Esseen term: a lattice of equal q moves by one atom for any t > 0"),
+            Case(
+                "largest change of a tail over thresholds b",
+                predict=bound,
+                observe=moved,
+                rival=second,
+                relation="at most",
+                rival_says="the term of the removed block dropped",
+            ),
+            Case(
+                "the same, against the Berry-Esseen term dropped",
+                predict=bound,
+                observe=moved,
+                rival=first,
+                relation="at most",
+                rival_says="no Berry-Esseen term: a lattice of equal q moves by one atom for any t > 0",
+            ),
         ),
         comment=f"Exact: 2^{n} backgrounds times the normal distribution, {len(settings)} settings, typical and equal "
         f"q. The largest measured/bound is {np.max(np.array(moved) / bound):.2f}; the interval [-t, t] of the proof "
         "may be halved.",
-    )  # fmt: skip
+    )
 
 
 def check_gradients(key, tables) -> Evidence:
@@ -184,32 +246,71 @@ def check_gradients(key, tables) -> Evidence:
     plain_a = -((y * active)[:, None] * z.clip(0, 1)).mean(0)
     return Evidence(
         (
-            Case("dL/dw: engine and autograd", auto[0], got.w[0].numpy(), all_active, tolerance=1e-10,
-                 rival_says="hinge taken as active on every sample"),
-            Case("dL/dw: literal formula and autograd", auto[0], literal_w, all_active, tolerance=1e-10,
-                 rival_says="hinge taken as active on every sample"),
-            Case("dL/db: engine and autograd", auto[1], got.b[0].numpy(), printed_b, tolerance=1e-10,
-                 rival_says="the reported db, without xi_i inside the indicator"),
-            Case("dL/da: engine and autograd", auto[2], got.a[0].numpy(), plain_a, tolerance=1e-10,
-                 rival_says="activation not averaged over the noise"),
+            Case(
+                "dL/dw: engine and autograd",
+                predict=auto[0],
+                observe=got.w[0].numpy(),
+                rival=all_active,
+                tolerance=1e-10,
+                rival_says="hinge taken as active on every sample",
+            ),
+            Case(
+                "dL/dw: literal formula and autograd",
+                predict=auto[0],
+                observe=literal_w,
+                rival=all_active,
+                tolerance=1e-10,
+                rival_says="hinge taken as active on every sample",
+            ),
+            Case(
+                "dL/db: engine and autograd",
+                predict=auto[1],
+                observe=got.b[0].numpy(),
+                rival=printed_b,
+                tolerance=1e-10,
+                rival_says="the reported db, without xi_i inside the indicator",
+            ),
+            Case(
+                "dL/da: engine and autograd",
+                predict=auto[2],
+                observe=got.a[0].numpy(),
+                rival=plain_a,
+                tolerance=1e-10,
+                rival_says="activation not averaged over the noise",
+            ),
         ),
         comment="The reported db leaves xi_i out of the indicator in both versions; with it the formula is exact. "
         f"The hinge is active on {active.mean():.0%} of the samples.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("emergence.lemma9", ("emergence.lemma9",),
-          "Typical start: max|q_l|, |a|, |b| within sqrt(2 log(.)) deviations, background energy within 50 %, with "
-          "failure at most delta + 2 m exp(-c (D-k)), c = (1/2 - log 3/2)/2.", check_init),
-    Claim("emergence.lemma11", ("emergence.lemma11",),
-          "The background projection exceeds c standard deviations with chance Q(c), up to the Berry-Esseen error.",
-          check_background_tail),
-    Claim("emergence.lemma12", ("emergence.lemma12",),
-          "The gradients of the smoothed hinge loss in closed form.", check_gradients, hits="statement",
-          printed="Lemma 12 (thesis, (A.20)), dL/db: 'E_xi I[<w, x> + b in (0, 1)]' averages over xi_i an indicator "
-          "without xi_i, a misprint in both versions: dL/dw, (A.19), has it inside."),
-    Claim("emergence.lemma13", ("emergence.lemma13",),
-          "Leaving out a block moves every tail probability by at most 2|t|/sqrt(2 pi V) + 1.12 rho/V^(3/2).",
-          check_block_removal),
-)  # fmt: skip
+    Claim(
+        "emergence.lemma9",
+        entries=("emergence.lemma9",),
+        says="Typical start: max|q_l|, |a|, |b| within sqrt(2 log(.)) deviations, background energy within 50 %, with "
+        "failure at most delta + 2 m exp(-c (D-k)), c = (1/2 - log 3/2)/2.",
+        check=check_init,
+    ),
+    Claim(
+        "emergence.lemma11",
+        entries=("emergence.lemma11",),
+        says="The background projection exceeds c standard deviations with chance Q(c), up to the Berry-Esseen error.",
+        check=check_background_tail,
+    ),
+    Claim(
+        "emergence.lemma12",
+        entries=("emergence.lemma12",),
+        says="The gradients of the smoothed hinge loss in closed form.",
+        check=check_gradients,
+        hits="statement",
+        printed="Lemma 12 (thesis, (A.20)), dL/db: 'E_xi I[<w, x> + b in (0, 1)]' averages over xi_i an indicator "
+        "without xi_i, a misprint in both versions: dL/dw, (A.19), has it inside.",
+    ),
+    Claim(
+        "emergence.lemma13",
+        entries=("emergence.lemma13",),
+        says="Leaving out a block moves every tail probability by at most 2|t|/sqrt(2 pi V) + 1.12 rho/V^(3/2).",
+        check=check_block_removal,
+    ),
+)

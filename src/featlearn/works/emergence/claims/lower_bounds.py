@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from featlearn.core import Key
 from featlearn.kernels import fourier_features, hinge_classifier, kernel_ridge, rbf
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 
 Array = np.ndarray
 D, K, N = 12, 3, 64  # the enumerated problem: 4096 inputs, 220 parities
@@ -95,26 +95,72 @@ def check_parities(key: Key, tables) -> Evidence:
     ours = np.minimum(1, norm * np.sqrt(width) / 4**5)
     scale = np.sqrt(2 * width * norm)
     cases = (
-        Case("share of all parities together", np.full(3, float(N)), np.array(totals), np.full(3, N / 2), "at most",
-             1e-9,
-             "half of it, which 64 parities exceed"),
-        Case("hinge loss on the worst parity", np.tile(averaging_bound(norms, N, D, K), (2, 1)), np.array(observed),
-             np.tile(averaging_bound(norms, 1, D, K), (2, 1)), "at least", 0.0, "the factor N dropped"),
-        Case("planted features reach the bound", averaging_bound(planted_norms, math.comb(D, K), D, K), planted,
-             averaging_bound(planted_norms, 2 * math.comb(D, K), D, K), "equal", 2e-6, "2N instead of N"),
-        Case("log C(16k, k), k = 3, 5, ..., 15", k * math.log(16), size, k * math.log(64), "at least", 0.0,
-             "8^k in place of 4^k under B sqrt(N)"),
-        Case("B sqrt(N)/4^k under the reading sqrt(2N) B/2^k", norm * np.sqrt(2 * width) / 2**5, ours,
-             norm * np.sqrt(2 * width) / 8**5, "at most", 0.0, "8^k instead of 2^k"),
-        Case("B sqrt(N)/4^k under the reading sqrt(2NB)/2^k", scale / 2**5, ours, scale / 8**5, "at most", 0.0,
-             "8^k instead of 2^k"),
-    )  # fmt: skip
+        Case(
+            "share of all parities together",
+            predict=np.full(3, float(N)),
+            observe=np.array(totals),
+            rival=np.full(3, N / 2),
+            relation="at most",
+            tolerance=1e-9,
+            rival_says="half of it, which 64 parities exceed",
+        ),
+        Case(
+            "hinge loss on the worst parity",
+            predict=np.tile(averaging_bound(norms, N, D, K), (2, 1)),
+            observe=np.array(observed),
+            rival=np.tile(averaging_bound(norms, 1, D, K), (2, 1)),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="the factor N dropped",
+        ),
+        Case(
+            "planted features reach the bound",
+            predict=averaging_bound(planted_norms, math.comb(D, K), D, K),
+            observe=planted,
+            rival=averaging_bound(planted_norms, 2 * math.comb(D, K), D, K),
+            relation="equal",
+            tolerance=2e-6,
+            rival_says="2N instead of N",
+        ),
+        Case(
+            "log C(16k, k), k = 3, 5, ..., 15",
+            predict=k * math.log(16),
+            observe=size,
+            rival=k * math.log(64),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="8^k in place of 4^k under B sqrt(N)",
+        ),
+        Case(
+            "B sqrt(N)/4^k under the reading sqrt(2N) B/2^k",
+            predict=norm * np.sqrt(2 * width) / 2**5,
+            observe=ours,
+            rival=norm * np.sqrt(2 * width) / 8**5,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="8^k instead of 2^k",
+        ),
+        Case(
+            "B sqrt(N)/4^k under the reading sqrt(2NB)/2^k",
+            predict=scale / 2**5,
+            observe=ours,
+            rival=scale / 8**5,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="8^k instead of 2^k",
+        ),
+    )
     comment = (
         "The averaging bound 1 - B sqrt(N/C(D,k)) holds for every D and k, is reached by the features that are all "
         "parities, and implies both readings of the root, because C(D,k) >= 16^k when k <= D/16."
     )
-    data = {"norms": norms, "observed": np.array(observed), "bound": averaging_bound(norms, N, D, K),
-            "planted_norms": planted_norms, "planted": planted}  # fmt: skip
+    data = {
+        "norms": norms,
+        "observed": np.array(observed),
+        "bound": averaging_bound(norms, N, D, K),
+        "planted_norms": planted_norms,
+        "planted": planted,
+    }
     return Evidence(cases, comment=comment, data=data)
 
 
@@ -155,16 +201,43 @@ def check_mixture(key: Key, tables) -> Evidence:
     at = (100, 5, 600)
     trivial = np.array([2 ** at[1] / math.sqrt(2 * at[2]), math.sqrt(math.comb(at[0], at[1]) / at[2])])
     cases = (
-        Case("hinge loss on the mixture, worst set", np.array(predict), np.array(observed), np.array(whole), "at least",
-             0.0, "the factor p_o dropped"),
-        Case("coordinates alone reach p_o", np.array([0.5, 0.25]), coordinates, np.array([0.25, 0.125]), "equal", 2e-6,
-             "p_o / 2"),
-        Case("parities and coordinates as features", 0.5 * averaging_bound(planted_norms, planted.shape[1], D, K),
-             reached, 0.5 * averaging_bound(planted_norms / 2, planted.shape[1], D, K), "at least", 0.0,
-             "B / 2 instead of B"),
-        Case("norm at which the bound says nothing (D=100, k=5, N=600): reported, averaging", np.array([0.924, 354.2]),
-             trivial, np.array([0.653, 250.5]), "equal", np.array([5e-4, 0.05]), "2N instead of N under the root"),
-    )  # fmt: skip
+        Case(
+            "hinge loss on the mixture, worst set",
+            predict=np.array(predict),
+            observe=np.array(observed),
+            rival=np.array(whole),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="the factor p_o dropped",
+        ),
+        Case(
+            "coordinates alone reach p_o",
+            predict=np.array([0.5, 0.25]),
+            observe=coordinates,
+            rival=np.array([0.25, 0.125]),
+            relation="equal",
+            tolerance=2e-6,
+            rival_says="p_o / 2",
+        ),
+        Case(
+            "parities and coordinates as features",
+            predict=0.5 * averaging_bound(planted_norms, planted.shape[1], D, K),
+            observe=reached,
+            rival=0.5 * averaging_bound(planted_norms / 2, planted.shape[1], D, K),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="B / 2 instead of B",
+        ),
+        Case(
+            "norm at which the bound says nothing (D=100, k=5, N=600): reported, averaging",
+            predict=np.array([0.924, 354.2]),
+            observe=trivial,
+            rival=np.array([0.653, 250.5]),
+            relation="equal",
+            tolerance=np.array([5e-4, 0.05]),
+            rival_says="2N instead of N under the root",
+        ),
+    )
     premises = (
         Assumption("3 < k <= D/16, k odd, at the sizes of Table 1", True, "D = 100, k = 5"),
         Assumption("features bounded by 1 and drawn before the labels", True),
@@ -217,23 +290,70 @@ def check_kernels(key: Key, tables) -> Evidence:
 
     route, detail = rff_route(key / "route")
     cases = (
-        Case("K f_A = lam f_A", eigenvalue(small, K, h) * y, image, eigenvalue(small, K + 1, h) * y, "equal", 1e-12,
-             "the eigenvalue of one more pattern"),
-        Case("C(D,k) lam_k over bandwidths", 1.0, float((count * eigenvalue(small, K, widths)).max()), 0.25, "at most",
-             0.0,
-             "a quarter"),
-        Case("hinge loss in the ball of radius L", 1 - norms / math.sqrt(count), hinge,
-             1 - norms / (2 * math.sqrt(count)), "at least", 0.0, "L / 2 instead of L"),
-        Case("one function, hinge loss over all parities, mean: 1 - 1/sqrt(C(D,k))", 1 - 1 / math.sqrt(total[0]),
-             float(others.mean()), 1.0, "at least", 1e-9, "1, the loss of a constant 0"),
-        Case("all 2^D points as centres give the label itself", 0.0, planted_hinge,
-             1 - coefficient_norm[0] / math.sqrt(total[0]),
-             "equal", 1e-9, "1 - L / sqrt(C(D,k)) with L the coefficient norm"),
-        Case("so the norm in the bound is the RKHS norm", 1 - 1 / np.sqrt(lam * total), np.zeros(3),
-             1 - coefficient_norm / np.sqrt(total), "at least", 0.0, "the coefficient norm in its place"),
-        Case("kernel ridge through Fourier features", route["bound"], route["hinge"], route["chance"], "at least", 0.0,
-             "chance, up to the same error"),
-    )  # fmt: skip
+        Case(
+            "K f_A = lam f_A",
+            predict=eigenvalue(small, K, h) * y,
+            observe=image,
+            rival=eigenvalue(small, K + 1, h) * y,
+            relation="equal",
+            tolerance=1e-12,
+            rival_says="the eigenvalue of one more pattern",
+        ),
+        Case(
+            "C(D,k) lam_k over bandwidths",
+            predict=1.0,
+            observe=float((count * eigenvalue(small, K, widths)).max()),
+            rival=0.25,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="a quarter",
+        ),
+        Case(
+            "hinge loss in the ball of radius L",
+            predict=1 - norms / math.sqrt(count),
+            observe=hinge,
+            rival=1 - norms / (2 * math.sqrt(count)),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="L / 2 instead of L",
+        ),
+        Case(
+            "one function, hinge loss over all parities, mean: 1 - 1/sqrt(C(D,k))",
+            predict=1 - 1 / math.sqrt(total[0]),
+            observe=float(others.mean()),
+            rival=1.0,
+            relation="at least",
+            tolerance=1e-9,
+            rival_says="1, the loss of a constant 0",
+        ),
+        Case(
+            "all 2^D points as centres give the label itself",
+            predict=0.0,
+            observe=planted_hinge,
+            rival=1 - coefficient_norm[0] / math.sqrt(total[0]),
+            relation="equal",
+            tolerance=1e-9,
+            rival_says="1 - L / sqrt(C(D,k)) with L the coefficient norm",
+        ),
+        Case(
+            "so the norm in the bound is the RKHS norm",
+            predict=1 - 1 / np.sqrt(lam * total),
+            observe=np.zeros(3),
+            rival=1 - coefficient_norm / np.sqrt(total),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="the coefficient norm in its place",
+        ),
+        Case(
+            "kernel ridge through Fourier features",
+            predict=route["bound"],
+            observe=route["hinge"],
+            rival=route["chance"],
+            relation="at least",
+            tolerance=0.0,
+            rival_says="chance, up to the same error",
+        ),
+    )
     comment = (
         "As stated, for any f some member of the family: true of every f, as the mean over all sets is at least 1 - "
         "1/sqrt(C(D,k)) on the fair component. Uniformly over a ball of RKHS norm L: p_o (1 - L / sqrt(C(D,k))), for "
@@ -292,24 +412,26 @@ def draw_theorem2(evidence: Evidence):
 CLAIMS = (
     Claim(
         "emergence.theorem2",
-        ("emergence.theorem2",),
-        "A linear model of norm at most B on N fixed features bounded by 1 has hinge loss at least p_o (1 - B "
+        entries=("emergence.theorem2",),
+        says="A linear model of norm at most B on N fixed features bounded by 1 has hinge loss at least p_o (1 - B "
         "sqrt(N / C(D,k))) on some member of the family, hence at least p_o (1 - sqrt(2N) B / 2^k).",
-        check_mixture,
+        check=check_mixture,
         draw=draw_theorem2,
     ),
     Claim(
         "emergence.theorem29",
-        ("emergence.theorem29",),
-        "For uniform inputs some k-parity leaves every classifier of norm B on N fixed bounded features with hinge "
+        entries=("emergence.theorem29",),
+        says="For uniform inputs some k-parity leaves every classifier of norm B on N fixed bounded "
+        "features with hinge "
         "loss at least 1 - B sqrt(N / C(D,k)), hence at least 1 - sqrt(2N) B / 2^k when k <= D/16.",
-        check_parities,
+        check=check_parities,
     ),
     Claim(
         "emergence.corollary3",
-        ("emergence.corollary3",),
-        "Any one predictor has hinge loss at least p_o (1 - 1 / sqrt(C(D,k))) on some member of the family, and on one "
+        entries=("emergence.corollary3",),
+        says="Any one predictor has hinge loss at least p_o (1 - 1 / sqrt(C(D,k))) on some member of "
+        "the family, and on one "
         "and the same member all predictors of RKHS norm L have at least p_o (1 - L / sqrt(C(D,k))).",
-        check_kernels,
+        check=check_kernels,
     ),
 )

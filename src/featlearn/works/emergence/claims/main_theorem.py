@@ -11,8 +11,8 @@ import torch
 
 from featlearn.core import Key
 from featlearn.kernels import hinge_classifier
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, needs
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs
 from featlearn.nets import Gradients, TwoLayer, gradients
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.claims.general import near_orthogonal
@@ -46,25 +46,73 @@ def exact_parts(key: Key) -> list[Case]:
     sizes = np.array([width_needed(3, 0.5), width_needed(5, 0.1)])
     later = loss_bound(5, widths, widths ** (4 / 3)) / loss_bound(5, widths, widths ** (4 / 3) * 5**-0.5)
     return [
-        Case("0-1 error and hinge loss, sample by sample", hinge, wrong, hinge / 2, "at most", 0.0,
-             "half the hinge loss"),
-        Case("exponent of the best T in m", 4 / 3, slope, 1.0, "equal", 0.01, "T proportional to m"),
-        Case("best T / m^(4/3) at k = 3", 3**-0.5, float(best[-1] / widths[-1] ** (4 / 3)), 1.0, "equal", 5e-3,
-             "exactly m^(4/3)"),
-        Case("what T = m^(4/3) loses against the best T at k = 5, as a factor", 1.01, later, 0.99, "at most", 0.0,
-             "that it loses nothing and gains"),
-        Case("width at constant 1: k=3, eps=0.5 and k=5, eps=0.1", np.array([1503142.0, 7720404443.0]), sizes,
-             np.array([531441.0, 244140625.0]), "equal", 1.0, "without eps^(3/2)"),
-        Case("first term of the bound at that width", np.array([0.5, 0.1]),
-             np.array([3**8, 5**8]) / sizes ** (2 / 3), np.array([0.25, 0.05]), "equal", 1e-9, "half of it"),
-    ]  # fmt: skip
+        Case(
+            "0-1 error and hinge loss, sample by sample",
+            predict=hinge,
+            observe=wrong,
+            rival=hinge / 2,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="half the hinge loss",
+        ),
+        Case(
+            "exponent of the best T in m",
+            predict=4 / 3,
+            observe=slope,
+            rival=1.0,
+            relation="equal",
+            tolerance=0.01,
+            rival_says="T proportional to m",
+        ),
+        Case(
+            "best T / m^(4/3) at k = 3",
+            predict=3**-0.5,
+            observe=float(best[-1] / widths[-1] ** (4 / 3)),
+            rival=1.0,
+            relation="equal",
+            tolerance=5e-3,
+            rival_says="exactly m^(4/3)",
+        ),
+        Case(
+            "what T = m^(4/3) loses against the best T at k = 5, as a factor",
+            predict=1.01,
+            observe=later,
+            rival=0.99,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="that it loses nothing and gains",
+        ),
+        Case(
+            "width at constant 1: k=3, eps=0.5 and k=5, eps=0.1",
+            predict=np.array([1503142.0, 7720404443.0]),
+            observe=sizes,
+            rival=np.array([531441.0, 244140625.0]),
+            relation="equal",
+            tolerance=1.0,
+            rival_says="without eps^(3/2)",
+        ),
+        Case(
+            "first term of the bound at that width",
+            predict=np.array([0.5, 0.1]),
+            observe=np.array([3**8, 5**8]) / sizes ** (2 / 3),
+            rival=np.array([0.25, 0.05]),
+            relation="equal",
+            tolerance=1e-9,
+            rival_says="half of it",
+        ),
+    ]
 
 
 def vacuous_case(k: int, m: int) -> Case:
     """The bound at the size of the simulations says more than a hinge loss of 1 would."""
     size = f"m >= {width_needed(3, 0.5):.0f} (k=3, eps=0.5) or {width_needed(5, 0.1):.0f} (k=5, eps=0.1), constant 1"
     return Case(
-        f"hinge loss at k = {k}, m = {m}", float(loss_bound(k, m, m ** (4 / 3))), 1.0, None, "at most", vacuous=size
+        f"hinge loss at k = {k}, m = {m}",
+        predict=float(loss_bound(k, m, m ** (4 / 3))),
+        observe=1.0,
+        rival=None,
+        relation="at most",
+        vacuous=size,
     )
 
 
@@ -75,11 +123,26 @@ def trained_cases(table: Table, suffix: str, answer_always: float) -> list[Case]
     if not len(accuracy):
         return []
     return [
-        Case(f"test accuracy of trained networks{suffix}, tolerance 1 %", np.full(len(accuracy), 100.0), accuracy,
-             np.full(len(accuracy), answer_always), "equal", 1.0, "one answer for every input", unit="%"),
-        Case(f"closest cosine of trained networks{suffix}", np.full(len(cosine), 0.95), cosine, np.ones(len(cosine)),
-             "at least", 0.0, "an exact copy of wstar"),
-    ]  # fmt: skip
+        Case(
+            f"test accuracy of trained networks{suffix}, tolerance 1 %",
+            predict=np.full(len(accuracy), 100.0),
+            observe=accuracy,
+            rival=np.full(len(accuracy), answer_always),
+            relation="equal",
+            tolerance=1.0,
+            rival_says="one answer for every input",
+            unit="%",
+        ),
+        Case(
+            f"closest cosine of trained networks{suffix}",
+            predict=np.full(len(cosine), 0.95),
+            observe=cosine,
+            rival=np.ones(len(cosine)),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="an exact copy of wstar",
+        ),
+    ]
 
 
 def premises(k: int, m: int, inner: float, name: str) -> tuple[Assumption, ...]:
@@ -167,13 +230,27 @@ def check_theorem34(key: Key, tables) -> Evidence:
     _, plain_error, plain_moving = general_steps(key / "steps", 0.8, False)
     cases = (
         *exact_parts(key / "exact"),
-        Case("closest cosine after two class-weighted steps", 0.95, cosine, 1.0, "at least", 0.0,
-             "an exact copy of wstar"),
-        Case("test error of the best second layer on those features", 0.0, error, plain_error, "equal", 0.01,
-             "the same without class weights"),
+        Case(
+            "closest cosine after two class-weighted steps",
+            predict=0.95,
+            observe=cosine,
+            rival=1.0,
+            relation="at least",
+            tolerance=0.0,
+            rival_says="an exact copy of wstar",
+        ),
+        Case(
+            "test error of the best second layer on those features",
+            predict=0.0,
+            observe=error,
+            rival=plain_error,
+            relation="equal",
+            tolerance=0.01,
+            rival_says="the same without class weights",
+        ),
         *trained_cases(inside if inside.rows else table, " in the general setting", 80.0),
         vacuous_case(5, 300),
-    )  # fmt: skip
+    )
     comment = (
         f"Share of class -1 0.8, inner products +-1/(16 D), input noise 0.02: cosine {cosine:.4f}, error {error:.2%} "
         f"after two steps and a convex fit; without class weights {plain_error:.2%}, and {plain_moving:.0%} of the "
@@ -210,19 +287,20 @@ def draw_bound(evidence: Evidence):
 CLAIMS = (
     Claim(
         "emergence.theorem1",
-        ("emergence.theorem1",),
-        "Gradient descent reaches error <= hinge loss <= k^8/m^(2/3) + k^3 T/m^2 + k^2 m^(2/3)/T (times a constant) "
+        entries=("emergence.theorem1",),
+        says="Gradient descent reaches error <= hinge loss <= k^8/m^(2/3) + k^3 T/m^2 + k^2 "
+        "m^(2/3)/T (times a constant) "
         "at some step; T = m^(4/3) and m >= k^12/eps^(3/2) give eps.",
-        check_theorem1,
+        check=check_theorem1,
         expected="assumptions unmet",
         draw=draw_bound,
     ),
     Claim(
         "emergence.theorem34",
-        ("emergence.theorem34",),
-        "The same in the general setting (incoherent dictionary, input noise, unbalanced classes), with class "
+        entries=("emergence.theorem34",),
+        says="The same in the general setting (incoherent dictionary, input noise, unbalanced classes), with class "
         "weights in the first two steps and eta_1 = gamma^2 p_min st/(k m^3).",
-        check_theorem34,
+        check=check_theorem34,
         expected="assumptions unmet",
         hits="proof",
         printed="Theorem 34 (thesis, Theorem A.28, (A.297)): its proof uses Lemma 35 with sigma_zeta < 1/k, which the "

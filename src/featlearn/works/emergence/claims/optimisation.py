@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.special import entr, expit
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.learn.fit import fit
 from featlearn.learn.linear import Linearised, fit_linearised
 from featlearn.learn.schedules import Stage
@@ -23,8 +23,9 @@ def trajectory(net: TwoLayer, x: Array, y: Array, eta: float, lam: float, steps:
     """Networks after 0..steps full-batch steps of stage 3 (no noise, penalty lam on w and a)."""
     keep = 1 - 2 * eta * lam
     stage = Stage(steps=steps, rate_w=eta, rate_b=eta, rate_a=eta, keep_w=keep, keep_a=keep)
-    run = fit(net, torch.as_tensor(x), torch.as_tensor(y), [stage], key, probes={"all": _packed},
-              probe_at=range(steps + 1))  # fmt: skip
+    run = fit(
+        net, torch.as_tensor(x), torch.as_tensor(y), [stage], key, probes={"all": _packed}, probe_at=range(steps + 1)
+    )
     return [TwoLayer(p[..., :-2], p[..., -2], p[..., -1]) for p in run.trace["all"]]
 
 
@@ -96,28 +97,75 @@ def check_small_movement(key, tables) -> Evidence:
     gap, gap_law = _gap_bound(np.full(16, 0.5), same, moved, one)
     return Evidence(
         (
-            *(Case(f"{name}: every neuron at every one of {steps} steps", law, value, relation="at most",
-                   tolerance=1e-12)
-              for name, law, value in zip(("|a|", "||w - w^(2)||", "|b - b^(2)|"), bound, got, strict=True)),
-            Case("|g~^(t) - g~^(2)| per sample", np.array([g[1] for g in gaps]), np.array([g[0] for g in gaps]),
-                 relation="at most", tolerance=1e-12),
-            Case("|a^(t)| <= eta t + |a^(2)|, planted", up_law, up, up_law / 2, relation="at most", tolerance=1e-12,
-                 rival_says="eta t / 2: the bound is attained"),
-            Case("||w - w^(2)|| <= eta^2 t^2 + ..., planted", ramp_law[1][:, 0], ramp_run[1][:, 0],
-                 ramp_law[1][:, 0] / 4, relation="at most", tolerance=1e-12, rival_says="eta^2 t^2 / 4"),
-            Case("|b - b^(2)| <= eta^2 t^2 + ..., planted", ramp_law[2][:, 0], ramp_run[2][:, 0],
-                 ramp_law[2][:, 0] / 4, relation="at most", tolerance=1e-12, rival_says="eta^2 t^2 / 4"),
-            Case("penalty part 2 t eta lam ||w^(2)||, planted", fade_law, fade, no_t, relation="at most",
-                 tolerance=1e-12, rival_says="2 eta lam ||w^(2)|| without t"),
-            Case("prediction gap, equal neurons", gap_law, gap, gap_law / 4, relation="at most", tolerance=1e-12,
-                 rival_says="without sqrt(||a~||_0) = 4: the bound is attained"),
+            *(
+                Case(
+                    f"{name}: every neuron at every one of {steps} steps",
+                    law,
+                    value,
+                    relation="at most",
+                    tolerance=1e-12,
+                )
+                for name, law, value in zip(("|a|", "||w - w^(2)||", "|b - b^(2)|"), bound, got, strict=True)
+            ),
+            Case(
+                "|g~^(t) - g~^(2)| per sample",
+                np.array([g[1] for g in gaps]),
+                np.array([g[0] for g in gaps]),
+                relation="at most",
+                tolerance=1e-12,
+            ),
+            Case(
+                "|a^(t)| <= eta t + |a^(2)|, planted",
+                predict=up_law,
+                observe=up,
+                rival=up_law / 2,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="eta t / 2: the bound is attained",
+            ),
+            Case(
+                "||w - w^(2)|| <= eta^2 t^2 + ..., planted",
+                predict=ramp_law[1][:, 0],
+                observe=ramp_run[1][:, 0],
+                rival=ramp_law[1][:, 0] / 4,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="eta^2 t^2 / 4",
+            ),
+            Case(
+                "|b - b^(2)| <= eta^2 t^2 + ..., planted",
+                predict=ramp_law[2][:, 0],
+                observe=ramp_run[2][:, 0],
+                rival=ramp_law[2][:, 0] / 4,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="eta^2 t^2 / 4",
+            ),
+            Case(
+                "penalty part 2 t eta lam ||w^(2)||, planted",
+                predict=fade_law,
+                observe=fade,
+                rival=no_t,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="2 eta lam ||w^(2)|| without t",
+            ),
+            Case(
+                "prediction gap, equal neurons",
+                predict=gap_law,
+                observe=gap,
+                rival=gap_law / 4,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="without sqrt(||a~||_0) = 4: the bound is attained",
+            ),
         ),
         comment="t counts the steps after step 2. Largest measured/bound along the run: "
         + ", ".join(f"{np.max(v[1:] / b[1:]):.2f}" for v, b in zip(got, bound, strict=True))
         + " for a, w, b. Biases carry no penalty, so that the lam term that the bound on b allows is not used. The "
         "factor t of the penalty part is that of the ICLR paper, (265); our copy of the thesis lacks it in (A.262).",
         data={"a": got[0], "w": got[1], "b": got[2], "bound_a": bound[0], "bound_w": bound[1], "bound_b": bound[2]},
-    )  # fmt: skip
+    )
 
 
 def draw_movement(evidence: Evidence):
@@ -167,10 +215,14 @@ def regret(kind: Array, z: Array, y: Array, start: Array, star: Array, eta: Arra
     values, size = online_descent(kind, z, y, start, eta)
     T = z.shape[1]
     best = np.mean([convex_losses(kind, z[:, t], y[:, t], star)[0] for t in range(T)], 0)
-    return np.array([
-        values.mean(1) - best, (star**2).sum(1) / (2 * eta * T), np.linalg.norm(start, axis=1) * size.mean(1),
-        eta * (size**2).mean(1),
-    ])  # fmt: skip
+    return np.array(
+        [
+            values.mean(1) - best,
+            (star**2).sum(1) / (2 * eta * T),
+            np.linalg.norm(start, axis=1) * size.mean(1),
+            eta * (size**2).mean(1),
+        ]
+    )
 
 
 def check_online_descent(key, tables) -> Evidence:
@@ -196,18 +248,42 @@ def check_online_descent(key, tables) -> Evidence:
     tight = {"tolerance": 1e-12 * np.maximum(1, whole), "relation": "at most"}
     return Evidence(
         (
-            Case("regret, against the bound without |th*|^2/(2 eta T)", whole, past, second + third,
-                 rival_says="comparator part dropped", **tight),
-            Case("regret, against the bound without |th_1| mean|grad|", whole, past, first + third,
-                 rival_says="start part dropped", **tight),
-            Case("regret, against the bound without eta mean|grad|^2", whole, past, first + second,
-                 rival_says="gradient part dropped", **tight),
-            Case("eta/2 mean|grad|^2 is enough", first + second + third / 2, past, first + second + third / 4,
-                 rival_says="eta/4, which the alternating sequence breaks", **tight),
+            Case(
+                "regret, against the bound without |th*|^2/(2 eta T)",
+                predict=whole,
+                observe=past,
+                rival=second + third,
+                rival_says="comparator part dropped",
+                **tight,
+            ),
+            Case(
+                "regret, against the bound without |th_1| mean|grad|",
+                predict=whole,
+                observe=past,
+                rival=first + third,
+                rival_says="start part dropped",
+                **tight,
+            ),
+            Case(
+                "regret, against the bound without eta mean|grad|^2",
+                predict=whole,
+                observe=past,
+                rival=first + second,
+                rival_says="gradient part dropped",
+                **tight,
+            ),
+            Case(
+                "eta/2 mean|grad|^2 is enough",
+                predict=first + second + third / 2,
+                observe=past,
+                rival=first + second + third / 4,
+                rival_says="eta/4, which the alternating sequence breaks",
+                **tight,
+            ),
         ),
         comment=f"{len(past)} sequences ({', '.join(KINDS)}); no violation beyond rounding. The last term may be "
         f"halved. Largest regret/bound {np.max(past / whole):.2f}.",
-    )  # fmt: skip
+    )
 
 
 def _jacobian(net: TwoLayer, x: torch.Tensor) -> torch.Tensor:
@@ -267,26 +343,64 @@ def check_baselines(key, tables) -> Evidence:
         scores.append((forward(far, phi @ frame.T)[0].numpy(), forward(near, phi)[0].numpy()))
     return Evidence(
         (
-            Case("tangent features (sigma, a sigma' x, a sigma') against autograd", jacobian.numpy(),
-                 tangent_features(net, x).numpy(), tangent_features(net, x, weighted=False).numpy(), tolerance=1e-12,
-                 rival_says="first-layer features without a"),
-            Case("the linearised predictor of the learner", (jacobian @ moved).numpy(), tangent.numpy(),
-                 (tangent_features(net, x, weighted=False) @ moved).numpy(), tolerance=1e-10,
-                 rival_says="first-layer features without a"),
-            Case("rank of 2m mirrored random features", float(rank_half), float(rank), float(2 * m),
-                 rival_says="2m: width counted twice"),
-            Case("mirrored NTK training = one half at twice the rate", both.numpy(), doubled.numpy(), plain.numpy(),
-                 tolerance=1e-10, rival_says="one half at the same rate"),
-            Case("NTK Gram matrix in x space and in phi space", outside, inside, skew_inside, tolerance=1e-10,
-                 rival_says="phi space of a dictionary that is not orthonormal"),
-            Case("trained network in x space and in phi space", scores[0][0], scores[0][1], scores[1][0],
-                 tolerance=1e-10, rival_says="x space of a dictionary that is not orthonormal"),
-            Case("where the dictionary is only incoherent the Gram matrices differ", 1.0,
-                 float(np.abs(skew_outside - skew_inside).max() > 1e-2), 0.0, rival_says="they agree as well"),
+            Case(
+                "tangent features (sigma, a sigma' x, a sigma') against autograd",
+                predict=jacobian.numpy(),
+                observe=tangent_features(net, x).numpy(),
+                rival=tangent_features(net, x, weighted=False).numpy(),
+                tolerance=1e-12,
+                rival_says="first-layer features without a",
+            ),
+            Case(
+                "the linearised predictor of the learner",
+                predict=(jacobian @ moved).numpy(),
+                observe=tangent.numpy(),
+                rival=(tangent_features(net, x, weighted=False) @ moved).numpy(),
+                tolerance=1e-10,
+                rival_says="first-layer features without a",
+            ),
+            Case(
+                "rank of 2m mirrored random features",
+                predict=float(rank_half),
+                observe=float(rank),
+                rival=float(2 * m),
+                rival_says="2m: width counted twice",
+            ),
+            Case(
+                "mirrored NTK training = one half at twice the rate",
+                predict=both.numpy(),
+                observe=doubled.numpy(),
+                rival=plain.numpy(),
+                tolerance=1e-10,
+                rival_says="one half at the same rate",
+            ),
+            Case(
+                "NTK Gram matrix in x space and in phi space",
+                predict=outside,
+                observe=inside,
+                rival=skew_inside,
+                tolerance=1e-10,
+                rival_says="phi space of a dictionary that is not orthonormal",
+            ),
+            Case(
+                "trained network in x space and in phi space",
+                predict=scores[0][0],
+                observe=scores[0][1],
+                rival=scores[1][0],
+                tolerance=1e-10,
+                rival_says="x space of a dictionary that is not orthonormal",
+            ),
+            Case(
+                "where the dictionary is only incoherent the Gram matrices differ",
+                predict=1.0,
+                observe=float(np.abs(skew_outside - skew_inside).max() > 1e-2),
+                rival=0.0,
+                rival_says="they agree as well",
+            ),
         ),
         comment=f"d = {d}, D = {D}, 2m = {2 * m}: {rank} independent random features. In phi space every method works "
         "with D coordinates in place of d.",
-    )  # fmt: skip
+    )
 
 
 def regulariser(prob: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -340,30 +454,69 @@ def check_regulariser(key, tables) -> Evidence:
     spread.append(from_uniform(descent))
     return Evidence(
         (
-            Case("R1 = -H(pbar), R2 = mean entropy; random, balanced one-hot, constant, flat", law, values, wrong,
-                 tolerance=1e-12, rival_says="signs swapped, or extremes at the wrong predictions"),
-            Case("gradient of R1 + 0.3 R2: autograd and by hand", hand.numpy(), auto.numpy(), unlike.numpy(),
-                 tolerance=1e-12, rival_says="R2 with the opposite sign"),
-            Case("the same by finite differences", hand.numpy(), numeric, unlike.numpy(), tolerance=1e-8,
-                 rival_says="R2 with the opposite sign"),
-            Case("divergence of the mean prediction from uniform after descending R1", 0.0, spread[1], spread[0],
-                 tolerance=0.01, rival_says="its value before"),
+            Case(
+                "R1 = -H(pbar), R2 = mean entropy; random, balanced one-hot, constant, flat",
+                predict=law,
+                observe=values,
+                rival=wrong,
+                tolerance=1e-12,
+                rival_says="signs swapped, or extremes at the wrong predictions",
+            ),
+            Case(
+                "gradient of R1 + 0.3 R2: autograd and by hand",
+                predict=hand.numpy(),
+                observe=auto.numpy(),
+                rival=unlike.numpy(),
+                tolerance=1e-12,
+                rival_says="R2 with the opposite sign",
+            ),
+            Case(
+                "the same by finite differences",
+                predict=hand.numpy(),
+                observe=numeric,
+                rival=unlike.numpy(),
+                tolerance=1e-8,
+                rival_says="R2 with the opposite sign",
+            ),
+            Case(
+                "divergence of the mean prediction from uniform after descending R1",
+                predict=0.0,
+                observe=spread[1],
+                rival=spread[0],
+                tolerance=0.01,
+                rival_says="its value before",
+            ),
         ),
         comment="Only the regulariser; the teacher search and the pseudo-label experiments of Algorithm 1 are not run.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("emergence.lemma24", ("emergence.lemma24",),
-          "Last stage: |a| <= eta t + |a^(2)|, ||w - w^(2)|| <= 2 t eta lam ||w^(2)|| + eta^2 t^2 + t |a^(2)|, "
-          "|b - b^(2)| <= eta^2 t^2 + t |a^(2)|, and the prediction gap.", check_small_movement, draw=draw_movement),
-    Claim("emergence.theorem27", ("emergence.theorem27",),
-          "Online gradient descent from any start: mean f_t(th_t) <= mean f_t(th*) + |th*|^2/(2 eta T) + "
-          "|th_1| mean|grad| + eta mean|grad|^2.", check_online_descent),
-    Claim("emergence.method_baselines", ("emergence.method_baselines",),
-          "Tangent features per neuron, duplicated mirrored features, and equality of training in x and phi space.",
-          check_baselines),
-    Claim("emergence.algorithm1_regulariser", ("emergence.algorithm1",),
-          "The class-balance regulariser: R1 = -H(mean prediction) in [-ln C, 0], R2 = mean entropy in [0, ln C].",
-          check_regulariser),
-)  # fmt: skip
+    Claim(
+        "emergence.lemma24",
+        entries=("emergence.lemma24",),
+        says="Last stage: |a| <= eta t + |a^(2)|, ||w - w^(2)|| <= 2 t eta lam ||w^(2)|| + eta^2 t^2 + t |a^(2)|, "
+        "|b - b^(2)| <= eta^2 t^2 + t |a^(2)|, and the prediction gap.",
+        check=check_small_movement,
+        draw=draw_movement,
+    ),
+    Claim(
+        "emergence.theorem27",
+        entries=("emergence.theorem27",),
+        says="Online gradient descent from any start: mean f_t(th_t) <= mean f_t(th*) + |th*|^2/(2 eta T) + "
+        "|th_1| mean|grad| + eta mean|grad|^2.",
+        check=check_online_descent,
+    ),
+    Claim(
+        "emergence.method_baselines",
+        entries=("emergence.method_baselines",),
+        says="Tangent features per neuron, duplicated mirrored features, and equality of training in x and phi space.",
+        check=check_baselines,
+    ),
+    Claim(
+        "emergence.algorithm1_regulariser",
+        entries=("emergence.algorithm1",),
+        says="The class-balance regulariser: R1 = -H(mean prediction) in [-ln C, 0], R2 = mean entropy in [0, ln C].",
+        check=check_regulariser,
+    ),
+)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from featlearn.core import Key
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.works.emergence.claims.lower_bounds import cube, mixture_weights, parities, parity, subsets, walsh
 
 Array = np.ndarray
@@ -224,33 +224,113 @@ def check_queries(key: Key, tables) -> Evidence:
     silent = np.array([vote_advantage(*large), vote_advantage(D, K)])
     few = max(few_advantage(*large, most) for most in range(20))
     cases = [
-        Case("largest |E[f_A f_B]|, A != B", np.zeros(3), gram_error, opposite, "equal", 1e-12,
-             "concepts whose sum runs over all patterns and not over A: all are equal"),
-        Case("C(D,k)^(1/3) / 2 at D = 100, k = 5", 211.127, sq_bound(*large), c_large**0.5 / 2, "equal", 5e-4,
-             "square root instead of cube root"),
-        Case("sets lost per query, times tolerance^2", 1.0, np.array(cost), 0.5, "at most", 1e-12, "half as many"),
-        Case(f"{budget} queries: worst error when labels may be flipped", 0.5, np.array(two_signs),
-             0.5 + 0.5 / math.sqrt(s), "at least", 0.0, "worse than chance"),
-        Case(f"{budget} queries: worst error, one sign", allowed, np.array(one_sign), 0.5 - 1 / s**3, "at least", 1e-12,
-             "the reported threshold 1/2 - 1/C(D,k)^3"),
-        Case("advantage of the silent vote, D = 100 and 16", 0.5 / np.sqrt([c_large, s]), silent,
-             np.array([c_large, s], dtype=float) ** -3.0, "at most", 0.0, "the reported 1/C(D,k)^3"),
-        Case("advantage without a query over all balanced P inside {1..k}", 0.5 / math.sqrt(c_large), few,
-             float(c_large) ** -3, "at most", 0.0, "the reported 1/C(D,k)^3"),
-        Case("queries a planted learner needs (D=12, k=3)", (total - 1) * 0.499**2, used, total - 1, "at least", 0.0,
-             "one query per set"),
-        Case("and its error then", 0.0, error, 0.5, "equal", 0.0, "chance"),
-        Case("relevant patterns found by E[y z_j], with and without structure", np.array([1.0, 0.0]),
-             np.array([first_order(on, z, int(masks[7]), tolerance) for on in (True, False)]), np.array([1.0, 1.0]),
-             "equal", 0.0,
-             "that structure does not matter"),
-    ]  # fmt: skip
+        Case(
+            "largest |E[f_A f_B]|, A != B",
+            predict=np.zeros(3),
+            observe=gram_error,
+            rival=opposite,
+            relation="equal",
+            tolerance=1e-12,
+            rival_says="concepts whose sum runs over all patterns and not over A: all are equal",
+        ),
+        Case(
+            "C(D,k)^(1/3) / 2 at D = 100, k = 5",
+            predict=211.127,
+            observe=sq_bound(*large),
+            rival=c_large**0.5 / 2,
+            relation="equal",
+            tolerance=5e-4,
+            rival_says="square root instead of cube root",
+        ),
+        Case(
+            "sets lost per query, times tolerance^2",
+            predict=1.0,
+            observe=np.array(cost),
+            rival=0.5,
+            relation="at most",
+            tolerance=1e-12,
+            rival_says="half as many",
+        ),
+        Case(
+            f"{budget} queries: worst error when labels may be flipped",
+            predict=0.5,
+            observe=np.array(two_signs),
+            rival=0.5 + 0.5 / math.sqrt(s),
+            relation="at least",
+            tolerance=0.0,
+            rival_says="worse than chance",
+        ),
+        Case(
+            f"{budget} queries: worst error, one sign",
+            predict=allowed,
+            observe=np.array(one_sign),
+            rival=0.5 - 1 / s**3,
+            relation="at least",
+            tolerance=1e-12,
+            rival_says="the reported threshold 1/2 - 1/C(D,k)^3",
+        ),
+        Case(
+            "advantage of the silent vote, D = 100 and 16",
+            predict=0.5 / np.sqrt([c_large, s]),
+            observe=silent,
+            rival=np.array([c_large, s], dtype=float) ** -3.0,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="the reported 1/C(D,k)^3",
+        ),
+        Case(
+            "advantage without a query over all balanced P inside {1..k}",
+            predict=0.5 / math.sqrt(c_large),
+            observe=few,
+            rival=float(c_large) ** -3,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="the reported 1/C(D,k)^3",
+        ),
+        Case(
+            "queries a planted learner needs (D=12, k=3)",
+            predict=(total - 1) * 0.499**2,
+            observe=used,
+            rival=total - 1,
+            relation="at least",
+            tolerance=0.0,
+            rival_says="one query per set",
+        ),
+        Case(
+            "and its error then",
+            predict=0.0,
+            observe=error,
+            rival=0.5,
+            relation="equal",
+            tolerance=0.0,
+            rival_says="chance",
+        ),
+        Case(
+            "relevant patterns found by E[y z_j], with and without structure",
+            predict=np.array([1.0, 0.0]),
+            observe=np.array([first_order(on, z, int(masks[7]), tolerance) for on in (True, False)]),
+            rival=np.array([1.0, 1.0]),
+            relation="equal",
+            tolerance=0.0,
+            rival_says="that structure does not matter",
+        ),
+    ]
     table = tables("emergence/table1")
     if table is not None:
         rows = table.where(row="Network w/o structure").values("test_acc")
         if len(rows):
-            cases.append(Case("trained network without structure, test accuracy", 50.0, rows, 100.0, "equal", 6.0,
-                              "learned", unit="%"))  # fmt: skip
+            cases.append(
+                Case(
+                    "trained network without structure, test accuracy",
+                    predict=50.0,
+                    observe=rows,
+                    rival=100.0,
+                    relation="equal",
+                    tolerance=6.0,
+                    rival_says="learned",
+                    unit="%",
+                )
+            )
     premises = (
         Assumption("budget below the bound", budget < bound and 1 / tolerance < bound, f"{budget} < {bound:.2f}"),
     )
@@ -260,8 +340,13 @@ def check_queries(key: Key, tables) -> Evidence:
         f"a vote without any query is right by {silent[0]:.1e} on every parity at D = 100, k = 5, far above "
         f"1/C^3 = {float(c_large) ** -3:.1e}; the threshold that holds is 1/2 - 0.54 / sqrt(C(D,k))."
     )
-    data = {"survivors": np.array(survivors), "one_sign": np.array(one_sign), "two_signs": np.array(two_signs),
-            "queries": np.array(queries), "allowed": allowed}  # fmt: skip
+    data = {
+        "survivors": np.array(survivors),
+        "one_sign": np.array(one_sign),
+        "two_signs": np.array(two_signs),
+        "queries": np.array(queries),
+        "allowed": allowed,
+    }
     return Evidence(tuple(cases), premises, comment, data)
 
 
@@ -291,11 +376,11 @@ def draw_queries(evidence: Evidence):
 CLAIMS = (
     Claim(
         "emergence.theorem4",
-        ("emergence.theorem4",),
-        "Learning all k-parities of uniform bits to error below 1/2 - 0.54/sqrt(C(D,k)), or all members of the "
+        entries=("emergence.theorem4",),
+        says="Learning all k-parities of uniform bits to error below 1/2 - 0.54/sqrt(C(D,k)), or all members of the "
         "family with either sign to error below 1/2, needs C(D,k)^(1/3)/2 statistical queries or that inverse "
         "tolerance.",
-        check_queries,
+        check=check_queries,
         hits="statement",
         printed="Theorem 4 (thesis, Theorem 2.4), 'classification error less than 1/2 - 1/C(D,k)^3', with balanced "
         "classes and [k] = {1, ..., k}, so that count 0 always has label -1: without any query, answering -1 where "

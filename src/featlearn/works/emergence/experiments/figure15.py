@@ -121,10 +121,19 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("m, n, rates", "not stated", "m = 100 pairs, n = 50000, scales as in Table A.1", "needed"),
-        Deviation("codes", "distribution of the vectors not stated", "fair bits", "the plain reading"),
-        Deviation("normalisation", "x = M phit", "x = (M phit - mean) / st as elsewhere", "the start assumes it"),
-        Deviation("ground truth", "direction of the stars not stated", "E[y x]", "the first-order signal"),
+        Deviation(
+            "m, n, rates", printed="not stated", ours="m = 100 pairs, n = 50000, scales as in Table A.1", why="needed"
+        ),
+        Deviation("codes", printed="distribution of the vectors not stated", ours="fair bits", why="the plain reading"),
+        Deviation(
+            "normalisation",
+            printed="x = M phit",
+            ours="x = (M phit - mean) / st as elsewhere",
+            why="the start assumes it",
+        ),
+        Deviation(
+            "ground truth", printed="direction of the stars not stated", ours="E[y x]", why="the first-order signal"
+        ),
     ),
     cost=lambda cell: Cost(3 + 8 * 4 * cell.task.D * cell.m * cell.n / 3e10 + 5 * cell.pictures, 500),
 )

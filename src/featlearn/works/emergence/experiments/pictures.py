@@ -47,7 +47,11 @@ def without_print(table: Table, units: Mapping[str, str], entry: str) -> list[Su
         (setting, row), unit = e.group, units[e.metric]
         least, most = (0.0, 100.0) if unit == "%" else (-1.0, 1.0)
         low, high = max(e.low, least), min(e.high, most)
-        rows.append(SummaryRow(setting, row, e.metric, e.value, low, high, e.n, unit=unit, entry=entry))
+        rows.append(
+            SummaryRow(
+                setting, row=row, metric=e.metric, value=e.value, low=low, high=high, n=e.n, unit=unit, entry=entry
+            )
+        )
     return rows
 
 
@@ -76,9 +80,13 @@ def learning_curves(table: Table, entries: Sequence[str]) -> Mapping[str, Pictur
                     for s, m, lo, hi in zip(steps, mean, low, high, strict=True)
                 ]
             curves(
-                ax, series, "gradient step", "test accuracy (%)", ylim=(35, 102),
+                ax,
+                series,
+                "gradient step",
+                "test accuracy (%)",
+                ylim=(35, 102),
                 title=f"{setting}, {title}" if setting else title,
-            )  # fmt: skip
+            )
     n = len({r["seed"] for r in rows})
     caption = (
         f"Test accuracy over training; mean and 95 % interval over {n} seeds. The first two steps use all samples."

@@ -223,7 +223,11 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     """Mean validation accuracy of every grid point, and the chosen rates."""
     rows = without_print(table, {"val_acc": "%"}, "")
     for setting, rates in chosen(table).items():
-        rows += [SummaryRow(setting, "chosen", name, v, v, v, 1) for name, v in rates.items() if name in RATES]
+        rows += [
+            SummaryRow(setting, row="chosen", metric=name, value=v, low=v, high=v, n=1)
+            for name, v in rates.items()
+            if name in RATES
+        ]
     return rows
 
 
@@ -265,11 +269,29 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            D=40, d=50, m_parity=10, m_interval=10, m_few=5, n=400, n_few=300, n_test=200, batch=100, steps_parity=6,
-            steps_interval=6, seeds=(1000,),
+            D=40,
+            d=50,
+            m_parity=10,
+            m_interval=10,
+            m_few=5,
+            n=400,
+            n_few=300,
+            n_test=200,
+            batch=100,
+            steps_parity=6,
+            steps_interval=6,
+            seeds=(1000,),
         ),
         "small": Config(
-            D=50, d=100, m_parity=50, m_interval=50, m_few=25, n=5000, n_few=2500, n_test=2000, batch=500,
+            D=50,
+            d=100,
+            m_parity=50,
+            m_interval=50,
+            m_few=25,
+            n=5000,
+            n_few=2500,
+            n_test=2000,
+            batch=500,
             steps_parity=150,
         ),
         "paper": Config(),
@@ -279,4 +301,4 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     cost=cost,
-)  # fmt: skip
+)

@@ -254,9 +254,15 @@ def run_cell(cell: Cell) -> CellResult:
         watch: Callable[[int, Any], None] = lambda s, model: points.append((s, accuracy(model(at_look)[:, 0], look[1])))  # noqa: E731
         on_train = features(net, train.x)
         model = fit_linear(
-            on_train, train.y, [rate / energy(on_train)], batches, steps=setting.steps, batch=setting.batch,
-            watch=watch if name == "RF" else None, watch_at=grid,
-        )  # fmt: skip
+            on_train,
+            train.y,
+            [rate / energy(on_train)],
+            batches,
+            steps=setting.steps,
+            batch=setting.batch,
+            watch=watch if name == "RF" else None,
+            watch_at=grid,
+        )
         add(name, model(on_train)[:, 0], model(features(net, test.x))[:, 0], cos)
         if points:
             curve(name, points)
@@ -266,9 +272,14 @@ def run_cell(cell: Cell) -> CellResult:
         stage = Stage(setting.steps - 2, setting.rate_w, setting.rate_w, rate_a, batch=setting.batch)
         at = [s - 2 for s in grid if s >= 2]
         seen = fit(
-            two, train.x, train.y, [stage], batches,
-            probes={"acc": lambda net, _: ((forward(net, look[0]) > 0) == (look[1] > 0)).float().mean(1)}, probe_at=at,
-        )  # fmt: skip
+            two,
+            train.x,
+            train.y,
+            [stage],
+            batches,
+            probes={"acc": lambda net, _: ((forward(net, look[0]) > 0) == (look[1] > 0)).float().mean(1)},
+            probe_at=at,
+        )
         trained = seen.net
         add("Network", trained(train.x)[:, 0], trained(test.x)[:, 0], float(closest_cosine(trained.w, star)))
         early = [(s, accuracy(net(look[0])[:, 0], look[1])) for s, net in ((0, start), (1, one)) if s in grid]
@@ -279,10 +290,16 @@ def run_cell(cell: Cell) -> CellResult:
     if "NTK" in cell.methods:
         points: list[tuple[int, float]] = []
         model = fit_linearised(
-            half, train.x, train.y, [setting.rate_ntk / tangent_energy(half, train.x)], batches,
-            steps=setting.steps, batch=setting.batch,
-            watch=lambda s, f: points.append((s, accuracy(f(look[0])[:, 0], look[1]))), watch_at=grid,
-        )  # fmt: skip
+            half,
+            train.x,
+            train.y,
+            [setting.rate_ntk / tangent_energy(half, train.x)],
+            batches,
+            steps=setting.steps,
+            batch=setting.batch,
+            watch=lambda s, f: points.append((s, accuracy(f(look[0])[:, 0], look[1]))),
+            watch_at=grid,
+        )
         add("NTK", model(train.x)[:, 0], model(test.x)[:, 0], None)
         curve("NTK", points)
     if "RF" in cell.methods:
@@ -330,28 +347,39 @@ def cost(cell: Cell) -> Cost:
 
 DEVIATIONS = (
     Deviation(
-        "step sizes", "not listed for the simulations; the theorem's, with constants 1, are 1e-8 and smaller",
-        "first-layer steps of size scale * st / (gamma sigma_a), the first so small that the output stays under the "
+        "step sizes",
+        printed="not listed for the simulations; the theorem's, with constants 1, are 1e-8 and smaller",
+        ours="first-layer steps of size scale * st / (gamma sigma_a), the first so small that the "
+        "output stays under the "
         "margin as the theory asks (lemma 19), all rates chosen on validation data of other seeds "
-        "(experiment emergence/rates)", "the theory fixes the form of the schedule, not usable constants",
+        "(experiment emergence/rates)",
+        why="the theory fixes the form of the schedule, not usable constants",
     ),
     Deviation(
-        "biases in the two full-batch steps", "trained with the first layer", "held at their start, trained afterwards",
-        "the theory's bias change is negligible; at practical step sizes it would leave the unit interval",
+        "biases in the two full-batch steps",
+        printed="trained with the first layer",
+        ours="held at their start, trained afterwards",
+        why="the theory's bias change is negligible; at practical step sizes it would leave the unit interval",
     ),
     Deviation(
-        "coordinates", "inputs in R^d", "training in the D pattern coordinates, cosines in R^d",
-        "data span D dimensions, so the trained functions and cosines are the same (a test compares both)",
+        "coordinates",
+        printed="inputs in R^d",
+        ours="training in the D pattern coordinates, cosines in R^d",
+        why="data span D dimensions, so the trained functions and cosines are the same (a test compares both)",
     ),
     Deviation(
-        "NTK, RF, One Step, Two Step, Linear", "optimiser, rate and length not stated",
-        "minibatch gradient descent on the hinge loss from zero for the same number of steps", "same budget for all",
+        "NTK, RF, One Step, Two Step, Linear",
+        printed="optimiser, rate and length not stated",
+        ours="minibatch gradient descent on the hinge loss from zero for the same number of steps",
+        why="same budget for all",
     ),
     Deviation(
-        "One Step", "cosine 0.848; the regulariser of the simulations is not listed",
-        "two rows: `One Step` forgets the start as lambda = 1/(2 eta) of the theory does, `One Step, init kept` adds "
+        "One Step",
+        printed="cosine 0.848; the regulariser of the simulations is not listed",
+        ours="two rows: `One Step` forgets the start as lambda = 1/(2 eta) of the theory does, `One "
+        "Step, init kept` adds "
         "the step to it",
-        "the reported cosines fall with d as they do when the start is kept",
+        why="the reported cosines fall with d as they do when the start is kept",
     ),
-    Deviation("test set", "size not stated", "n_test fresh samples", "needed"),
-)  # fmt: skip
+    Deviation("test set", printed="size not stated", ours="n_test fresh samples", why="needed"),
+)

@@ -49,9 +49,16 @@ EXPERIMENT = Experiment(
     id="emergence/table1",
     title="Parity labels: six methods",
     reproduces=(
-        ENTRY, "emergence.figure1", "emergence.figure2", "emergence.figure5", "emergence.figure6",
-        "emergence.claim_onestep_twostep", "emergence.claim_seeds", "emergence.method_training",
-        "emergence.method_baselines", "emergence.method_mds",
+        ENTRY,
+        "emergence.figure1",
+        "emergence.figure2",
+        "emergence.figure5",
+        "emergence.figure6",
+        "emergence.claim_onestep_twostep",
+        "emergence.claim_seeds",
+        "emergence.method_training",
+        "emergence.method_baselines",
+        "emergence.method_mds",
     ),
     Config=Config,
     presets={
@@ -67,4 +74,4 @@ EXPERIMENT = Experiment(
     ),
     deviations=DEVIATIONS,
     cost=cost,
-)  # fmt: skip
+)

@@ -67,10 +67,12 @@ EXPERIMENT = Experiment(
     deviations=(
         *DEVIATIONS,
         Deviation(
-            "imbalance", "how it is produced and whether steps 1-2 weight the classes is not stated",
-            "class-conditional sampling with the same share in the test set; steps 1-2 weight class v by 1/(2 Pr[y=v])",
-            "the general setting's theorem weights them so",
+            "imbalance",
+            printed="how it is produced and whether steps 1-2 weight the classes is not stated",
+            ours="class-conditional sampling with the same share in the test set; steps 1-2 weight "
+            "class v by 1/(2 Pr[y=v])",
+            why="the general setting's theorem weights them so",
         ),
     ),
     cost=cost,
-)  # fmt: skip
+)

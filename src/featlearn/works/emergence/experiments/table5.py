@@ -67,7 +67,12 @@ EXPERIMENT = Experiment(
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure13",), ("emergence.figure14",)),
     deviations=(
         *DEVIATIONS,
-        Deviation("full batches", "two steps on 50000 samples", "two steps on all n", "there are only n samples"),
+        Deviation(
+            "full batches",
+            printed="two steps on 50000 samples",
+            ours="two steps on all n",
+            why="there are only n samples",
+        ),
     ),
     cost=cost,
 )

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
 from featlearn.lab.inventory import entry
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.measure import class_weighted_margins, margins
 from featlearn.tasks.modular_addition import labels, points
 from featlearn.works.fourier.claims.exact import (
@@ -62,14 +62,26 @@ def check_rotation(key: Key, tables) -> Evidence:
             shares.append(found(p, np.cos(angle)) / units)
             others.append(found(p, np.sin(angle)) / units)
         cases.append(
-            Case(f"share of (zeta, sum) read off rightly, {name}", np.ones(len(ps)), shares, others, tolerance=0.0,
-                 rival_says="sine in place of cosine")
-        )  # fmt: skip
+            Case(
+                f"share of (zeta, sum) read off rightly, {name}",
+                predict=np.ones(len(ps)),
+                observe=shares,
+                rival=others,
+                tolerance=0.0,
+                rival_says="sine in place of cosine",
+            )
+        )
     nine = found(9, np.cos(2 * np.pi * np.arange(9) / 9))
     cases.append(
-        Case("the same over all frequencies for p = 9", 6 / 8, nine, 1.0, tolerance=1e-12,
-             rival_says="as if 9 were prime: 3 and 6 tell only three classes")
-    )  # fmt: skip
+        Case(
+            "the same over all frequencies for p = 9",
+            predict=6 / 8,
+            observe=nine,
+            rival=1.0,
+            tolerance=1e-12,
+            rival_says="as if 9 were prime: 3 and 6 tell only three classes",
+        )
+    )
     return Evidence(tuple(cases), comment=f"Every frequency and sum for p = {', '.join(map(str, primes))}.")
 
 
@@ -86,14 +98,29 @@ def check_task(key: Key, tables) -> Evidence:
         ours += y.tolist()
     return Evidence(
         (
-            Case("points p^k of the data sets used", [sizes[n] for n in sizes], [p**k for k, p in shapes],
-                 [k**p for k, p in shapes], rival_says="k^p"),
-            Case("points of each class: p^(k-1)", expected, counts, np.array(expected) * 2.0,
-                 rival_says="half the classes"),
-            Case("label (a_1 + ... + a_k) mod p", literal, ours, np.roll(literal, 1),
-                 rival_says="labels of other points"),
+            Case(
+                "points p^k of the data sets used",
+                predict=[sizes[n] for n in sizes],
+                observe=[p**k for k, p in shapes],
+                rival=[k**p for k, p in shapes],
+                rival_says="k^p",
+            ),
+            Case(
+                "points of each class: p^(k-1)",
+                predict=expected,
+                observe=counts,
+                rival=np.array(expected) * 2.0,
+                rival_says="half the classes",
+            ),
+            Case(
+                "label (a_1 + ... + a_k) mod p",
+                predict=literal,
+                observe=ours,
+                rival=np.roll(literal, 1),
+                rival_says="labels of other points",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def check_network(key: Key, tables) -> Evidence:
@@ -112,20 +139,49 @@ def check_network(key: Key, tables) -> Evidence:
     first = chosen(net, slice(1))
     return Evidence(
         (
-            Case("f by look-ups = f by one-hot products", literal.numpy(), f.numpy(),
-                 logits(*net, (x + 1) % p).numpy(), tolerance=1e-12, rival_says="rows of other numbers"),
-            Case("f(c theta) = c^(k+1) f(theta)", (c ** (k + 1) * f).numpy(), logits(*scaled(net, c), x).numpy(),
-                 (c**k * f).numpy(), tolerance=1e-12, rival_says="degree k"),
-            Case("one neuron scaled alone", ((c ** (k + 1) - 1) * logits(*first, x)).numpy(),
-                 (logits(*some, x) - f).numpy(), ((c**k - 1) * logits(*first, x)).numpy(), tolerance=1e-12,
-                 rival_says="degree k"),
-            Case("n_i", norms, neuron_norms(*net).numpy(), net[0].flatten(1).norm(dim=1).numpy(), tolerance=1e-12,
-                 rival_says="without w"),
-            Case("|theta|_{2, k+1}", sum(n ** (k + 1) for n in norms) ** (1 / (k + 1)), network_norm(*net),
-                 math.sqrt(sum(n**2 for n in norms)), tolerance=1e-12, rival_says="the Euclidean norm"),
+            Case(
+                "f by look-ups = f by one-hot products",
+                predict=literal.numpy(),
+                observe=f.numpy(),
+                rival=logits(*net, (x + 1) % p).numpy(),
+                tolerance=1e-12,
+                rival_says="rows of other numbers",
+            ),
+            Case(
+                "f(c theta) = c^(k+1) f(theta)",
+                predict=(c ** (k + 1) * f).numpy(),
+                observe=logits(*scaled(net, c), x).numpy(),
+                rival=(c**k * f).numpy(),
+                tolerance=1e-12,
+                rival_says="degree k",
+            ),
+            Case(
+                "one neuron scaled alone",
+                predict=((c ** (k + 1) - 1) * logits(*first, x)).numpy(),
+                observe=(logits(*some, x) - f).numpy(),
+                rival=((c**k - 1) * logits(*first, x)).numpy(),
+                tolerance=1e-12,
+                rival_says="degree k",
+            ),
+            Case(
+                "n_i",
+                predict=norms,
+                observe=neuron_norms(*net).numpy(),
+                rival=net[0].flatten(1).norm(dim=1).numpy(),
+                tolerance=1e-12,
+                rival_says="without w",
+            ),
+            Case(
+                "|theta|_{2, k+1}",
+                predict=sum(n ** (k + 1) for n in norms) ** (1 / (k + 1)),
+                observe=network_norm(*net),
+                rival=math.sqrt(sum(n**2 for n in norms)),
+                tolerance=1e-12,
+                rival_says="the Euclidean norm",
+            ),
         ),
         comment="R^((k+1) x p) is one neuron; the network has m of them.",
-    )  # fmt: skip
+    )
 
 
 def best_scaled(net: Network, lam: float) -> float:
@@ -171,21 +227,52 @@ def check_objective(key: Key, tables) -> Evidence:
     formula = 2.0 * float(norm.detach()) ** -3 * n**2 * u.detach()
     return Evidence(
         (
-            Case("c* of the hand-checked settings", theirs[:, 0], ours[:, 0], theirs[:, 0] * 1.001, tolerance=6e-4,
-                 rival_says="0.1 % more"),
-            Case("L of the hand-checked settings", theirs[:, 1], ours[:, 1], theirs[:, 1] * 1.001, tolerance=6e-8,
-                 rival_says="0.1 % more"),
-            Case("loss of the constructed network scaled to c*, over all points", least, direct, off, tolerance=1e-10,
-                 rival_says="scaled 5 % further"),
-            Case("least loss along the rays of 15 networks, k = 2, p = 7", np.full(15, bound), reached,
-                 np.full(15, 1.001 * bound), "at least", 1e-9, "a minimum 0.1 % higher"),
-            Case("gradient of lam |theta|: lam |theta|^-k n_i^(k-1) theta_i", formula.numpy(), slope.numpy(),
-                 (formula / n).numpy(), tolerance=1e-12, rival_says="n_i^(k-2)"),
+            Case(
+                "c* of the hand-checked settings",
+                predict=theirs[:, 0],
+                observe=ours[:, 0],
+                rival=theirs[:, 0] * 1.001,
+                tolerance=6e-4,
+                rival_says="0.1 % more",
+            ),
+            Case(
+                "L of the hand-checked settings",
+                predict=theirs[:, 1],
+                observe=ours[:, 1],
+                rival=theirs[:, 1] * 1.001,
+                tolerance=6e-8,
+                rival_says="0.1 % more",
+            ),
+            Case(
+                "loss of the constructed network scaled to c*, over all points",
+                predict=least,
+                observe=direct,
+                rival=off,
+                tolerance=1e-10,
+                rival_says="scaled 5 % further",
+            ),
+            Case(
+                "least loss along the rays of 15 networks, k = 2, p = 7",
+                predict=np.full(15, bound),
+                observe=reached,
+                rival=np.full(15, 1.001 * bound),
+                relation="at least",
+                tolerance=1e-9,
+                rival_says="a minimum 0.1 % higher",
+            ),
+            Case(
+                "gradient of lam |theta|: lam |theta|^-k n_i^(k-1) theta_i",
+                predict=formula.numpy(),
+                observe=slope.numpy(),
+                rival=(formula / n).numpy(),
+                tolerance=1e-12,
+                rival_says="n_i^(k-2)",
+            ),
         ),
         comment="L = min_c log(1 + (p - 1) exp(-gamma* c^(k+1))) + lam c bounds every network from below (Jensen over "
         "wrong classes, then over points, then the class-weighted margin) and is attained: training has an oracle.",
         data={"lowest": np.sort(reached), "bound": np.full(15, bound)},
-    )  # fmt: skip
+    )
 
 
 def check_margin(key: Key, tables) -> Evidence:
@@ -201,15 +288,32 @@ def check_margin(key: Key, tables) -> Evidence:
     h, bigger = survey(net).least, survey(scaled(net, c)).least
     return Evidence(
         (
-            Case("f[y] - max of the wrong logits", literal,
-                 margins(torch.from_numpy(f), torch.from_numpy(y)).numpy(), careless,
-                 tolerance=1e-14, rival_says="the maximum over all classes"),
-            Case("h = smallest margin of all p^k points", float(each.min()), h, float(each.mean()), tolerance=1e-14,
-                 rival_says="the mean"),
-            Case("h(c theta) = c^(k+1) h(theta)", c ** (k + 1) * h, bigger, c**k * h, tolerance=1e-12,
-                 rival_says="degree k"),
+            Case(
+                "f[y] - max of the wrong logits",
+                predict=literal,
+                observe=margins(torch.from_numpy(f), torch.from_numpy(y)).numpy(),
+                rival=careless,
+                tolerance=1e-14,
+                rival_says="the maximum over all classes",
+            ),
+            Case(
+                "h = smallest margin of all p^k points",
+                predict=float(each.min()),
+                observe=h,
+                rival=float(each.mean()),
+                tolerance=1e-14,
+                rival_says="the mean",
+            ),
+            Case(
+                "h(c theta) = c^(k+1) h(theta)",
+                predict=c ** (k + 1) * h,
+                observe=bigger,
+                rival=c**k * h,
+                tolerance=1e-12,
+                rival_says="degree k",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 def check_normalised(key: Key, tables) -> Evidence:
@@ -229,17 +333,41 @@ def check_normalised(key: Key, tables) -> Evidence:
     c = network_norm(*net)
     return Evidence(
         (
-            Case("E_q g at the law on the worst point = h", low, vertex, np.array(low) * 0.95, tolerance=1e-14,
-                 rival_says="5 % off"),
-            Case("least E_q g over 200 random laws", low, others, np.array(low) + 0.2, "at least", 1e-14,
-                 "0.2 more than h"),
-            Case("h(theta / |theta|) = h(theta) / |theta|^(k+1)", survey(net).least / c ** (k + 1),
-                 survey(unit(net)).least, survey(net).least / c**k, tolerance=1e-12, rival_says="|theta|^k"),
-            Case("margin of the best network of norm 1, k = 2, p = 5", gamma_star(k, p),
-                 survey(constructed(k, p)).least, survey(without(constructed(k, p), 0)).least, tolerance=1e-14,
-                 rival_says="one neuron fewer"),
+            Case(
+                "E_q g at the law on the worst point = h",
+                predict=low,
+                observe=vertex,
+                rival=np.array(low) * 0.95,
+                tolerance=1e-14,
+                rival_says="5 % off",
+            ),
+            Case(
+                "least E_q g over 200 random laws",
+                predict=low,
+                observe=others,
+                rival=np.array(low) + 0.2,
+                relation="at least",
+                tolerance=1e-14,
+                rival_says="0.2 more than h",
+            ),
+            Case(
+                "h(theta / |theta|) = h(theta) / |theta|^(k+1)",
+                predict=survey(net).least / c ** (k + 1),
+                observe=survey(unit(net)).least,
+                rival=survey(net).least / c**k,
+                tolerance=1e-12,
+                rival_says="|theta|^k",
+            ),
+            Case(
+                "margin of the best network of norm 1, k = 2, p = 5",
+                predict=gamma_star(k, p),
+                observe=survey(constructed(k, p)).least,
+                rival=survey(without(constructed(k, p), 0)).least,
+                tolerance=1e-14,
+                rival_says="one neuron fewer",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 def check_saddle(key: Key, tables) -> Evidence:
@@ -251,16 +379,31 @@ def check_saddle(key: Key, tables) -> Evidence:
         each = margins(logits(*best, x), y).numpy()
         nets = [random_network(12, k, p, key / k / i) for i in range(8)]
         nets += [random_cosines(12, k, p, key / k / "c" / i, off) for i, off in enumerate((0.0, 0.0, 0.5, 1.5))]
-        nets += [unit((best[0] + 0.2 * n[0], best[1] + 0.2 * n[1]))
-                 for n in (random_network(len(best[0]), k, p, key / k / "n" / i) for i in range(4))]  # fmt: skip
+        nets += [
+            unit((best[0] + 0.2 * n[0], best[1] + 0.2 * n[1]))
+            for n in (random_network(len(best[0]), k, p, key / k / "n" / i) for i in range(4))
+        ]
         value = np.array([float(margins(logits(*net, x), y).mean()) for net in [*nets, best]])
         worse = margins(logits(*without(best, 0), x), y).numpy()
         cases += [
-            Case(f"margins under theta* are equal, so uniform q is worst: k = {k}, p = {p}", np.full_like(each, top),
-                 each, worse, tolerance=1e-14, rival_says="one neuron fewer"),
-            Case(f"E_q g(theta) <= E_q g(theta*) for unit theta: k = {k}, p = {p}", np.full_like(value, top), value,
-                 np.full_like(value, 0.99 * top), "at most", 1e-14, "1 % less"),
-        ]  # fmt: skip
+            Case(
+                f"margins under theta* are equal, so uniform q is worst: k = {k}, p = {p}",
+                predict=np.full_like(each, top),
+                observe=each,
+                rival=worse,
+                tolerance=1e-14,
+                rival_says="one neuron fewer",
+            ),
+            Case(
+                f"E_q g(theta) <= E_q g(theta*) for unit theta: k = {k}, p = {p}",
+                predict=np.full_like(value, top),
+                observe=value,
+                rival=np.full_like(value, 0.99 * top),
+                relation="at most",
+                tolerance=1e-14,
+                rival_says="1 % less",
+            ),
+        ]
     return Evidence(
         tuple(cases),
         comment="16 other networks of norm 1 each: random, cosines with right and wrong phases, theta* with noise.",
@@ -286,25 +429,55 @@ def check_class_weighted(key: Key, tables) -> Evidence:
     whole = float(weighted(*net, uniform).mean())
     right = [float(logits(net[0][i : i + 1], net[1][i : i + 1], x).gather(1, y[:, None]).mean()) for i in range(m)]
     cases = [
-        Case(f"g <= g' at every point, {name} weights", weighted(*net, tau).numpy(), g,
-             weighted(*net, tau).numpy() - float((weighted(*net, tau) - torch.from_numpy(g)).max()) * 0.9, "at most",
-             1e-14, "g' less 0.9 of the largest gap")
+        Case(
+            f"g <= g' at every point, {name} weights",
+            predict=weighted(*net, tau).numpy(),
+            observe=g,
+            rival=weighted(*net, tau).numpy() - float((weighted(*net, tau) - torch.from_numpy(g)).max()) * 0.9,
+            relation="at most",
+            tolerance=1e-14,
+            rival_says="g' less 0.9 of the largest gap",
+        )
         for name, tau in (("uniform", uniform), ("random", other))
-    ]  # fmt: skip
+    ]
     return Evidence(
         (
             *cases,
-            Case("g' with uniform weights, as the measure gives it", weighted(*net, uniform).numpy(),
-                 class_weighted_margins(logits(*net, x), y).numpy(), g, tolerance=1e-14, rival_says="g"),
-            Case("E g' = sum over neurons", sum(parts), whole, sum(right), tolerance=1e-14,
-                 rival_says="right class alone"),
-            Case("E g' of each neuron by spectra (Lemma C.14)", parts, neuron_margins(*net).numpy(), right,
-                 tolerance=1e-14, rival_says="right class alone"),
-            Case("E g' of the network by spectra", whole, class_weighted_margin(*net), float(g.mean()), tolerance=1e-14,
-                 rival_says="E g"),
+            Case(
+                "g' with uniform weights, as the measure gives it",
+                predict=weighted(*net, uniform).numpy(),
+                observe=class_weighted_margins(logits(*net, x), y).numpy(),
+                rival=g,
+                tolerance=1e-14,
+                rival_says="g",
+            ),
+            Case(
+                "E g' = sum over neurons",
+                predict=sum(parts),
+                observe=whole,
+                rival=sum(right),
+                tolerance=1e-14,
+                rival_says="right class alone",
+            ),
+            Case(
+                "E g' of each neuron by spectra (Lemma C.14)",
+                predict=parts,
+                observe=neuron_margins(*net).numpy(),
+                rival=right,
+                tolerance=1e-14,
+                rival_says="right class alone",
+            ),
+            Case(
+                "E g' of the network by spectra",
+                predict=whole,
+                observe=class_weighted_margin(*net),
+                rival=float(g.mean()),
+                tolerance=1e-14,
+                rival_says="E g",
+            ),
         ),
         comment="psi' in Lemmas C.5 and C.6, defined nowhere, is this quantity of one neuron.",
-    )  # fmt: skip
+    )
 
 
 def check_condition(key: Key, tables) -> Evidence:
@@ -315,9 +488,15 @@ def check_condition(key: Key, tables) -> Evidence:
         spread = [survey(make(k, p)).spread / gamma_star(k, p) for k, p in shapes]
         loose = [survey(random_cosines(2 * p, k, p, key / name / k / p)).spread / gamma_star(k, p) for k, p in shapes]
         cases.append(
-            Case(f"largest difference of two wrong logits over gamma*, {name} networks", np.zeros(len(shapes)), spread,
-                 loose, tolerance=1e-12, rival_says="optimal neurons with random phases and shares")
-        )  # fmt: skip
+            Case(
+                f"largest difference of two wrong logits over gamma*, {name} networks",
+                predict=np.zeros(len(shapes)),
+                observe=spread,
+                rival=loose,
+                tolerance=1e-12,
+                rival_says="optimal neurons with random phases and shares",
+            )
+        )
     return Evidence(tuple(cases), comment="(k, p) = " + ", ".join(map(str, shapes)) + ", over all points.")
 
 
@@ -334,20 +513,39 @@ def check_regularised(key: Key, tables) -> Evidence:
     large = 1.1 * math.log(p) / minimum(k, p, 0.1)[0]
     return Evidence(
         (
-            Case("least loss of the max-margin ray over L, for each lambda", np.zeros(len(lams)), excess[:, 0],
-                 excess[:, 3], tolerance=1e-4, rival_says="theta* with a tenth of noise"),
-            Case("loss grows with every step away from the best margin", np.zeros((len(lams), 5)),
-                 np.diff(excess, axis=1), np.full((len(lams), 5), np.diff(excess, axis=1).max()), "at least", 1e-6,
-                 "by the largest step seen"),
-            Case("c* where lambda is too large", 0.0, minimum(k, p, large)[0], minimum(k, p, 0.1)[0],
-                 rival_says="the norm at lambda = 0.1"),
+            Case(
+                "least loss of the max-margin ray over L, for each lambda",
+                predict=np.zeros(len(lams)),
+                observe=excess[:, 0],
+                rival=excess[:, 3],
+                tolerance=1e-4,
+                rival_says="theta* with a tenth of noise",
+            ),
+            Case(
+                "loss grows with every step away from the best margin",
+                predict=np.zeros((len(lams), 5)),
+                observe=np.diff(excess, axis=1),
+                rival=np.full((len(lams), 5), np.diff(excess, axis=1).max()),
+                relation="at least",
+                tolerance=1e-6,
+                rival_says="by the largest step seen",
+            ),
+            Case(
+                "c* where lambda is too large",
+                predict=0.0,
+                observe=minimum(k, p, large)[0],
+                rival=minimum(k, p, 0.1)[0],
+                rival_says="the norm at lambda = 0.1",
+            ),
         ),
         (Assumption("a global minimiser", True, "known here in closed form"),),
         "The lemma is about the limit; with all p^k points and an exact penalty the margin is gamma* at every lambda "
         "below the one where the minimum jumps to 0. Normalised margins along the ray over gamma*: "
-        + ", ".join(f"{r:.2f}" for r in ratios) + f"; loss at lambda = {lams[-1]:g} over its least value, less 1: "
-        + ", ".join(f"{e:.2g}" for e in excess[-1]) + ".",
-    )  # fmt: skip
+        + ", ".join(f"{r:.2f}" for r in ratios)
+        + f"; loss at lambda = {lams[-1]:g} over its least value, less 1: "
+        + ", ".join(f"{e:.2g}" for e in excess[-1])
+        + ".",
+    )
 
 
 def check_parity(key: Key, tables) -> Evidence:
@@ -367,45 +565,99 @@ def check_parity(key: Key, tables) -> Evidence:
             expected.append(2 ** ((k - 1) / 2))
     return Evidence(
         (
-            Case("(-1)^(sum mod 2) = product of signs", product, ours, -np.array(product), rival_says="the other sign"),
-            Case("even p: margin of a neuron at p/2 over one at a cosine", expected, gain, np.ones(len(gain)),
-                 tolerance=1e-12, rival_says="no gain: the theorem for odd p"),
+            Case(
+                "(-1)^(sum mod 2) = product of signs",
+                predict=product,
+                observe=ours,
+                rival=-np.array(product),
+                rival_says="the other sign",
+            ),
+            Case(
+                "even p: margin of a neuron at p/2 over one at a cosine",
+                predict=expected,
+                observe=gain,
+                rival=np.ones(len(gain)),
+                tolerance=1e-12,
+                rival_says="no gain: the theorem for odd p",
+            ),
         ),
         comment="Why the theorem stops at odd p: at p/2 sine and cosine collapse into one vector, which needs half the "
         "norm; neurons at p/2 alone tell only parities apart, so no network attains that bound.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("fourier.rotation", ("fourier.method_rotation_argmax",),
-          "(a_1 + ... + a_k) mod p is the one class c with the largest cos(2 pi zeta (sum - c) / p), for every zeta "
-          "without a factor in common with p.", check_rotation),
-    Claim("fourier.task", ("fourier.eq4_1",), "p^k points, p^(k-1) of each class.", check_task),
-    Claim("fourier.network", ("fourier.eq4_2",),
-          "f(a) = sum_i (sum_j u_ij(a_j))^k w_i is homogeneous of degree k + 1 in theta and in every neuron.",
-          check_network, printed="Section 4.3.1 writes 'theta := {theta_1, ..., theta_m} ∈ R^((k+1) x p)': the size of "
-          "each theta_i, read here as such."),
-    Claim("fourier.objective", ("fourier.definition4_1",),
-          "mean CE + lam |theta|_{2, k+1} has the global minimum min_c log(1 + (p-1) exp(-gamma* c^(k+1))) + lam c, "
-          "attained by the constructed network.", check_objective),
-    Claim("fourier.margin", ("fourier.definition4_2", "fourier.definition4_3"),
-          "g = f[y] - max wrong logit; h = min g over all points; h is homogeneous of degree k + 1.", check_margin),
-    Claim("fourier.normalised_margin", ("fourier.definition4_4",),
-          "h(theta) = min over laws q of E_q g; normalised margin h / |theta|^(k+1).", check_normalised),
-    Claim("fourier.saddle", ("fourier.definition4_5",),
-          "Uniform q over all points and theta* are a saddle of E_q g(theta): theta* maximises over unit theta.",
-          check_saddle, hits="statement",
-          printed="Definition 4.5, Eq. (4.4): 'theta* ∈ arg min_{theta ∈ Theta} E_{(x,y) ~ q*}[g(theta, x, y)]', and "
-          "the same in Eq. (C.1); a misprint for arg max, since the next sentence has theta* as 'a solution that "
-          "maximizes the expected margin'. The proofs of Lemmas C.17 and C.18 write 'q = unif(Z_p)' for the uniform "
-          "law of the points, on Z_p^k."),
-    Claim("fourier.class_weighted", ("fourier.definition4_6",),
-          "g' >= g at every point; E g' is a sum over neurons.", check_class_weighted,
-          printed="psi' in Lemmas C.5 and C.6 is not defined there; read as g' of a single neuron."),
-    Claim("fourier.regularised", ("fourier.lemma4_7",),
-          "The normalised margin of minimisers tends to gamma* as lambda -> 0; here it is gamma* at every lambda with "
-          "a minimum above 0.", check_regularised),
-    Claim("fourier.condition", ("fourier.condition4_8",),
-          "All p - 1 wrong logits of a max-margin network are equal at every point.", check_condition),
-    Claim("fourier.parity", ("fourier.method_parity_limit",), "p = 2 is the parity of k bits.", check_parity),
-)  # fmt: skip
+    Claim(
+        "fourier.rotation",
+        entries=("fourier.method_rotation_argmax",),
+        says="(a_1 + ... + a_k) mod p is the one class c with the largest cos(2 pi zeta (sum - c) / p), for every zeta "
+        "without a factor in common with p.",
+        check=check_rotation,
+    ),
+    Claim("fourier.task", entries=("fourier.eq4_1",), says="p^k points, p^(k-1) of each class.", check=check_task),
+    Claim(
+        "fourier.network",
+        entries=("fourier.eq4_2",),
+        says="f(a) = sum_i (sum_j u_ij(a_j))^k w_i is homogeneous of degree k + 1 in theta and in every neuron.",
+        check=check_network,
+        printed="Section 4.3.1 writes 'theta := {theta_1, ..., theta_m} ∈ R^((k+1) x p)': the size of "
+        "each theta_i, read here as such.",
+    ),
+    Claim(
+        "fourier.objective",
+        entries=("fourier.definition4_1",),
+        says="mean CE + lam |theta|_{2, k+1} has the global minimum min_c log(1 + (p-1) exp(-gamma* c^(k+1))) + lam c, "
+        "attained by the constructed network.",
+        check=check_objective,
+    ),
+    Claim(
+        "fourier.margin",
+        entries=("fourier.definition4_2", "fourier.definition4_3"),
+        says="g = f[y] - max wrong logit; h = min g over all points; h is homogeneous of degree k + 1.",
+        check=check_margin,
+    ),
+    Claim(
+        "fourier.normalised_margin",
+        entries=("fourier.definition4_4",),
+        says="h(theta) = min over laws q of E_q g; normalised margin h / |theta|^(k+1).",
+        check=check_normalised,
+    ),
+    Claim(
+        "fourier.saddle",
+        entries=("fourier.definition4_5",),
+        says="Uniform q over all points and theta* are a saddle of E_q g(theta): theta* maximises over unit theta.",
+        check=check_saddle,
+        hits="statement",
+        printed="Definition 4.5, Eq. (4.4): 'theta* ∈ arg min_{theta ∈ Theta} E_{(x,y) ~ q*}[g(theta, x, y)]', and "
+        "the same in Eq. (C.1); a misprint for arg max, since the next sentence has theta* as 'a solution that "
+        "maximizes the expected margin'. The proofs of Lemmas C.17 and C.18 write 'q = unif(Z_p)' for the uniform "
+        "law of the points, on Z_p^k.",
+    ),
+    Claim(
+        "fourier.class_weighted",
+        entries=("fourier.definition4_6",),
+        says="g' >= g at every point; E g' is a sum over neurons.",
+        check=check_class_weighted,
+        printed="psi' in Lemmas C.5 and C.6 is not defined there; read as g' of a single neuron.",
+    ),
+    Claim(
+        "fourier.regularised",
+        entries=("fourier.lemma4_7",),
+        says="The normalised margin of minimisers tends to gamma* as lambda -> 0; here it is gamma* "
+        "at every lambda with "
+        "a minimum above 0.",
+        check=check_regularised,
+    ),
+    Claim(
+        "fourier.condition",
+        entries=("fourier.condition4_8",),
+        says="All p - 1 wrong logits of a max-margin network are equal at every point.",
+        check=check_condition,
+    ),
+    Claim(
+        "fourier.parity",
+        entries=("fourier.method_parity_limit",),
+        says="p = 2 is the parity of k bits.",
+        check=check_parity,
+    ),
+)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from featlearn.lab.claim import Assumption, Evidence, needs
+from featlearn.lab.pending import Assumption, Evidence, needs
 
 Pair = tuple[int, int]
 

@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.claim import Case, Claim, Evidence, needs, reads
 from featlearn.lab.experiment import Table
 from featlearn.lab.inventory import entry
+from featlearn.lab.pending import Case, Claim, Evidence, needs, reads
 from featlearn.measure import random_share
 from featlearn.works.fourier.claims.sizes import at_sizes, named
 from featlearn.works.fourier.rows import CIRCUITS, MARGIN
 
 Rows = Sequence[Mapping[str, Any]]
-FIGURES = {3: (97, "fourier.figureC_1", "fourier.figureC_2"), 4: (47, "fourier.figure4_1", "fourier.figure4_2"),
-           5: (23, "fourier.figureC_3", "fourier.figureC_4")}  # fmt: skip
+FIGURES = {
+    3: (97, "fourier.figureC_1", "fourier.figureC_2"),
+    4: (47, "fourier.figure4_1", "fourier.figure4_2"),
+    5: (23, "fourier.figureC_3", "fourier.figureC_4"),
+}
 """k -> printed p, entry of the neurons, entry of the histograms."""
 AT_HAND = {3: "assumptions unmet", 4: "not run", 5: "not run"}
 """Verdicts on figures from rows of two cores: at p = 47 the neurons of k = 3 are as printed; p = 13 and 11 are too few
@@ -40,7 +43,16 @@ def means(found: Mapping[Any, Rows], name: str) -> np.ndarray:
 def no_less(name: str, least: float, found: np.ndarray, unit: str = "") -> Case:
     """Every value at least `least`; the rival asks for more than the best has."""
     more = np.full(len(found), np.nanmax(found, initial=least) * 1.001)
-    return Case(name, np.full(len(found), least), found, more, "at least", 0.0, "more than any has", unit=unit)
+    return Case(
+        name,
+        predict=np.full(len(found), least),
+        observe=found,
+        rival=more,
+        relation="at least",
+        tolerance=0.0,
+        rival_says="more than any has",
+        unit=unit,
+    )
 
 
 def of(k: int, judge: Callable[[Table], Evidence]) -> Callable[[Table], Evidence]:
@@ -69,23 +81,41 @@ def judge_cosines(table: Table) -> Evidence:
     return Evidence(
         (
             no_less("share of a live neuron's power at one frequency, median", 0.9, median),
-            Case("the same against vectors at the start", np.ones(len(found)), median > 2 * means(found, "share_start"),
-                 np.zeros(len(found)), rival_says="training changes nothing"),
+            Case(
+                "the same against vectors at the start",
+                predict=np.ones(len(found)),
+                observe=median > 2 * means(found, "share_start"),
+                rival=np.zeros(len(found)),
+                rival_says="training changes nothing",
+            ),
             no_less("live neurons whose k + 1 vectors have one frequency", 95.0, means(found, "same"), "%"),
-            Case("|sum theta_u - theta_w| of live neurons, median", np.full(len(found), 0.1), phases,
-                 np.full(len(found), -0.001), "at most", 0.0, "less than 0", unit="rad"),
+            Case(
+                "|sum theta_u - theta_w| of live neurons, median",
+                predict=np.full(len(found), 0.1),
+                observe=phases,
+                rival=np.full(len(found), -0.001),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="less than 0",
+                unit="rad",
+            ),
             no_less("summed (k+1)-th powers of norms that live neurons hold", 99.0, means(found, "held"), "%"),
         ),
-        comment="Mean over seeds for " + named(list(found)) + ". Least margin over all points by gamma*: "
-        + ", ".join(f"{v:.2f}" for v in means(found, "margin")) + "; test accuracy "
-        + ", ".join(f"{v:.1f} %" for v in tested(found)) + ".",
-    )  # fmt: skip
+        comment="Mean over seeds for "
+        + named(list(found))
+        + ". Least margin over all points by gamma*: "
+        + ", ".join(f"{v:.2f}" for v in means(found, "margin"))
+        + "; test accuracy "
+        + ", ".join(f"{v:.1f} %" for v in tested(found))
+        + ".",
+    )
 
 
 def tested(found: Mapping[Any, Rows]) -> np.ndarray:
     """Test accuracy of the worst seed; training accuracy where nothing was held out."""
-    return np.array([min(r["train_acc"] if r["test_acc"] is None else r["test_acc"] for r in rows)
-                     for rows in found.values()])  # fmt: skip
+    return np.array(
+        [min(r["train_acc"] if r["test_acc"] is None else r["test_acc"] for r in rows) for rows in found.values()]
+    )
 
 
 def judge_frequencies(table: Table) -> Evidence:
@@ -100,17 +130,29 @@ def judge_frequencies(table: Table) -> Evidence:
     return Evidence(
         (
             no_less("(a) frequencies that dominate a live neuron", 100.0, means(found, "covered"), "%"),
-            Case("(a) neurons of the commonest over the rarest frequency, worst seed", np.full(len(found), 3.0), uneven,
-                 np.full(len(found), 0.999), "at most", 0.0, "less than 1"),
-            Case("(b) share at one frequency at the start, mean over vectors", noise, means(found, "share_start"),
-                 noise / 2, tolerance=5 * SPREAD * noise / np.sqrt(count),
-                 rival_says="half of it, the sum over all p bins"),
+            Case(
+                "(a) neurons of the commonest over the rarest frequency, worst seed",
+                predict=np.full(len(found), 3.0),
+                observe=uneven,
+                rival=np.full(len(found), 0.999),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="less than 1",
+            ),
+            Case(
+                "(b) share at one frequency at the start, mean over vectors",
+                predict=noise,
+                observe=means(found, "share_start"),
+                rival=noise / 2,
+                tolerance=5 * SPREAD * noise / np.sqrt(count),
+                rival_says="half of it, the sum over all p bins",
+            ),
             no_less("(c) the same at the end, mean over vectors of live neurons", 0.95, means(found, "share_vectors")),
             no_less("(c) 5th percentile over live neurons", 0.8, means(found, "share_low")),
         ),
         comment="Mean over seeds for " + named(list(found)) + ". 'Almost uniform' is read as a ratio of counts below "
         "3; 'almost 1 for all' as a mean above 0.95 and a 5th percentile above 0.8.",
-    )  # fmt: skip
+    )
 
 
 def judge_recipe(table: Table) -> Evidence:
@@ -124,14 +166,24 @@ def judge_recipe(table: Table) -> Evidence:
     accuracy = tested(found)
     evidence = Evidence(
         (
-            Case("reported m = 2^(2k-2) (p-1)", list(widths.values()), [4 ** (k - 1) * (p - 1) for k, p in pairs],
-                 [2 * v for v in widths.values()], rival_says="2^(2k-1) (p-1)"),
-            Case("m of the networks trained here", [4 ** (k - 1) * (p - 1) for k, p in found], ours, ours * 2,
-                 rival_says="twice as many"),
+            Case(
+                "reported m = 2^(2k-2) (p-1)",
+                predict=list(widths.values()),
+                observe=[4 ** (k - 1) * (p - 1) for k, p in pairs],
+                rival=[2 * v for v in widths.values()],
+                rival_says="2^(2k-1) (p-1)",
+            ),
+            Case(
+                "m of the networks trained here",
+                predict=[4 ** (k - 1) * (p - 1) for k, p in found],
+                observe=ours,
+                rival=ours * 2,
+                rival_says="twice as many",
+            ),
             no_less("test accuracy of the worst seed", 99.0, accuracy, "%"),
         ),
         comment="Test accuracy for " + named(list(found)) + ": " + ", ".join(f"{v:.2f} %" for v in accuracy) + ".",
-    )  # fmt: skip
+    )
     return at_sizes(evidence, CIRCUITS, found, [(k, FIGURES[k][0]) for k in FIGURES])
 
 
@@ -146,8 +198,10 @@ def by_penalty(table: Table) -> dict[tuple[int, int], dict[tuple[int, float], Ro
 
 def best_lambda(table: Table) -> dict[tuple[int, int], Rows]:
     """(k, p) -> rows of the width and lambda with the largest mean margin."""
-    return {pair: max(found.values(), key=lambda rows: float(np.mean([r["margin"] for r in rows])))
-            for pair, found in by_penalty(table).items()}  # fmt: skip
+    return {
+        pair: max(found.values(), key=lambda rows: float(np.mean([r["margin"] for r in rows])))
+        for pair, found in by_penalty(table).items()
+    }
 
 
 def judge_oracle(table: Table) -> Evidence:
@@ -162,13 +216,27 @@ def judge_oracle(table: Table) -> Evidence:
     near = np.array(list(seeds.values()))
     return Evidence(
         (
-            Case("final loss over the least loss in closed form, every run", np.ones(len(ratio)), ratio,
-                 np.full(len(ratio), ratio.min() * 1.0001), "at least", 1e-8, "more than the lowest run has"),
-            Case("the nearest run of each network", np.full(len(near), 1.01), near, np.full(len(near), 0.999),
-                 "at most", 0.0, "below the least loss"),
+            Case(
+                "final loss over the least loss in closed form, every run",
+                predict=np.ones(len(ratio)),
+                observe=ratio,
+                rival=np.full(len(ratio), ratio.min() * 1.0001),
+                relation="at least",
+                tolerance=1e-8,
+                rival_says="more than the lowest run has",
+            ),
+            Case(
+                "the nearest run of each network",
+                predict=np.full(len(near), 1.01),
+                observe=near,
+                rival=np.full(len(near), 0.999),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="below the least loss",
+            ),
         ),
         comment="Nearest: " + ", ".join(f"{v:.5f} at k = {k}, p = {p}" for (k, p), v in seeds.items()) + ".",
-    )  # fmt: skip
+    )
 
 
 def judge_margins(table: Table) -> Evidence:
@@ -177,21 +245,41 @@ def judge_margins(table: Table) -> Evidence:
     if not found:
         return needs(MARGIN)
     every = np.array([r["margin"] for r in table.rows if "margin" in r])
-    notes = [f"k = {k}, p = {p}: " + ", ".join(f"{np.mean([r['margin'] for r in rows]):.3f} (m = {m}, lambda = {lam:g})"
-             for (m, lam), rows in lams.items()) for (k, p), lams in by_penalty(table).items()]  # fmt: skip
+    notes = [
+        f"k = {k}, p = {p}: "
+        + ", ".join(
+            f"{np.mean([r['margin'] for r in rows]):.3f} (m = {m}, lambda = {lam:g})" for (m, lam), rows in lams.items()
+        )
+        for (k, p), lams in by_penalty(table).items()
+    ]
     return Evidence(
         (
-            Case("margin over gamma*, every run", np.ones(len(every)), every, np.full(len(every), every.max() * 0.999),
-                 "at most", 1e-6, "less than the best run has"),
+            Case(
+                "margin over gamma*, every run",
+                predict=np.ones(len(every)),
+                observe=every,
+                rival=np.full(len(every), every.max() * 0.999),
+                relation="at most",
+                tolerance=1e-6,
+                rival_says="less than the best run has",
+            ),
             no_less("margin over gamma* at the best m and lambda, mean over seeds", 0.95, means(found, "margin")),
             no_less("frequencies that dominate a live neuron", 100.0, means(found, "covered"), "%"),
             no_less("share of a live neuron's power at one frequency, median", 0.95, means(found, "share")),
             no_less("live neurons whose k + 1 vectors have one frequency", 95.0, means(found, "same"), "%"),
-            Case("|sum theta_u - theta_w| of live neurons, median", np.full(len(found), 0.05), means(found, "phase"),
-                 np.full(len(found), -0.001), "at most", 0.0, "less than 0", unit="rad"),
+            Case(
+                "|sum theta_u - theta_w| of live neurons, median",
+                predict=np.full(len(found), 0.05),
+                observe=means(found, "phase"),
+                rival=np.full(len(found), -0.001),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="less than 0",
+                unit="rad",
+            ),
         ),
         comment="All points in training. " + "; ".join(notes) + ".",
-    )  # fmt: skip
+    )
 
 
 def judge_near_best(table: Table) -> Evidence:
@@ -201,41 +289,80 @@ def judge_near_best(table: Table) -> Evidence:
     if not near and not far:
         return needs(MARGIN)
     if not near:
-        return Evidence((Case("runs with 0.97 gamma*", 1.0, 0.0, 2.0, "at least"),))
+        return Evidence((Case("runs with 0.97 gamma*", predict=1.0, observe=0.0, rival=2.0, relation="at least"),))
     cosine = np.array([r["cosine_low"] for r in near])
     phase = np.array([r["phase"] for r in near])
     return Evidence(
         (
             no_less("r^2 of the best cosine, worst vector of a neuron, 5th percentile over live neurons", 0.99, cosine),
-            Case("|sum theta_u - theta_w|, median", np.full(len(near), 0.05), phase, np.full(len(near), -0.001),
-                 "at most", 0.0, "less than 0", unit="rad"),
+            Case(
+                "|sum theta_u - theta_w|, median",
+                predict=np.full(len(near), 0.05),
+                observe=phase,
+                rival=np.full(len(near), -0.001),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="less than 0",
+                unit="rad",
+            ),
         ),
         comment=f"{len(near)} runs with at least 0.97 gamma*, {len(far)} below"
-        + (f", whose 5th percentiles go down to {min(r['cosine_low'] for r in far):.3f}" if far else "") + ".",
-    )  # fmt: skip
+        + (f", whose 5th percentiles go down to {min(r['cosine_low'] for r in far):.3f}" if far else "")
+        + ".",
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    *(Claim(f"fourier.trained_cosines_k{k}", (neurons,),
-            f"k = {k}: neurons trained on half of all points are cosines of one frequency with phases that add up.",
-            reads(CIRCUITS, of(k, judge_cosines)), expected=AT_HAND[k])
-      for k, (_, neurons, _) in FIGURES.items()),
-    *(Claim(f"fourier.trained_frequencies_k{k}", (counts, "fourier.method_max_normalised_power"),
-            f"k = {k}: trained networks use every frequency about equally; the share of power at one frequency goes "
-            "from that of noise to almost 1.", reads(CIRCUITS, of(k, judge_frequencies)), expected=AT_HAND[k],
+    *(
+        Claim(
+            f"fourier.trained_cosines_k{k}",
+            entries=(neurons,),
+            says=f"k = {k}: neurons trained on half of all points are cosines of one frequency with "
+            f"phases that add up.",
+            check=reads(CIRCUITS, of(k, judge_cosines)),
+            expected=AT_HAND[k],
+        )
+        for k, (_, neurons, _) in FIGURES.items()
+    ),
+    *(
+        Claim(
+            f"fourier.trained_frequencies_k{k}",
+            entries=(counts, "fourier.method_max_normalised_power"),
+            says=f"k = {k}: trained networks use every frequency about equally; the share of power at "
+            f"one frequency goes "
+            "from that of noise to almost 1.",
+            check=reads(CIRCUITS, of(k, judge_frequencies)),
+            expected=AT_HAND[k],
             printed="The captions leave the range of the sum over j open; read over frequencies, +j and -j together, "
-            "since over all p bins a cosine has 1/2.")
-      for k, (_, _, counts) in FIGURES.items()),
-    Claim("fourier.trained_recipe", ("fourier.method_nn_training",),
-          "Networks with m = 2^(2k-2) (p-1) neurons learn the task from half of all points.",
-          reads(CIRCUITS, judge_recipe), printed="Section 4.5 says SGD, C.10.1 lists AdamW and the lambda of "
-          "Definition 4.1; steps and start are not stated.", expected="assumptions unmet"),
-    Claim("fourier.trained_loss", ("fourier.definition4_1",),
-          "No network has a loss below the closed form, and training on all points comes within 1 % of it.",
-          reads(MARGIN, judge_oracle)),
-    Claim("fourier.trained_margin", ("fourier.lemma4_7", "fourier.theorem4_9"),
-          "Training on all points with the L_{2,k+1} penalty reaches 0.95 gamma* with neurons as in Theorem 4.9.",
-          reads(MARGIN, judge_margins)),
-    Claim("fourier.trained_near_best", ("fourier.lemmaC_6",),
-          "Networks with at least 0.97 gamma* have neurons of the optimal family.", reads(MARGIN, judge_near_best)),
-)  # fmt: skip
+            "since over all p bins a cosine has 1/2.",
+        )
+        for k, (_, _, counts) in FIGURES.items()
+    ),
+    Claim(
+        "fourier.trained_recipe",
+        entries=("fourier.method_nn_training",),
+        says="Networks with m = 2^(2k-2) (p-1) neurons learn the task from half of all points.",
+        check=reads(CIRCUITS, judge_recipe),
+        printed="Section 4.5 says SGD, C.10.1 lists AdamW and the lambda of "
+        "Definition 4.1; steps and start are not stated.",
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "fourier.trained_loss",
+        entries=("fourier.definition4_1",),
+        says="No network has a loss below the closed form, and training on all points comes within 1 % of it.",
+        check=reads(MARGIN, judge_oracle),
+    ),
+    Claim(
+        "fourier.trained_margin",
+        entries=("fourier.lemma4_7", "fourier.theorem4_9"),
+        says="Training on all points with the L_{2,k+1} penalty reaches 0.95 gamma* with neurons as in Theorem 4.9.",
+        check=reads(MARGIN, judge_margins),
+    ),
+    Claim(
+        "fourier.trained_near_best",
+        entries=("fourier.lemmaC_6",),
+        says="Networks with at least 0.97 gamma* have neurons of the optimal family.",
+        check=reads(MARGIN, judge_near_best),
+    ),
+)

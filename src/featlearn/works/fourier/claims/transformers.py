@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence, needs, reads
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Case, Claim, Evidence, needs, reads
 from featlearn.lab.statistics import Trend, falling_trend
 from featlearn.works.fourier.claims.sizes import at_sizes
 from featlearn.works.fourier.rows import ATTENTION, DECAYED, EQUAL, GROKKING, PRINTED, START, SWAPPED, TRAINED
@@ -34,8 +34,9 @@ def by_task(table: Table) -> dict[Task, dict[str, Rows]]:
     return {task: dict(rows) for task, rows in sorted(found.items())}
 
 
-def printed_sizes(experiment: str, printed: Sequence[tuple[int, int]], judge: Callable[[Table], Evidence],
-                  variant: str = "") -> Callable[[Table], Evidence]:  # fmt: skip
+def printed_sizes(
+    experiment: str, printed: Sequence[tuple[int, int]], judge: Callable[[Table], Evidence], variant: str = ""
+) -> Callable[[Table], Evidence]:
     """The judge, with the printed (k, p) as a premise; variant: whose rows count."""
 
     def check(table: Table) -> Evidence:
@@ -65,16 +66,23 @@ def judge_attention(table: Table) -> Evidence:
     for task, rows in tasks.items():
         found += sparse_cosines(rows[TRAINED], rows[START])
         swapped += sparse_cosines(rows[START], rows[TRAINED])
-        notes.append(f"{named([task])}: {mean(rows[TRAINED], 'sparse'):.0f} % of heads, median share "
-                     f"{mean(rows[TRAINED], 'top4'):.2f} against {mean(rows[START], 'top4'):.2f}")  # fmt: skip
+        notes.append(
+            f"{named([task])}: {mean(rows[TRAINED], 'sparse'):.0f} % of heads, median share "
+            f"{mean(rows[TRAINED], 'top4'):.2f} against {mean(rows[START], 'top4'):.2f}"
+        )
     return Evidence(
         (
-            Case(f"80 % of trained heads have {SPARSE} of their power in four pairs of bins; at the start the median "
-                 f"head has at most {PLAIN}; " + named(tasks), np.ones(len(found)), found,
-                 swapped, rival_says="the start in place of the trained network"),
+            Case(
+                f"80 % of trained heads have {SPARSE} of their power in four pairs of bins; at the start the median "
+                f"head has at most {PLAIN}; " + named(tasks),
+                predict=np.ones(len(found)),
+                observe=found,
+                rival=swapped,
+                rival_says="the start in place of the trained network",
+            ),
         ),
         comment="Heads E^T W^KQ E with means of rows and columns removed; " + "; ".join(notes) + ".",
-    )  # fmt: skip
+    )
 
 
 def judge_learned_attention(table: Table) -> Evidence:
@@ -89,13 +97,16 @@ def judge_learned_attention(table: Table) -> Evidence:
     found = np.array(gain)
     return Evidence(
         (
-            Case("trained heads have a median share 0.05 above that with W^KQ of the start; "
-                 + named(tasks), np.ones(len(found)), found > 0.05, -found > 0.05,
-                 rival_says="the two exchanged"),
+            Case(
+                "trained heads have a median share 0.05 above that with W^KQ of the start; " + named(tasks),
+                predict=np.ones(len(found)),
+                observe=found > 0.05,
+                rival=-found > 0.05,
+                rival_says="the two exchanged",
+            ),
         ),
-        comment="A control of our own: the trained embedding around W^KQ of the start. "
-        + "; ".join(notes) + ".",
-    )  # fmt: skip
+        comment="A control of our own: the trained embedding around W^KQ of the start. " + "; ".join(notes) + ".",
+    )
 
 
 def judge_accuracy(table: Table) -> Evidence:
@@ -105,12 +116,24 @@ def judge_accuracy(table: Table) -> Evidence:
     chance = [100 / p for _, p, _ in tasks]
     return Evidence(
         (
-            Case("test accuracy of the worst seed, percent: " + named(tasks),
-                 np.full(len(least), 95.0), least, np.full(len(least), 100.5), "at least", 0.0, "more than all points"),
-            Case("the same over chance 100 / p", np.ones(len(least)), np.array(least) > 10 * np.array(chance),
-                 np.zeros(len(least)), rival_says="no better than chance"),
+            Case(
+                "test accuracy of the worst seed, percent: " + named(tasks),
+                predict=np.full(len(least), 95.0),
+                observe=least,
+                rival=np.full(len(least), 100.5),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="more than all points",
+            ),
+            Case(
+                "the same over chance 100 / p",
+                predict=np.ones(len(least)),
+                observe=np.array(least) > 10 * np.array(chance),
+                rival=np.zeros(len(least)),
+                rival_says="no better than chance",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 Waits = dict[int, list[tuple[float, bool]]]
@@ -144,54 +167,102 @@ def judge_grokking(variant: str, level: int = 99) -> Callable[[Table], Evidence]
             return needs(GROKKING)
         found = ratios(rows, level)
         if len(found) < 2:
-            return Evidence((Case("values of k at which the training accuracy came", 2.0, float(len(found)), 5.0,
-                                  "at least", 0.0, "more than there are"),))  # fmt: skip
+            return Evidence(
+                (
+                    Case(
+                        "values of k at which the training accuracy came",
+                        predict=2.0,
+                        observe=float(len(found)),
+                        rival=5.0,
+                        relation="at least",
+                        tolerance=0.0,
+                        rival_says="more than there are",
+                    ),
+                )
+            )
         sign, trend = fall(found)
         first = min(found)
         delay = float(np.exp(np.mean([math.log(v) for v, _ in found[first]])))
-        each = "; ".join(f"k = {k}: " + ", ".join(f"{v:.3g}{'+' if open_ else ''}" for v, open_ in waits)
-                         for k, waits in found.items())  # fmt: skip
+        each = "; ".join(
+            f"k = {k}: " + ", ".join(f"{v:.3g}{'+' if open_ else ''}" for v, open_ in waits)
+            for k, waits in found.items()
+        )
         fits = {k: np.mean([r[f"train{level}"] for r in rows if r["k"] == k and r[f"train{level}"]]) for k in found}
         return Evidence(
             (
-                Case(f"step of test over step of training accuracy {level} %, k = {first}, geometric mean over seeds",
-                     2.0, delay, 2 * delay, "at least", 0.0, "twice as much"),
+                Case(
+                    f"step of test over step of training accuracy {level} %, k = {first}, geometric mean over seeds",
+                    predict=2.0,
+                    observe=delay,
+                    rival=2 * delay,
+                    relation="at least",
+                    tolerance=0.0,
+                    rival_says="twice as much",
+                ),
                 # where the test tells neither, both stay within the tolerance: not established, rather than refuted
-                Case("whether the ratio falls with k: 1 yes, -1 it rises, 0 neither at 5 %", 1.0, sign, -1.0,
-                     tolerance=0.5 if sign else 2.0, rival_says="a ratio that rises with k"),
+                Case(
+                    "whether the ratio falls with k: 1 yes, -1 it rises, 0 neither at 5 %",
+                    predict=1.0,
+                    observe=sign,
+                    rival=-1.0,
+                    tolerance=0.5 if sign else 2.0,
+                    rival_says="a ratio that rises with k",
+                ),
             ),
             comment=f"Ratios by seed (+: the test accuracy never came, the ratio is what was waited): {each}. "
             f"Jonckheere statistic {trend.statistic:.2f}, p = {trend.p:.2g}. Steps to fit the training points: "
-            + ", ".join(f"{v:.0f} at k = {k}" for k, v in fits.items()) + ".",
-        )  # fmt: skip
+            + ", ".join(f"{v:.0f} at k = {k}" for k, v in fits.items())
+            + ".",
+        )
 
     return judge
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("fourier.attention", ("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
-          "After training, attention matrices of one-layer transformers are sums of few two-dimensional cosines.",
-          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_attention)), expected="not run"),
-    Claim("fourier.attention_learned", ("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
-          "The cosines are in W^KQ, not only in the embedding on both sides of it.",
-          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_learned_attention)),
-          expected="assumptions unmet"),
-    Claim("fourier.transformer_accuracy", ("fourier.figureC_6", "fourier.method_transformer_training"),
-          "A one-layer transformer learns the task for k = 3, 4 and 5.",
-          reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy)), expected="not run"),
-    Claim("fourier.grokking", ("fourier.figure4_4",),
-          "Two-layer transformers learn test points later than training points for the smallest k, twice as late or "
-          "more, and by a smaller factor for larger k.",
-          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)),
-          expected="not established",
-          printed="Figure 4.4 shows 'a grokking phenomenon in all figures' that weakens with k. Its data sets, chosen "
-          "'roughly equal', hold 9409, 29791, 14641 and 3125 points; fourier.grokking_equal_data has as many for "
-          "every k."),
-    Claim("fourier.grokking_decay", ("fourier.figure4_4",),
-          "The same with a weight decay some hundred times the reported one.",
-          reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED)),
-          expected="not established"),
-    Claim("fourier.grokking_equal_data", ("fourier.figure4_4",),
-          "The same with as many training points for every k.", reads(GROKKING, judge_grokking(EQUAL)),
-          expected="holds"),
-)  # fmt: skip
+    Claim(
+        "fourier.attention",
+        entries=("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
+        says="After training, attention matrices of one-layer transformers are sums of few two-dimensional cosines.",
+        check=reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_attention)),
+        expected="not run",
+    ),
+    Claim(
+        "fourier.attention_learned",
+        entries=("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
+        says="The cosines are in W^KQ, not only in the embedding on both sides of it.",
+        check=reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_learned_attention)),
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "fourier.transformer_accuracy",
+        entries=("fourier.figureC_6", "fourier.method_transformer_training"),
+        says="A one-layer transformer learns the task for k = 3, 4 and 5.",
+        check=reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy)),
+        expected="not run",
+    ),
+    Claim(
+        "fourier.grokking",
+        entries=("fourier.figure4_4",),
+        says="Two-layer transformers learn test points later than training points for the smallest k, twice as late or "
+        "more, and by a smaller factor for larger k.",
+        check=reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)),
+        expected="not established",
+        printed="Figure 4.4 shows 'a grokking phenomenon in all figures' that weakens with k. Its data sets, chosen "
+        "'roughly equal', hold 9409, 29791, 14641 and 3125 points; fourier.grokking_equal_data has as many for "
+        "every k.",
+    ),
+    Claim(
+        "fourier.grokking_decay",
+        entries=("fourier.figure4_4",),
+        says="The same with a weight decay some hundred times the reported one.",
+        check=reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED)),
+        expected="not established",
+    ),
+    Claim(
+        "fourier.grokking_equal_data",
+        entries=("fourier.figure4_4",),
+        says="The same with as many training points for every k.",
+        check=reads(GROKKING, judge_grokking(EQUAL)),
+        expected="holds",
+    ),
+)

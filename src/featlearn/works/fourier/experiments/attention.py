@@ -99,13 +99,33 @@ def cells(config: Config) -> list[Cell]:
     c = config
     return [
         Cell(
-            k, p, seed, "", readout, 1, c.heads, c.width, c.head_dim, c.mlp, c.share, 0, c.rate, c.decay, c.batch,
-            c.steps, c.cool, None, 1.25, 2000, c.precision, c.device,
+            k,
+            p,
+            seed,
+            "",
+            readout,
+            1,
+            c.heads,
+            c.width,
+            c.head_dim,
+            c.mlp,
+            c.share,
+            0,
+            c.rate,
+            c.decay,
+            c.batch,
+            c.steps,
+            c.cool,
+            None,
+            1.25,
+            2000,
+            c.precision,
+            c.device,
         )
         for k, p in c.pairs
         for readout in c.readouts
         for seed in c.seeds
-    ]  # fmt: skip
+    ]
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -116,8 +136,14 @@ def run_cell(cell: Cell) -> CellResult:
         START: attention_matrices(start)[0],
         SWAPPED: attention_matrices(start, tokens=run.net["token"].detach())[0],
     }
-    base = {"k": cell.k, "p": cell.p, "readout": cell.readout, "heads": cell.heads, "seed": cell.seed,
-            "setting": f"{task_name(cell.k, cell.p)}, read at {cell.readout}"}  # fmt: skip
+    base = {
+        "k": cell.k,
+        "p": cell.p,
+        "readout": cell.readout,
+        "heads": cell.heads,
+        "seed": cell.seed,
+        "setting": f"{task_name(cell.k, cell.p)}, read at {cell.readout}",
+    }
     rows: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = dict(trace_arrays(run))
     for row, matrix in matrices.items():
@@ -137,11 +163,18 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     """Shares of power and accuracies, mean and interval over seeds."""
     return [
         SummaryRow(
-            e.group[0], e.group[1], e.metric, e.value, e.low, e.high, e.n, unit=UNITS.get(e.metric, ""),
+            e.group[0],
+            row=e.group[1],
+            metric=e.metric,
+            value=e.value,
+            low=e.low,
+            high=e.high,
+            n=e.n,
+            unit=UNITS.get(e.metric, ""),
             entry=ENTRY.get(int(e.group[0].split(",")[0].removeprefix("k = ")), ENTRY[4]),
         )
         for e in estimates(table.rows, metrics=("top1", "top4", "sparse", "train_acc", "test_acc"))
-    ]  # fmt: skip
+    ]
 
 
 def draw(table: Table) -> Mapping[str, Picture]:
@@ -179,9 +212,14 @@ def _picture(table: Table, k: int, p: int, rows: Sequence[Mapping[str, Any]]) ->
                     top = float(np.abs(values).max()) or 1.0
                     axis.imshow(values, cmap="RdBu_r", vmin=-top, vmax=top, interpolation="nearest")
                 line[2].imshow(
-                    power, cmap="magma_r", vmin=0, aspect="auto", origin="lower", interpolation="nearest",
+                    power,
+                    cmap="magma_r",
+                    vmin=0,
+                    aspect="auto",
+                    origin="lower",
+                    interpolation="nearest",
                     extent=(-0.5, p // 2 + 0.5, -(p // 2) - 0.5, p - 1 - p // 2 + 0.5),
-                )  # fmt: skip
+                )
                 for axis in line:
                     axis.grid(False)
                     axis.set_xticks([])
@@ -191,15 +229,22 @@ def _picture(table: Table, k: int, p: int, rows: Sequence[Mapping[str, Any]]) ->
             for axis, name in zip(axes[0], ("start", "trained", "trained, power"), strict=True):
                 axis.set_title(name, weight="normal")
             axis = right.subplots()
-            for row, colour in ((TRAINED, style.METHODS["Network"]), (SWAPPED, style.METHODS["RF"]),
-                                (START, style.NEURON)):  # fmt: skip
+            for row, colour in (
+                (TRAINED, style.METHODS["Network"]),
+                (SWAPPED, style.METHODS["RF"]),
+                (START, style.NEURON),
+            ):
                 shares = np.sort(np.concatenate([a[f"top4 {row}"] for a in arrays.values()]))
                 above = 100 * (1 - np.arange(len(shares)) / len(shares))
                 axis.plot(shares, above, drawstyle="steps-post", color=colour, label=row)
                 data += [{"readout": readout, "row": row, "share": float(s)} for s in shares]
             axis.axvline(LEVEL, color=style.PRINT, linestyle=":", linewidth=1.2)
-            axis.set(xlim=(0, 1.02), ylim=(0, 103), xlabel="power in 4 pairs of bins, at least",
-                     ylabel="heads of all seeds (%)")  # fmt: skip
+            axis.set(
+                xlim=(0, 1.02),
+                ylim=(0, 103),
+                xlabel="power in 4 pairs of bins, at least",
+                ylabel="heads of all seeds (%)",
+            )
             axis.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), fontsize="small")
     caption = (
         f"k = {k}, p = {p}: matrices E^T W^KQ E (key number down, query number across) of heads 0 to {SHOWN - 1} of "
@@ -212,9 +257,16 @@ def _picture(table: Table, k: int, p: int, rows: Sequence[Mapping[str, Any]]) ->
 
 SMALL = Config(pairs=((3, 23),), heads=16, width=32, head_dim=8, batch=512, rate=3e-3, decay=0.3, steps=2000, cool=600)
 CPU = Config(
-    pairs=((3, 31), (4, 17), (5, 11)), heads=16, width=64, head_dim=16, batch=512, rate=3e-3, decay=0.1, steps=8000,
+    pairs=((3, 31), (4, 17), (5, 11)),
+    heads=16,
+    width=64,
+    head_dim=16,
+    batch=512,
+    rate=3e-3,
+    decay=0.1,
+    steps=8000,
     cool=2000,
-)  # fmt: skip
+)
 
 EXPERIMENT = Experiment(
     id=ATTENTION,
@@ -223,7 +275,15 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            pairs=((3, 5),), heads=2, width=8, head_dim=4, batch=16, rate=1e-2, decay=0.1, steps=40, cool=10,
+            pairs=((3, 5),),
+            heads=2,
+            width=8,
+            head_dim=4,
+            batch=16,
+            rate=1e-2,
+            decay=0.1,
+            steps=40,
+            cool=10,
             seeds=(0,),
         ),
         "small": SMALL,
@@ -236,14 +296,30 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         *(Deviation(*d) for d in DEVIATIONS),
-        Deviation("where the network is read", "not given", "at a token for '=' and at the last number",
-                  "with '=' no gradient reaches the matrix between numbers but along one vector"),
-        Deviation("which matrix is drawn", "W^KQ = W^K W^Q^T", "E^T W^KQ E over the p numbers, no position or norm",
-                  "only this one has numbers on its axes"),
-        Deviation("size in presets small and cpu", "p = 61, 31, 17 for k = 3, 4, 5",
-                  "p = 23; p = 31, 17, 11", "a minute and half an hour on two cores"),
-        Deviation("decay and step size there", "1e-3 and 1e-3", "0.3 or 0.1 and 3e-3, falling to 0 at the end",
-                  "chosen on seeds 1000 and 1001 so that few steps are enough"),
+        Deviation(
+            "where the network is read",
+            printed="not given",
+            ours="at a token for '=' and at the last number",
+            why="with '=' no gradient reaches the matrix between numbers but along one vector",
+        ),
+        Deviation(
+            "which matrix is drawn",
+            printed="W^KQ = W^K W^Q^T",
+            ours="E^T W^KQ E over the p numbers, no position or norm",
+            why="only this one has numbers on its axes",
+        ),
+        Deviation(
+            "size in presets small and cpu",
+            printed="p = 61, 31, 17 for k = 3, 4, 5",
+            ours="p = 23; p = 31, 17, 11",
+            why="a minute and half an hour on two cores",
+        ),
+        Deviation(
+            "decay and step size there",
+            printed="1e-3 and 1e-3",
+            ours="0.3 or 0.1 and 3e-3, falling to 0 at the end",
+            why="chosen on seeds 1000 and 1001 so that few steps are enough",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

@@ -35,10 +35,22 @@ ENTRIES = {
     5: ("fourier.figureC_3", "fourier.figureC_4"),
 }
 METRICS = {
-    "train_acc": "%", "test_acc": "%", "margin": "", "mean_margin": "", "live": "%", "held": "%", "share_start": "",
-    "share": "", "share_low": "", "share_vectors": "", "same": "%", "phase": "", "covered": "%", "most_over_least": "",
+    "train_acc": "%",
+    "test_acc": "%",
+    "margin": "",
+    "mean_margin": "",
+    "live": "%",
+    "held": "%",
+    "share_start": "",
+    "share": "",
+    "share_low": "",
+    "share_vectors": "",
+    "same": "%",
+    "phase": "",
+    "covered": "%",
+    "most_over_least": "",
     "test99": "",
-}  # fmt: skip
+}
 PROBED = 20000  # points of each side that a look judges
 
 
@@ -123,12 +135,25 @@ def cells(config: Config) -> list[Cell]:
     c = config
     return [
         Cell(
-            k, p, c.neurons or printed_width(k, p), c.train, steps, batch, c.rate, c.penalty, c.ramp, c.weight_decay,
-            c.scale, c.looks, seed, seed == c.seeds[0], c.device,
+            k,
+            p,
+            c.neurons or printed_width(k, p),
+            c.train,
+            steps,
+            batch,
+            c.rate,
+            c.penalty,
+            c.ramp,
+            c.weight_decay,
+            c.scale,
+            c.looks,
+            seed,
+            seed == c.seeds[0],
+            c.device,
         )
         for k, p, steps, batch in zip(c.k, c.p, c.steps, c.batch, strict=True)
         for seed in c.seeds
-    ]  # fmt: skip
+    ]
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -142,9 +167,13 @@ def run_cell(cell: Cell) -> CellResult:
         train, test = split(c.p, c.k, c.train, key / "split", device=c.device)
     start = power_init(c.m, c.k, c.p, key / "start", scale=c.scale).to(c.device)
     schedule = PowerSchedule(
-        steps=c.steps, batch=min(c.batch, len(train)), rate=c.rate, penalty=c.penalty, ramp=c.ramp,
+        steps=c.steps,
+        batch=min(c.batch, len(train)),
+        rate=c.rate,
+        penalty=c.penalty,
+        ramp=c.ramp,
         weight_decay=c.weight_decay,
-    )  # fmt: skip
+    )
     sides = {"train": train[:PROBED], "test": test[:PROBED]}
 
     def probe(net: PowerNetwork) -> dict[str, float]:
@@ -162,14 +191,20 @@ def run_cell(cell: Cell) -> CellResult:
     on_train, on_all = judged(run.net, train), judged(run.net, everything)
     arrived = [s for s, acc in zip(run.steps, run.trace.get("test_at", ()), strict=False) if acc >= 99]
     rest = len(everything) - len(train)
-    rows.append({
-        **base, "train_acc": on_train["acc"],
-        "test_acc": (on_all["acc"] * len(everything) - on_train["acc"] * len(train)) / rest if rest else None,
-        "margin": on_all["margin"], "mean_margin": on_all["mean_margin"],
-        "share_start": float(frequency_share(vectors(start.to("cpu"))).mean()),
-        "test99": arrived[0] if arrived else None, "steps": run.stalled or c.steps, "stalled": run.stalled,
-        **structure(run.net),
-    })  # fmt: skip
+    rows.append(
+        {
+            **base,
+            "train_acc": on_train["acc"],
+            "test_acc": (on_all["acc"] * len(everything) - on_train["acc"] * len(train)) / rest if rest else None,
+            "margin": on_all["margin"],
+            "mean_margin": on_all["mean_margin"],
+            "share_start": float(frequency_share(vectors(start.to("cpu"))).mean()),
+            "test99": arrived[0] if arrived else None,
+            "steps": run.stalled or c.steps,
+            "stalled": run.stalled,
+            **structure(run.net),
+        }
+    )
     return CellResult(rows, picture_arrays(start, run.net, key / "shown") if c.picture else {})
 
 
@@ -187,7 +222,19 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 mean, low, high = interval(values)
                 entry = ENTRIES.get(here.rows[0]["k"], ("", ""))[metric not in ("phase", "same")]
                 high = min(high, 100.0) if unit == "%" else high
-                out.append(SummaryRow(setting, "Network", metric, mean, low, high, len(values), unit=unit, entry=entry))
+                out.append(
+                    SummaryRow(
+                        setting,
+                        row="Network",
+                        metric=metric,
+                        value=mean,
+                        low=low,
+                        high=high,
+                        n=len(values),
+                        unit=unit,
+                        entry=entry,
+                    )
+                )
         stopped = here.values("stalled")
         if len(stopped):
             found = (float(stopped.mean()), float(stopped.min()), float(stopped.max()))
@@ -236,14 +283,27 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("lambda", "0.005, the symbol of Definition 4.1; SGD in Section 4.5, AdamW in C.10.1",
-                  "AdamW, 0.01 on the L_{2,k+1} norm of Definition 4.1, no weight decay",
-                  "weight decay of 0.005 leaves spectra broad; every minimiser has the best margin at any lambda"),
-        Deviation("step size, batch", "0.005 constant, 1024", "0.02 falling by a half cosine, 2048 to 16384",
-                  "several times fewer steps to the same margin (seeds from 1000)"),
-        Deviation("steps, start", "not stated", "as set, N(0, 0.1^2)", "three days is the printed limit"),
-        Deviation("share of power", "sum over j, range not stated", "bins +j and -j together",
-                  "over all p bins a cosine has one half"),
+        Deviation(
+            "lambda",
+            printed="0.005, the symbol of Definition 4.1; SGD in Section 4.5, AdamW in C.10.1",
+            ours="AdamW, 0.01 on the L_{2,k+1} norm of Definition 4.1, no weight decay",
+            why="weight decay of 0.005 leaves spectra broad; every minimiser has the best margin at any lambda",
+        ),
+        Deviation(
+            "step size, batch",
+            printed="0.005 constant, 1024",
+            ours="0.02 falling by a half cosine, 2048 to 16384",
+            why="several times fewer steps to the same margin (seeds from 1000)",
+        ),
+        Deviation(
+            "steps, start", printed="not stated", ours="as set, N(0, 0.1^2)", why="three days is the printed limit"
+        ),
+        Deviation(
+            "share of power",
+            printed="sum over j, range not stated",
+            ours="bins +j and -j together",
+            why="over all p bins a cosine has one half",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

@@ -24,9 +24,16 @@ from featlearn.works.fourier.setup import minimum
 
 ENTRIES = ("fourier.lemma4_7", "fourier.theorem4_9", "fourier.definition4_1")
 METRICS = {
-    "margin": "", "mean_margin": "", "loss": "", "loss_over_least": "", "covered": "%", "share": "", "same": "%",
-    "phase": "", "cosine_low": "",
-}  # fmt: skip
+    "margin": "",
+    "mean_margin": "",
+    "loss": "",
+    "loss_over_least": "",
+    "covered": "%",
+    "share": "",
+    "same": "%",
+    "phase": "",
+    "cosine_low": "",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +116,11 @@ def run_cell(cell: Cell) -> CellResult:
             for xb, yb in zip(x.split(2**14), y.split(2**14), strict=True)
         )
         found = judged(net, everything)
-        return {"margin_at": found["margin"], "mean_at": found["mean_margin"],
-                "loss_at": entropy / len(y) + c.penalty * wide.norm()}  # fmt: skip
+        return {
+            "margin_at": found["margin"],
+            "mean_at": found["mean_margin"],
+            "loss_at": entropy / len(y) + c.penalty * wide.norm(),
+        }
 
     at = sorted({round(c.steps * (i / c.looks) ** 2) for i in range(c.looks + 1)})
     run = fit_power(start, everything, decoder(c.p, c.k), key, schedule, probes=[probe], probe_at=at)
@@ -121,10 +131,18 @@ def run_cell(cell: Cell) -> CellResult:
         for i, step in enumerate(run.steps)
     ]
     least, loss = minimum(c.k, c.p, c.penalty)[1], run.trace["loss_at"][-1]
-    rows.append({
-        **base, "margin": run.trace["margin_at"][-1], "mean_margin": run.trace["mean_at"][-1], "loss": loss,
-        "least_loss": least, "loss_over_least": loss / least, "steps": c.steps, **structure(run.net),
-    })  # fmt: skip
+    rows.append(
+        {
+            **base,
+            "margin": run.trace["margin_at"][-1],
+            "mean_margin": run.trace["mean_at"][-1],
+            "loss": loss,
+            "least_loss": least,
+            "loss_over_least": loss / least,
+            "steps": c.steps,
+            **structure(run.net),
+        }
+    )
     return CellResult(rows)
 
 
@@ -139,7 +157,19 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 mean, low, high = interval(values)
                 high = min(high, 100.0) if unit == "%" else high
                 entry = ENTRIES[2] if metric.startswith("loss") else ENTRIES[metric in ("share", "same", "phase")]
-                out.append(SummaryRow(setting, "Network", metric, mean, low, high, len(values), unit=unit, entry=entry))
+                out.append(
+                    SummaryRow(
+                        setting,
+                        row="Network",
+                        metric=metric,
+                        value=mean,
+                        low=low,
+                        high=high,
+                        n=len(values),
+                        unit=unit,
+                        entry=entry,
+                    )
+                )
     return out
 
 
@@ -165,8 +195,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
                 spread = [interval([max(r["margin_at"], -0.5) for r in mine if r["step"] == s]) for s in x]
                 mean, low, high = zip(*spread, strict=True)
                 lines.append(Series(f"lambda = {penalty:g}", x, mean, low, high))
-                data += [{"k": k, "p": p, "m": m, "penalty": penalty, "step": s, "margin": v}
-                         for s, v in zip(x, mean, strict=True)]  # fmt: skip
+                data += [
+                    {"k": k, "p": p, "m": m, "penalty": penalty, "step": s, "margin": v}
+                    for s, v in zip(x, mean, strict=True)
+                ]
             curves(ax, lines, "full-batch steps", "margin / gamma*", log="x", title=f"k = {k}, p = {p}, m = {m}")
             ax.axhline(1.0, color=style.PRINT, lw=1.2, ls=":")
             ax.set_ylim(-0.55, 1.08)
@@ -202,11 +234,24 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("data", "half of all points in training", "all of them",
-                  "the theorem is about the margin on all points"),
-        Deviation("neurons", "2^(2k-2) (p - 1)", "that, and twice as many for k = 2",
-                  "with just as many, chance gives some frequencies fewer than the 6 they need"),
-        Deviation("optimisation", "a global minimiser", "Adam, full batches, falling rate", "the loss is not convex"),
+        Deviation(
+            "data",
+            printed="half of all points in training",
+            ours="all of them",
+            why="the theorem is about the margin on all points",
+        ),
+        Deviation(
+            "neurons",
+            printed="2^(2k-2) (p - 1)",
+            ours="that, and twice as many for k = 2",
+            why="with just as many, chance gives some frequencies fewer than the 6 they need",
+        ),
+        Deviation(
+            "optimisation",
+            printed="a global minimiser",
+            ours="Adam, full batches, falling rate",
+            why="the loss is not convex",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

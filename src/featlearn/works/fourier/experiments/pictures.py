@@ -49,8 +49,10 @@ def histograms(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
         axes[0].bar(np.arange(1, len(counts) + 1), counts, color=style.METHODS["Network"], width=0.8)
         axes[0].axhline(len(alive) / len(counts), color=style.PRINT, lw=1.2, ls=":")
         axes[0].set(xlabel="dominant frequency", ylabel="live neurons", title="frequencies")
-        for ax, name, values in ((axes[1], "at the start", arrays["share_start"]),
-                                 (axes[2], "after training", arrays["share_end"][alive])):  # fmt: skip
+        for ax, name, values in (
+            (axes[1], "at the start", arrays["share_start"]),
+            (axes[2], "after training", arrays["share_end"][alive]),
+        ):
             ax.hist(values, bins, color=style.METHODS["Network"])
             ax.set(xlim=(0, 1), xlabel="largest share of power", ylabel="neurons", title=name)
     caption = (

@@ -15,17 +15,27 @@ from featlearn.tasks.modular_addition import check_points, decoder, split, train
 from featlearn.works._settings import check_device
 
 DEVIATIONS = (
-    ("heads and their width", "160 heads, hidden dimension 128, which 160 does not divide",
-     "160 heads of 32 in preset paper, the default of the base code that the print names; fewer elsewhere",
-     "the width of a head is not given; 160 heads are for a GPU"),
+    (
+        "heads and their width",
+        "160 heads, hidden dimension 128, which 160 does not divide",
+        "160 heads of 32 in preset paper, the default of the base code that the print names; fewer elsewhere",
+        "the width of a head is not given; 160 heads are for a GPU",
+    ),
     ("optimizer", "SGD in the text, AdamW in caption and appendix", "AdamW", "the settings given are those of AdamW"),
-    ("what lambda = 1e-3 is", "regularization strength", "decoupled weight decay of all parameters",
-     "the caption of Figure 4.4 calls it weight decay"),
+    (
+        "what lambda = 1e-3 is",
+        "regularization strength",
+        "decoupled weight decay of all parameters",
+        "the caption of Figure 4.4 calls it weight decay",
+    ),
     ("steps", "not given", "a budget a preset, see Config", "needed to run"),
-    ("transformer", "dropout, positions, normalisation, biases and start not given",
-     "no dropout, learned positions, normalisation before each map, relu in place of gelu, no biases but in the MLP",
-     "positions and normalisation as in the base code; dropout there is 0.1 and would hide when training is done"),
-)  # fmt: skip
+    (
+        "transformer",
+        "dropout, positions, normalisation, biases and start not given",
+        "no dropout, learned positions, normalisation before each map, relu in place of gelu, no biases but in the MLP",
+        "positions and normalisation as in the base code; dropout there is 0.1 and would hide when training is done",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +87,15 @@ def check_share(share: float, pairs: Sequence[tuple[int, int]]) -> None:
 
 def shape_of(cell: Cell) -> ModularShape:
     return ModularShape(
-        k=cell.k, p=cell.p, layers=cell.layers, heads=cell.heads, width=cell.width, head_dim=cell.head_dim,
-        mlp=cell.mlp, readout=cell.readout,
-    )  # fmt: skip
+        k=cell.k,
+        p=cell.p,
+        layers=cell.layers,
+        heads=cell.heads,
+        width=cell.width,
+        head_dim=cell.head_dim,
+        mlp=cell.mlp,
+        readout=cell.readout,
+    )
 
 
 def train(cell: Cell, name: str) -> tuple[ModularTransformer, ModularRun, int]:
@@ -90,9 +106,16 @@ def train(cell: Cell, name: str) -> tuple[ModularTransformer, ModularRun, int]:
     left, right = split(cell.p, cell.k, share, key, cell.device)
     net = ModularTransformer(shape_of(cell), [key / "start"], device=cell.device)
     schedule = ModularSchedule(
-        steps=cell.steps, batch=min(cell.batch, len(left)), rate=cell.rate, decay=cell.decay, cool=cell.cool,
-        settle=cell.settle or math.inf, growth=cell.growth, probe=cell.probe, precision=cell.precision,
-    )  # fmt: skip
+        steps=cell.steps,
+        batch=min(cell.batch, len(left)),
+        rate=cell.rate,
+        decay=cell.decay,
+        cool=cell.cool,
+        settle=cell.settle or math.inf,
+        growth=cell.growth,
+        probe=cell.probe,
+        precision=cell.precision,
+    )
     run = fit_modular(net, left[None], right[None], decoder(cell.p, cell.k), schedule, [key])
     return net, run, len(left)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.methods.gemfilter import RAW, generate, layout_of, select
 from featlearn.works.gemfilter.claims.attention import literal_selection
 from featlearn.works.gemfilter.claims.tiny import GROUPS, HEAD_DIM, HEADS, decoder, needs_transformers, prompt
@@ -71,17 +71,39 @@ def check_selection(key: Key, tables: Any) -> Evidence:
     steps = np.array([int(np.diff(i).min()) for i in found])
     return Evidence(
         (
-            Case("tokens kept, five families", np.array(literal), np.array(found), np.array(before),
-                 rival_says="keys and queries before the rotary embedding"),
-            Case("the same", np.array(literal), np.array(found), np.array(later),
-                 rival_says="layer r + 1: whether r counts from 0 matters"),
-            Case("distinct tokens: min(k, n)", np.minimum(counts, N), [len(set(i.tolist())) for i in kept], counts,
-                 rival_says="k where k > n"),
-            Case("least step between neighbours: ascending and distinct", np.ones(5), steps, np.full(5, K), "at least",
-                 0.0, "equal spacing"),
+            Case(
+                "tokens kept, five families",
+                predict=np.array(literal),
+                observe=np.array(found),
+                rival=np.array(before),
+                rival_says="keys and queries before the rotary embedding",
+            ),
+            Case(
+                "the same",
+                predict=np.array(literal),
+                observe=np.array(found),
+                rival=np.array(later),
+                rival_says="layer r + 1: whether r counts from 0 matters",
+            ),
+            Case(
+                "distinct tokens: min(k, n)",
+                predict=np.minimum(counts, N),
+                observe=[len(set(i.tolist())) for i in kept],
+                rival=counts,
+                rival_says="k where k > n",
+            ),
+            Case(
+                "least step between neighbours: ascending and distinct",
+                predict=np.ones(5),
+                observe=steps,
+                rival=np.full(5, K),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="equal spacing",
+            ),
         ),
         comment=f"{', '.join(FAMILIES)}; n = {N}, k = {K}, layer {R} from 0, float32 against double.",
-    )  # fmt: skip
+    )
 
 
 @needs_transformers
@@ -107,21 +129,45 @@ def check_second_pass(key: Key, tables: Any) -> Evidence:
     places = np.stack([s.selection.indices[0].numpy() for s in single])
     return Evidence(
         (
-            Case("(2) k >= n: tokens of plain generate()", plain.numpy(), whole.numpy(), some.new_tokens[0].numpy(),
-                 rival_says=f"the reply to {K} kept tokens"),
-            Case("(3) tokens of generate(T_J)", alone.numpy(), some.new_tokens[0].numpy(), shuffled.numpy(),
-                 rival_says="T_J in another order"),
-            Case("(7) layers that finish in pass one, m = 5, r = 2", [1, 1, 0, 0, 0], counts, [1, 1, 1, 0, 0],
-                 rival_says="r + 1 layers, as released"),
-            Case("(8) a padded batch keeps what single prompts keep", places,
-                 np.stack([i.numpy() for i in batch.selection.indices]),
-                 np.stack([i.numpy() for i in unmasked.selection.indices]), rival_says="padding read as text"),
-            Case("(8) and replies the same", torch.cat([s.new_tokens for s in single]).numpy(),
-                 batch.new_tokens.numpy(), unmasked.new_tokens.numpy(), rival_says="padding read as text"),
+            Case(
+                "(2) k >= n: tokens of plain generate()",
+                predict=plain.numpy(),
+                observe=whole.numpy(),
+                rival=some.new_tokens[0].numpy(),
+                rival_says=f"the reply to {K} kept tokens",
+            ),
+            Case(
+                "(3) tokens of generate(T_J)",
+                predict=alone.numpy(),
+                observe=some.new_tokens[0].numpy(),
+                rival=shuffled.numpy(),
+                rival_says="T_J in another order",
+            ),
+            Case(
+                "(7) layers that finish in pass one, m = 5, r = 2",
+                predict=[1, 1, 0, 0, 0],
+                observe=counts,
+                rival=[1, 1, 1, 0, 0],
+                rival_says="r + 1 layers, as released",
+            ),
+            Case(
+                "(8) a padded batch keeps what single prompts keep",
+                predict=places,
+                observe=np.stack([i.numpy() for i in batch.selection.indices]),
+                rival=np.stack([i.numpy() for i in unmasked.selection.indices]),
+                rival_says="padding read as text",
+            ),
+            Case(
+                "(8) and replies the same",
+                predict=torch.cat([s.new_tokens for s in single]).numpy(),
+                observe=batch.new_tokens.numpy(),
+                rival=unmasked.new_tokens.numpy(),
+                rival_says="padding read as text",
+            ),
         ),
         comment=f"A random LLaMA of {M} layers, n = {N}, k = {K}, {T} new tokens; a batch of prompts of {lengths}, "
         "padded on the left.",
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -182,21 +228,47 @@ def check_positions(key: Key, tables: Any) -> Evidence:
     fits = select(window, long[:, :64], layer=1, keep=K, scoring=RAW).lengths[0]
     return Evidence(
         (
-            Case("largest position of pass two, from 0: k + t - 2", K + T - 2, max(second), N + T - 2,
-                 rival_says="original positions: n + t - 2, as in SnapKV and H2O"),
-            Case("largest position of the full prompt and its reply", N + T - 2, max(full), K + T - 2,
-                 rival_says="k + t - 2"),
-            Case("largest position of pass one: n - 1", N - 1, max(first), K - 1, rival_says="k - 1"),
-            Case("positions of pass two, in order", [K - 1, *range(K, K + T - 1)], second,
-                 [N - 1, *range(N, N + T - 1)], rival_says="those of the full prompt"),
-            Case("a prompt of 80 in a window of 64: refused (1), as pass one would leave it", 1.0, refused, 0.0,
-                 rival_says="accepted"),
-            Case("longest prompt taken", 64, fits, 80, rival_says="longer than the window"),
+            Case(
+                "largest position of pass two, from 0: k + t - 2",
+                predict=K + T - 2,
+                observe=max(second),
+                rival=N + T - 2,
+                rival_says="original positions: n + t - 2, as in SnapKV and H2O",
+            ),
+            Case(
+                "largest position of the full prompt and its reply",
+                predict=N + T - 2,
+                observe=max(full),
+                rival=K + T - 2,
+                rival_says="k + t - 2",
+            ),
+            Case(
+                "largest position of pass one: n - 1",
+                predict=N - 1,
+                observe=max(first),
+                rival=K - 1,
+                rival_says="k - 1",
+            ),
+            Case(
+                "positions of pass two, in order",
+                predict=[K - 1, *range(K, K + T - 1)],
+                observe=second,
+                rival=[N - 1, *range(N, N + T - 1)],
+                rival_says="those of the full prompt",
+            ),
+            Case(
+                "a prompt of 80 in a window of 64: refused (1), as pass one would leave it",
+                predict=1.0,
+                observe=refused,
+                rival=0.0,
+                rival_says="accepted",
+            ),
+            Case("longest prompt taken", predict=64, observe=fits, rival=80, rival_says="longer than the window"),
         ),
         comment=f"n = {N}, k = {K}, t = {T}. Pass two re-indexes; k + t and n + t are the lengths, positions count "
         "from 0 and the last generated token is never fed. Pass one still spans n positions, so a prompt longer than "
         "the trained window is not rescued by GemFilter.",
-    )  # fmt: skip
+    )
 
 
 class Broken(Exception):
@@ -248,38 +320,86 @@ def check_behaviour(key: Key, tables: Any) -> Evidence:
     scale = np.abs(pooled).max()
     return Evidence(
         (
-            Case("new tokens for max_new_tokens = 8", T, len(reply), T + 1, rival_says="one too many, as released"),
-            Case("stops at the second of two end tokens, after", second_stop + 1, stopped, T,
-                 rival_says="a single end token is looked for"),
-            Case("suppress_tokens reaches generate()", other.numpy(), asked.numpy(), np.array(reply),
-                 rival_says="ignored"),
-            Case("after an exception inside pass one: hooks left, layers, training mode", [0, M, 1], state, [1, R, 0],
-                 rival_says="left as during the pass"),
-            Case("and the next selection is what it was", some.selection.indices[0].numpy(), again.numpy(),
-                 np.arange(K), rival_says="the first k tokens"),
-            Case("scores in float32, relative to double", pooled / scale, got / scale, rough / scale, tolerance=2e-5,
-                 rival_says="logits summed in half precision"),
+            Case(
+                "new tokens for max_new_tokens = 8",
+                predict=T,
+                observe=len(reply),
+                rival=T + 1,
+                rival_says="one too many, as released",
+            ),
+            Case(
+                "stops at the second of two end tokens, after",
+                predict=second_stop + 1,
+                observe=stopped,
+                rival=T,
+                rival_says="a single end token is looked for",
+            ),
+            Case(
+                "suppress_tokens reaches generate()",
+                predict=other.numpy(),
+                observe=asked.numpy(),
+                rival=np.array(reply),
+                rival_says="ignored",
+            ),
+            Case(
+                "after an exception inside pass one: hooks left, layers, training mode",
+                predict=[0, M, 1],
+                observe=state,
+                rival=[1, R, 0],
+                rival_says="left as during the pass",
+            ),
+            Case(
+                "and the next selection is what it was",
+                predict=some.selection.indices[0].numpy(),
+                observe=again.numpy(),
+                rival=np.arange(K),
+                rival_says="the first k tokens",
+            ),
+            Case(
+                "scores in float32, relative to double",
+                predict=pooled / scale,
+                observe=got / scale,
+                rival=rough / scale,
+                tolerance=2e-5,
+                rival_says="logits summed in half precision",
+            ),
         ),
         comment="Released: a loop of its own, one token longer than asked, one end token, greedy only; layers of the "
         "shared model swapped without a finally; float32 inputs cast to half. Read from its source, not run.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gemfilter.algorithm2_selection", ("gemfilter.algorithm2",),
-          "The k tokens kept are those of sum_j q_n^j . k_i^j, pooled, with rotary embedding, min(k, n) of them, in "
-          "the order of the prompt.", check_selection,
-          printed="Algorithm 2 counts layers from 1 (r in [m]); how the experiments' layers 13 and 19 are numbered, "
-          "and whether scores are taken before or after the rotary embedding, is not said. Both change the selection. "
-          "The released code numbers from 0 and scores after it, as here."),
-    Claim("gemfilter.algorithm2_second_pass", ("gemfilter.algorithm2",),
-          "k >= n gives plain generation; else generation on T_J; layers from r on do not run in pass one; padded "
-          "batches equal single prompts.", check_second_pass),
-    Claim("gemfilter.rope_positions", ("gemfilter.rope_positions",),
-          "Pass two runs at positions 0..k+t-2, where methods that keep positions reach n+t-2.", check_positions,
-          printed="Appendix G.2 gives k + t and n + t, the lengths; these are the same as indices from 0, the last "
-          "token not being fed. Pass one runs at n positions."),
-    Claim("gemfilter.behaviour", ("gemfilter.official_code",),
-          "Exactly max_new_tokens, several end tokens, arguments of generate(), state after exceptions, float32 "
-          "scores.", check_behaviour),
-)  # fmt: skip
+    Claim(
+        "gemfilter.algorithm2_selection",
+        entries=("gemfilter.algorithm2",),
+        says="The k tokens kept are those of sum_j q_n^j . k_i^j, pooled, with rotary embedding, min(k, n) of them, in "
+        "the order of the prompt.",
+        check=check_selection,
+        printed="Algorithm 2 counts layers from 1 (r in [m]); how the experiments' layers 13 and 19 are numbered, "
+        "and whether scores are taken before or after the rotary embedding, is not said. Both change the selection. "
+        "The released code numbers from 0 and scores after it, as here.",
+    ),
+    Claim(
+        "gemfilter.algorithm2_second_pass",
+        entries=("gemfilter.algorithm2",),
+        says="k >= n gives plain generation; else generation on T_J; layers from r on do not run in pass one; padded "
+        "batches equal single prompts.",
+        check=check_second_pass,
+    ),
+    Claim(
+        "gemfilter.rope_positions",
+        entries=("gemfilter.rope_positions",),
+        says="Pass two runs at positions 0..k+t-2, where methods that keep positions reach n+t-2.",
+        check=check_positions,
+        printed="Appendix G.2 gives k + t and n + t, the lengths; these are the same as indices from 0, the last "
+        "token not being fed. Pass one runs at n positions.",
+    ),
+    Claim(
+        "gemfilter.behaviour",
+        entries=("gemfilter.official_code",),
+        says="Exactly max_new_tokens, several end tokens, arguments of generate(), state after exceptions, float32 "
+        "scores.",
+        check=check_behaviour,
+    ),
+)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.methods.gemfilter import RAW, Scoring, layout_of
 from featlearn.methods.gemfilter.selecting import best, observe, probabilities, products, smooth
 from featlearn.works.gemfilter.claims.tiny import decoder, needs_transformers, prompt, run_layers
@@ -47,22 +47,59 @@ def check_attention(key: Key, tables: Any) -> Evidence:
     share = (mass.tril().sum(1) / mass.sum(1)).numpy()
     return Evidence(
         (
-            Case("row sums, mask before softmax", np.ones(n), weights.sum(1).numpy(), sums.numpy(), tolerance=1e-12,
-                 rival_says="mask after softmax, as printed"),
-            Case("row sums as printed: share of the past in the sum over all keys", share, sums.numpy(), np.ones(n),
-                 tolerance=1e-12, rival_says="a proper average"),
-            Case("largest row sum as printed, last row aside", 1 - 1e-6, float(sums[:-1].max()), 0.5, "at most", 0.0,
-                 "half of the mass is lost in every row"),
-            Case("row n is the same in both", out[-1].numpy(), printed_out[-1].numpy(), out[-2].numpy(),
-                 tolerance=1e-12, rival_says="row n - 1"),
-            Case("each row as printed, over its sum", out.numpy(), (printed_out / sums[:, None]).numpy(),
-                 printed_out.numpy(), tolerance=1e-12, rival_says="without renormalisation"),
-            Case("change of rows 1..n-1 when key n changes", np.zeros(n - 1), moved.numpy(), printed_moved.numpy(),
-                 tolerance=1e-12, rival_says="the printed form, whose denominators see the future"),
+            Case(
+                "row sums, mask before softmax",
+                predict=np.ones(n),
+                observe=weights.sum(1).numpy(),
+                rival=sums.numpy(),
+                tolerance=1e-12,
+                rival_says="mask after softmax, as printed",
+            ),
+            Case(
+                "row sums as printed: share of the past in the sum over all keys",
+                predict=share,
+                observe=sums.numpy(),
+                rival=np.ones(n),
+                tolerance=1e-12,
+                rival_says="a proper average",
+            ),
+            Case(
+                "largest row sum as printed, last row aside",
+                predict=1 - 1e-6,
+                observe=float(sums[:-1].max()),
+                rival=0.5,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="half of the mass is lost in every row",
+            ),
+            Case(
+                "row n is the same in both",
+                predict=out[-1].numpy(),
+                observe=printed_out[-1].numpy(),
+                rival=out[-2].numpy(),
+                tolerance=1e-12,
+                rival_says="row n - 1",
+            ),
+            Case(
+                "each row as printed, over its sum",
+                predict=out.numpy(),
+                observe=(printed_out / sums[:, None]).numpy(),
+                rival=printed_out.numpy(),
+                tolerance=1e-12,
+                rival_says="without renormalisation",
+            ),
+            Case(
+                "change of rows 1..n-1 when key n changes",
+                predict=np.zeros(n - 1),
+                observe=moved.numpy(),
+                rival=printed_moved.numpy(),
+                tolerance=1e-12,
+                rival_says="the printed form, whose denominators see the future",
+            ),
         ),
         comment="Row n, the only one that Algorithm 2 reads, is the same in both forms; every row agrees after "
         f"division by its sum. Row sums of the definition's form here run from {float(sums.min()):.2f} to 1.",
-    )  # fmt: skip
+    )
 
 
 @needs_transformers
@@ -91,17 +128,47 @@ def check_layers(key: Key, tables: Any) -> Evidence:
         norm = model.get_decoder().layers[r].input_layernorm
         table = model.get_input_embeddings().weight
         cases = (
-            Case("F_{1:r} alone = the r-th hidden state of F_{1:m}", arr(states[r]), arr(prefix), arr(states[r + 1]),
-                 tolerance=1e-5, rival_says="one layer more"),
-            Case("layers r+1..m on F_{1:r}(T) = the whole model's logits", arr(out.logits), arr(whole),
-                 arr(out.logits.flip(1)), tolerance=1e-4, rival_says="logits of other positions"),
-            Case("the state after all m layers is normalised, once", arr(states[m]),
-                 arr(model.get_decoder().norm(last)), arr(last), tolerance=1e-4, rival_says="without the final norm"),
-            Case("pass one reads the r-th hidden state through the layer's norm", arr(norm(states[r])), arr(received),
-                 arr(norm(states[r - 1])), tolerance=1e-5, rival_says="one layer earlier"),
-            Case("E(T)_i = D[T_i]", arr(table[ids]), arr(states[0]), arr(table[ids.roll(1)]), tolerance=1e-7,
-                 rival_says="the previous token's row"),
-        )  # fmt: skip
+            Case(
+                "F_{1:r} alone = the r-th hidden state of F_{1:m}",
+                predict=arr(states[r]),
+                observe=arr(prefix),
+                rival=arr(states[r + 1]),
+                tolerance=1e-5,
+                rival_says="one layer more",
+            ),
+            Case(
+                "layers r+1..m on F_{1:r}(T) = the whole model's logits",
+                predict=arr(out.logits),
+                observe=arr(whole),
+                rival=arr(out.logits.flip(1)),
+                tolerance=1e-4,
+                rival_says="logits of other positions",
+            ),
+            Case(
+                "the state after all m layers is normalised, once",
+                predict=arr(states[m]),
+                observe=arr(model.get_decoder().norm(last)),
+                rival=arr(last),
+                tolerance=1e-4,
+                rival_says="without the final norm",
+            ),
+            Case(
+                "pass one reads the r-th hidden state through the layer's norm",
+                predict=arr(norm(states[r])),
+                observe=arr(received),
+                rival=arr(norm(states[r - 1])),
+                tolerance=1e-5,
+                rival_says="one layer earlier",
+            ),
+            Case(
+                "E(T)_i = D[T_i]",
+                predict=arr(table[ids]),
+                observe=arr(states[0]),
+                rival=arr(table[ids.roll(1)]),
+                tolerance=1e-7,
+                rival_says="the previous token's row",
+            ),
+        )
     return Evidence(cases, comment=f"A random {m}-layer LLaMA, r = {r}, n = {n}; the final norm belongs to the last g.")
 
 
@@ -129,15 +196,33 @@ def check_groups(key: Key, tables: Any) -> Evidence:
     interleaved = products(other, keys).numpy()
     return Evidence(
         (
-            Case("<concat_g sum_j q_j, concat_g k_g>, in double", direct.numpy(), folded.numpy(), interleaved,
-                 tolerance=1e-12, rival_says="heads assigned to groups in turn, not in runs"),
-            Case("scores of `products`", direct.numpy(), products(votes, keys).numpy(), interleaved, tolerance=1e-4,
-                 rival_says="heads assigned to groups in turn, not in runs"),
-            Case("keys read, relative to repeated ones", 1 / 3, keys.numel() / keys.repeat_interleave(3, 1).numel(),
-                 1.0, tolerance=1e-12, rival_says="keys repeated for every query head"),
+            Case(
+                "<concat_g sum_j q_j, concat_g k_g>, in double",
+                predict=direct.numpy(),
+                observe=folded.numpy(),
+                rival=interleaved,
+                tolerance=1e-12,
+                rival_says="heads assigned to groups in turn, not in runs",
+            ),
+            Case(
+                "scores of `products`",
+                predict=direct.numpy(),
+                observe=products(votes, keys).numpy(),
+                rival=interleaved,
+                tolerance=1e-4,
+                rival_says="heads assigned to groups in turn, not in runs",
+            ),
+            Case(
+                "keys read, relative to repeated ones",
+                predict=1 / 3,
+                observe=keys.numel() / keys.repeat_interleave(3, 1).numel(),
+                rival=1.0,
+                tolerance=1e-12,
+                rival_says="keys repeated for every query head",
+            ),
         ),
         comment="No key has to be repeated for grouped heads: LLaMA 3.1 8B would repeat each four times.",
-    )  # fmt: skip
+    )
 
 
 def check_pooling(key: Key, tables: Any) -> Evidence:
@@ -157,17 +242,34 @@ def check_pooling(key: Key, tables: Any) -> Evidence:
     kept = best(smooth(-ones, mask, RAW), mask, nothing, [4])[0]
     return Evidence(
         (
-            Case("pooled sum = sum of pooled heads (average)", before.numpy(), after.numpy(), max_after.numpy(),
-                 tolerance=1e-5, rival_says="maximum pooling"),
-            Case("pooled constant 1", edge, smooth(ones, mask, RAW)[0].numpy(), np.ones(n), tolerance=1e-6,
-                 rival_says="padding left out of the average"),
-            Case("of a constant -1, the tokens kept (k = 4)", [0, 1, n - 2, n - 1], kept.numpy(), [0, 1, 2, 3],
-                 rival_says="the first of equal scores"),
+            Case(
+                "pooled sum = sum of pooled heads (average)",
+                predict=before.numpy(),
+                observe=after.numpy(),
+                rival=max_after.numpy(),
+                tolerance=1e-5,
+                rival_says="maximum pooling",
+            ),
+            Case(
+                "pooled constant 1",
+                predict=edge,
+                observe=smooth(ones, mask, RAW)[0].numpy(),
+                rival=np.ones(n),
+                tolerance=1e-6,
+                rival_says="padding left out of the average",
+            ),
+            Case(
+                "of a constant -1, the tokens kept (k = 4)",
+                predict=[0, 1, n - 2, n - 1],
+                observe=kept.numpy(),
+                rival=[0, 1, 2, 3],
+                rival_says="the first of equal scores",
+            ),
         ),
         comment="Zero padding multiplies the scores of the first and last two positions by .6 and .8: it favours them "
         "when inner products are negative and penalises them when they are positive. bos and the end of the question "
         "stand there.",
-    )  # fmt: skip
+    )
 
 
 def overlap(a: Tensor, b: Tensor, k: int) -> float:
@@ -192,16 +294,29 @@ def check_ranking(key: Key, tables: Any) -> Evidence:
         found[h] = np.mean(per_draw, axis=0)
     return Evidence(
         (
-            Case("k best in common, one head, k = 1, 10, 100", np.ones(3), found[1], found[8], tolerance=0.0,
-                 rival_says="the same with eight heads"),
-            Case("k best in common, eight heads, k = 10, 100", [0.9, 0.9], found[8][1:], [0.02, 0.2], "at most", 0.0,
-                 "no more than k / n: rankings that have nothing to do with each other"),
+            Case(
+                "k best in common, one head, k = 1, 10, 100",
+                predict=np.ones(3),
+                observe=found[1],
+                rival=found[8],
+                tolerance=0.0,
+                rival_says="the same with eight heads",
+            ),
+            Case(
+                "k best in common, eight heads, k = 10, 100",
+                predict=[0.9, 0.9],
+                observe=found[8][1:],
+                rival=[0.02, 0.2],
+                relation="at most",
+                tolerance=0.0,
+                rival_says="no more than k / n: rankings that have nothing to do with each other",
+            ),
         ),
         comment=f"Gaussian queries and keys, n = {n}, {draws} draws; with eight heads {found[8][1]:.2f} of the best 10 "
         f"and {found[8][2]:.2f} of the best 100 are common. The formula, the words 'i.e., the inner product' "
         "and the listing sum logits; a reader who sums attention probabilities has another method for h > 1.",
         data={"k": np.array(sizes), "one head": found[1], "eight heads": found[8]},
-    )  # fmt: skip
+    )
 
 
 def literal_selection(products_by_head: np.ndarray, k: int, width: int = 5) -> np.ndarray:
@@ -230,15 +345,30 @@ def check_listing(key: Key, tables: Any) -> Evidence:
     }
     return Evidence(
         (
-            Case("tokens kept by the average over 5", literal, sets["avg"], sets["max"],
-                 rival_says="the maximum over 5, one reading of G.4.2"),
-            Case("tokens kept without pooling", literal_selection(by_head.double().numpy(), k, 1), sets["none"],
-                 sets["avg"], rival_says="the average over 5"),
-            Case("order: ascending", np.sort(sets["avg"]), sets["avg"], sets["avg"][::-1],
-                 rival_says="order of the scores"),
+            Case(
+                "tokens kept by the average over 5",
+                predict=literal,
+                observe=sets["avg"],
+                rival=sets["max"],
+                rival_says="the maximum over 5, one reading of G.4.2",
+            ),
+            Case(
+                "tokens kept without pooling",
+                predict=literal_selection(by_head.double().numpy(), k, 1),
+                observe=sets["none"],
+                rival=sets["avg"],
+                rival_says="the average over 5",
+            ),
+            Case(
+                "order: ascending",
+                predict=np.sort(sets["avg"]),
+                observe=sets["avg"],
+                rival=sets["avg"][::-1],
+                rival_says="order of the scores",
+            ),
         ),
         comment="Sets in common: " + ", ".join(f"{a}/{b} {v:.2f}" for (a, b), v in common.items()) + f" (k = {k}).",
-    )  # fmt: skip
+    )
 
 
 def runs(call: Any) -> float:
@@ -260,43 +390,89 @@ def check_printed_pooling(key: Key, tables: Any) -> Evidence:
     squeezed = runs(lambda: pool(scores[:, :, 0], kernel_size=5, **shape))
     return Evidence(
         (
-            Case("runs with its query axis dropped and its keyword renamed", 1.0, squeezed, 0.0,
-                 rival_says="still refused"),
-            Case("runs with its keyword renamed (1 = yes)", 1.0, renamed, 0.0, rival_says="a 4-D input is refused"),
-            Case("runs as listed (1 = yes)", 1.0, as_listed, 0.0, rival_says="an unknown keyword is refused"),
+            Case(
+                "runs with its query axis dropped and its keyword renamed",
+                predict=1.0,
+                observe=squeezed,
+                rival=0.0,
+                rival_says="still refused",
+            ),
+            Case(
+                "runs with its keyword renamed (1 = yes)",
+                predict=1.0,
+                observe=renamed,
+                rival=0.0,
+                rival_says="a 4-D input is refused",
+            ),
+            Case(
+                "runs as listed (1 = yes)",
+                predict=1.0,
+                observe=as_listed,
+                rival=0.0,
+                rival_says="an unknown keyword is refused",
+            ),
         ),
         comment="avg_pool1d has no keyword `kernel` and takes no 4-D input; here `kernel_size` and a squeezed axis.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gemfilter.def9_1", ("gemfilter.def9_1",),
-          "Causal attention masks before the softmax: rows sum to 1 and see no later key. The order of Definition "
-          "9.1, mask after softmax, agrees on row n only, and on every row once divided by its sum.", check_attention,
-          printed="Definition 9.1 writes 'M_c ⊙ Softmax(QK^T / √d) · V'. Read as shorthand for a mask inside the "
-          "softmax it is the attention of the models; read literally, rows before the last sum to less than 1. Row n, "
-          "the only one that Algorithm 2 reads, is the same on both readings."),
-    Claim("gemfilter.def9_2", ("gemfilter.def9_2", "gemfilter.skipped"),
-          "F_{1:r} is the prefix of F_{1:m}: its output is the r-th hidden state, and layers r+1..m continue from it.",
-          check_layers, printed="Where the final norm sits is not said: it follows layer m, so F_{1:r} is without it."),
-    Claim("gemfilter.algorithm2_groups", ("gemfilter.algorithm2",),
-          "With grouped heads, sum_j <q_j, k_g(j)> = <concat_g sum_{j in g} q_j, concat_g k_g>.", check_groups),
-    Claim("gemfilter.algorithm2_pooling", ("gemfilter.algorithm2",),
-          "Average pooling commutes with the sum over heads, and weighs the first and last two tokens by .6 and .8.",
-          check_pooling),
-    Claim("gemfilter.algorithm2_ranking", ("gemfilter.algorithm2",),
-          "Ranking by summed logits equals ranking by summed attention probabilities for one head, not for several.",
-          check_ranking,
-          printed="Section 9.3.1 sums the 'attention matrices' of the heads, glossed as 'i.e., the inner product': "
-          "that is what is summed here. In line 6 of Algorithm 2 K_n is read as K, since its comment puts the product "
-          "in R^n."),
-    Claim("gemfilter.listing", ("gemfilter.listing",),
-          "The listing, made to run: sum over heads, mean over 5 positions, k best, ascending.", check_listing,
-          printed="Appendix G.4.2 has 'a maximum pooling kernel size (line 16 of the PyTorch code below) of 5'; line "
-          "16 averages, which is what is done here. Pooling by the maximum would keep other tokens."),
-    Claim("gemfilter.listing_as_printed", ("gemfilter.listing",),
-          "The pooling call of the listing in G.4.1 runs.", check_printed_pooling, expected="refuted", hits="statement",
-          printed="Appendix G.4.1, PyTorch listing, line 16: 'F.avg_pool1d(in_pro, kernel=kernel, ...)', read with "
-          "torch's own avg_pool1d and the 4-D tensor of the lines before. The keyword is kernel_size, and the query "
-          "axis has to be dropped; the released code does both."),
-)  # fmt: skip
+    Claim(
+        "gemfilter.def9_1",
+        entries=("gemfilter.def9_1",),
+        says="Causal attention masks before the softmax: rows sum to 1 and see no later key. The order of Definition "
+        "9.1, mask after softmax, agrees on row n only, and on every row once divided by its sum.",
+        check=check_attention,
+        printed="Definition 9.1 writes 'M_c ⊙ Softmax(QK^T / √d) · V'. Read as shorthand for a mask inside the "
+        "softmax it is the attention of the models; read literally, rows before the last sum to less than 1. Row n, "
+        "the only one that Algorithm 2 reads, is the same on both readings.",
+    ),
+    Claim(
+        "gemfilter.def9_2",
+        entries=("gemfilter.def9_2", "gemfilter.skipped"),
+        says="F_{1:r} is the prefix of F_{1:m}: its output is the r-th hidden state, and layers "
+        "r+1..m continue from it.",
+        check=check_layers,
+        printed="Where the final norm sits is not said: it follows layer m, so F_{1:r} is without it.",
+    ),
+    Claim(
+        "gemfilter.algorithm2_groups",
+        entries=("gemfilter.algorithm2",),
+        says="With grouped heads, sum_j <q_j, k_g(j)> = <concat_g sum_{j in g} q_j, concat_g k_g>.",
+        check=check_groups,
+    ),
+    Claim(
+        "gemfilter.algorithm2_pooling",
+        entries=("gemfilter.algorithm2",),
+        says="Average pooling commutes with the sum over heads, and weighs the first and last two tokens by .6 and .8.",
+        check=check_pooling,
+    ),
+    Claim(
+        "gemfilter.algorithm2_ranking",
+        entries=("gemfilter.algorithm2",),
+        says="Ranking by summed logits equals ranking by summed attention probabilities for one head, not for several.",
+        check=check_ranking,
+        printed="Section 9.3.1 sums the 'attention matrices' of the heads, glossed as 'i.e., the inner product': "
+        "that is what is summed here. In line 6 of Algorithm 2 K_n is read as K, since its comment puts the product "
+        "in R^n.",
+    ),
+    Claim(
+        "gemfilter.listing",
+        entries=("gemfilter.listing",),
+        says="The listing, made to run: sum over heads, mean over 5 positions, k best, ascending.",
+        check=check_listing,
+        printed="Appendix G.4.2 has 'a maximum pooling kernel size (line 16 of the PyTorch code below) of 5'; line "
+        "16 averages, which is what is done here. Pooling by the maximum would keep other tokens.",
+    ),
+    Claim(
+        "gemfilter.listing_as_printed",
+        entries=("gemfilter.listing",),
+        says="The pooling call of the listing in G.4.1 runs.",
+        check=check_printed_pooling,
+        expected="refuted",
+        hits="statement",
+        printed="Appendix G.4.1, PyTorch listing, line 16: 'F.avg_pool1d(in_pro, kernel=kernel, ...)', read with "
+        "torch's own avg_pool1d and the 4-D tensor of the lines before. The keyword is kernel_size, and the query "
+        "axis has to be dropped; the released code does both.",
+    ),
+)

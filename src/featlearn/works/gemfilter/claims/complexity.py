@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.methods.gemfilter import RAW, generate, select
 from featlearn.methods.kv_eviction import cache_of
 from featlearn.works.gemfilter.claims.tiny import (
@@ -60,23 +60,57 @@ def check_prompt_time(key: Key, tables: Any) -> Evidence:
     full, early = np.array(full), np.array(early)
     return Evidence(
         (
-            Case("standard: 2 m h d n^2", law, full, law * GROUPS / HEADS, rival_says="key heads for query heads"),
-            Case("GemFilter, pass one: 2 r h d n^2", law * R / M, early, law * (R + 1) / M,
-                 rival_says="r + 1 layers, which the released code runs"),
-            Case("exponents in n: standard, GemFilter", [2.0, 2.0], [slope(n, full), slope(n, early)], [1.0, 1.0],
-                 tolerance=1e-9, rival_says="the neighbouring exponent 1"),
-            Case("pass one over standard = r / m", np.full(4, R / M), early / full, np.full(4, (R + 1) / M),
-                 tolerance=1e-12, rival_says="(r + 1) / m"),
-            Case("score of pass one: h_kv d n", GROUPS * HEAD_DIM * n, other, HEADS * HEAD_DIM * n,
-                 rival_says="keys repeated for every query head"),
-            Case("d in the formula", HEAD_DIM, float(full[-1] / (2 * M * HEADS * n[-1] ** 2)), WIDTH, tolerance=1e-9,
-                 rival_says="the hidden size, as the theorem words it"),
+            Case(
+                "standard: 2 m h d n^2",
+                predict=law,
+                observe=full,
+                rival=law * GROUPS / HEADS,
+                rival_says="key heads for query heads",
+            ),
+            Case(
+                "GemFilter, pass one: 2 r h d n^2",
+                predict=law * R / M,
+                observe=early,
+                rival=law * (R + 1) / M,
+                rival_says="r + 1 layers, which the released code runs",
+            ),
+            Case(
+                "exponents in n: standard, GemFilter",
+                predict=[2.0, 2.0],
+                observe=[slope(n, full), slope(n, early)],
+                rival=[1.0, 1.0],
+                tolerance=1e-9,
+                rival_says="the neighbouring exponent 1",
+            ),
+            Case(
+                "pass one over standard = r / m",
+                predict=np.full(4, R / M),
+                observe=early / full,
+                rival=np.full(4, (R + 1) / M),
+                tolerance=1e-12,
+                rival_says="(r + 1) / m",
+            ),
+            Case(
+                "score of pass one: h_kv d n",
+                predict=GROUPS * HEAD_DIM * n,
+                observe=other,
+                rival=HEADS * HEAD_DIM * n,
+                rival_says="keys repeated for every query head",
+            ),
+            Case(
+                "d in the formula",
+                predict=HEAD_DIM,
+                observe=float(full[-1] / (2 * M * HEADS * n[-1] ** 2)),
+                rival=WIDTH,
+                tolerance=1e-9,
+                rival_says="the hidden size, as the theorem words it",
+            ),
         ),
         (Assumption("n >= max(d, k, t)", True, "n >= 64, d = 8, k = 16"),),
         f"m = {M}, r = {R}, h = {HEADS}, h_kv = {GROUPS}, d = {HEAD_DIM}; every product of an eager forward counted. "
         "Half of the full square is masked; kernels that skip it halve every number here.",
         {"n": n, "standard": full, "pass one": early},
-    )  # fmt: skip
+    )
 
 
 def measured_steps(model: Any, ids: Tensor, t: int) -> tuple[int, int]:
@@ -111,23 +145,63 @@ def check_generation_time(key: Key, tables: Any) -> Evidence:
     seen_few = np.array([measured_steps(model, ids, x)[1] / x for x in (1, 4, 12)])
     return Evidence(
         (
-            Case("standard: 2 m h d sum_j (n + j)", steps_macs(m, n, t), standard, 2 * m * WIDTH * n * t,
-                 rival_says="a cache that does not grow: no t^2"),
-            Case("cache of k (SnapKV, H2O): 2 m h d sum_j (k + j)", snap_law, compressed, 2 * m * WIDTH * ks * t,
-                 rival_says="a cache that does not grow: no t^2"),
-            Case("GemFilter: 2 m h d (k^2 + sum_j (k + j))", gem_law, second, snap_law, rival_says="without k^2"),
-            Case("generate() in all: pass one + k^2 + steps", law, whole, gem_law,
-                 rival_says="without pass one"),
-            Case("exponents in k: cache of k, GemFilter", [1.0, 2.0], [slope(ks, compressed), slope(ks, second)],
-                 [2.0, 1.0], tolerance=0.2, rival_says="the two exchanged"),
-            Case("per token, standard, t = 1, 4, 12", few, seen_few, np.full(3, few[0]), rival_says="no growth with t"),
-            Case("k t <= (k^2 + t^2) / 2, so the proof may drop it", 0.5, float((ks * t / (ks**2 + t**2)).max()), 0.25,
-                 "at most", 0.0, "a quarter"),
+            Case(
+                "standard: 2 m h d sum_j (n + j)",
+                predict=steps_macs(m, n, t),
+                observe=standard,
+                rival=2 * m * WIDTH * n * t,
+                rival_says="a cache that does not grow: no t^2",
+            ),
+            Case(
+                "cache of k (SnapKV, H2O): 2 m h d sum_j (k + j)",
+                predict=snap_law,
+                observe=compressed,
+                rival=2 * m * WIDTH * ks * t,
+                rival_says="a cache that does not grow: no t^2",
+            ),
+            Case(
+                "GemFilter: 2 m h d (k^2 + sum_j (k + j))",
+                predict=gem_law,
+                observe=second,
+                rival=snap_law,
+                rival_says="without k^2",
+            ),
+            Case(
+                "generate() in all: pass one + k^2 + steps",
+                predict=law,
+                observe=whole,
+                rival=gem_law,
+                rival_says="without pass one",
+            ),
+            Case(
+                "exponents in k: cache of k, GemFilter",
+                predict=[1.0, 2.0],
+                observe=[slope(ks, compressed), slope(ks, second)],
+                rival=[2.0, 1.0],
+                tolerance=0.2,
+                rival_says="the two exchanged",
+            ),
+            Case(
+                "per token, standard, t = 1, 4, 12",
+                predict=few,
+                observe=seen_few,
+                rival=np.full(3, few[0]),
+                rival_says="no growth with t",
+            ),
+            Case(
+                "k t <= (k^2 + t^2) / 2, so the proof may drop it",
+                predict=0.5,
+                observe=float((ks * t / (ks**2 + t**2)).max()),
+                rival=0.25,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="a quarter",
+            ),
         ),
         (Assumption("n >= max(d, k, t)", True, f"n = {n}"),),
         f"m = {m}, n = {n}, t = {t} tokens fed after the prompt; max_new_tokens = t + 1, because the last token is "
         "never fed. k = n needs no pass one.",
-    )  # fmt: skip
+    )
 
 
 @needs_transformers
@@ -147,19 +221,37 @@ def check_same_generation(key: Key, tables: Any) -> Evidence:
     sizes = 2 ** np.arange(10, 18)
     return Evidence(
         (
-            Case("counted ratio, t = k and t = 4 (k = 48)", [ratio(k, k), ratio(k, few)], ratios, [1.0, 1.0],
-                 tolerance=1e-9, rival_says="no second prompt"),
-            Case("exponent in k of the ratio at t = k", 0.0,
-                 slope(sizes[:4], [ratio(int(x), int(x)) for x in sizes[:4]]), 1.0, tolerance=0.01, rival_says="1"),
-            Case("exponent in k of the ratio at t = 50, k from 1024 to 131072: 0 if the two are the same up to a "
-                 "constant", 0.0, slope(sizes, [ratio(int(x), 50) for x in sizes]), 1.5, tolerance=0.01,
-                 rival_says="1.5"),
+            Case(
+                "counted ratio, t = k and t = 4 (k = 48)",
+                predict=[ratio(k, k), ratio(k, few)],
+                observe=ratios,
+                rival=[1.0, 1.0],
+                tolerance=1e-9,
+                rival_says="no second prompt",
+            ),
+            Case(
+                "exponent in k of the ratio at t = k",
+                predict=0.0,
+                observe=slope(sizes[:4], [ratio(int(x), int(x)) for x in sizes[:4]]),
+                rival=1.0,
+                tolerance=0.01,
+                rival_says="1",
+            ),
+            Case(
+                "exponent in k of the ratio at t = 50, k from 1024 to 131072: 0 if the two are the same up to a "
+                "constant",
+                predict=0.0,
+                observe=slope(sizes, [ratio(int(x), 50) for x in sizes]),
+                rival=1.5,
+                tolerance=0.01,
+                rival_says="1.5",
+            ),
         ),
         comment=f"The second prompt of k tokens costs k^2, against k t + t^2 / 2 for the tokens: {run:.1f} times as "
         "much attention as SnapKV at k = 1024, t = 50, and (k + t) / t = 21.5 times as many products with weights. "
         "Equal up to a constant when t is of the order of k, as in the case study (k = t), where the factor is "
         f"{ratio(1024, 1024):.2f}.",
-    )  # fmt: skip
+    )
 
 
 @needs_transformers
@@ -183,41 +275,78 @@ def check_other_operations(key: Key, tables: Any) -> Evidence:
     even = weights // (2 * WIDTH)  # where attention catches up: 2 h d n^2 = n * weights
     return Evidence(
         (
-            Case("exponent in n", 1.0, slope(lengths, by_length), 2.0, tolerance=1e-9, rival_says="2"),
-            Case("attention over the rest at n = weights / (2 h d)", 1.0,
-                 float(attention[list(lengths).index(even)] / by_length[list(lengths).index(even)]), HEAD_DIM / even,
-                 tolerance=1e-9, rival_says="equal already at n = d"),
-            Case("exponent in the width", 1.0, slope(widths, by_width), 2.0, tolerance=0.1, rival_says="2"),
+            Case(
+                "exponent in n",
+                predict=1.0,
+                observe=slope(lengths, by_length),
+                rival=2.0,
+                tolerance=1e-9,
+                rival_says="2",
+            ),
+            Case(
+                "attention over the rest at n = weights / (2 h d)",
+                predict=1.0,
+                observe=float(attention[list(lengths).index(even)] / by_length[list(lengths).index(even)]),
+                rival=HEAD_DIM / even,
+                tolerance=1e-9,
+                rival_says="equal already at n = d",
+            ),
+            Case(
+                "exponent in the width",
+                predict=1.0,
+                observe=slope(widths, by_width),
+                rival=2.0,
+                tolerance=0.1,
+                rival_says="2",
+            ),
         ),
         comment=f"Projections and MLP multiply {weights} weights by each token: Theta(n D^2), D the hidden size, not "
         f"Theta(n d). Attention catches up at n = {even} here and at 26624 for the LLaMA 3.1 8B shape (twice that "
         "where the masked half is skipped), not at n = d = 128; in generation from k = 1024 tokens it is 4 % "
         "of the products.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gemfilter.time_prompt", ("gemfilter.theorem9_3", "gemfilter.case_study"),
-          "Attention of the prompt costs 2 m h d n^2 multiply-adds; pass one of GemFilter r/m of that, exactly.",
-          check_prompt_time,
-          printed="Theorem 9.3 words d as 'the hidden feature dimensions'; Section 9.3.1 gives every head matrices in "
-          "R^(n x d), so d is read as the width of one head."),
-    Claim("gemfilter.time_generation", ("gemfilter.theorem9_3",),
-          "Attention of t generated tokens: m h (n t + t^2) d, m h (k t + t^2) d with k cached tokens, and "
-          "m h (k^2 + k t + t^2) d for GemFilter.", check_generation_time),
-    Claim("gemfilter.time_generation_same", ("gemfilter.theorem9_3", "gemfilter.fig9_3"),
-          "In the generation phase GemFilter takes the same time as SnapKV and H2O, up to a constant, for all k and t.",
-          check_same_generation, expected="refuted", hits="remark",
-          printed="After Theorem 9.3: 'during the iterative generation phase, GemFilter has the same running time and "
-          "GPU memory consumption as SnapKV/H2O', read up to a constant and for every k and t of the theorem. The "
-          "theorem's own table has k^2 + t^2 against k t + t^2: the same if t is of the order of k, as in the case "
-          "study, not for t fixed. With k = 1024 and the 50 tokens of Figure 9.3 the factor in attention is 21. The "
-          "table itself stands."),
-    Claim("gemfilter.time_other_operations", ("gemfilter.theorem9_3",),
-          "All operations other than attention take Theta(n d) per layer and head.", check_other_operations,
-          expected="refuted", hits="proof",
-          printed="Proof of Theorem 9.3 (Appendix G.3): 'each head takes Θ(n^2 d) to calculate the attention … and "
-          "Θ(nd) for other operations (g_i in Definition 9.2)', with the MLP in g_i as Definition 9.2 has it. "
-          "Projections and MLP take Θ(n D^2) for hidden size D. The theorem's prompt row is not touched where n is "
-          "large against D; on LLaMA 3.1 8B attention catches up at some 27k to 53k tokens."),
-)  # fmt: skip
+    Claim(
+        "gemfilter.time_prompt",
+        entries=("gemfilter.theorem9_3", "gemfilter.case_study"),
+        says="Attention of the prompt costs 2 m h d n^2 multiply-adds; pass one of GemFilter r/m of that, exactly.",
+        check=check_prompt_time,
+        printed="Theorem 9.3 words d as 'the hidden feature dimensions'; Section 9.3.1 gives every head matrices in "
+        "R^(n x d), so d is read as the width of one head.",
+    ),
+    Claim(
+        "gemfilter.time_generation",
+        entries=("gemfilter.theorem9_3",),
+        says="Attention of t generated tokens: m h (n t + t^2) d, m h (k t + t^2) d with k cached tokens, and "
+        "m h (k^2 + k t + t^2) d for GemFilter.",
+        check=check_generation_time,
+    ),
+    Claim(
+        "gemfilter.time_generation_same",
+        entries=("gemfilter.theorem9_3", "gemfilter.fig9_3"),
+        says="In the generation phase GemFilter takes the same time as SnapKV and H2O, up to a "
+        "constant, for all k and t.",
+        check=check_same_generation,
+        expected="refuted",
+        hits="remark",
+        printed="After Theorem 9.3: 'during the iterative generation phase, GemFilter has the same running time and "
+        "GPU memory consumption as SnapKV/H2O', read up to a constant and for every k and t of the theorem. The "
+        "theorem's own table has k^2 + t^2 against k t + t^2: the same if t is of the order of k, as in the case "
+        "study, not for t fixed. With k = 1024 and the 50 tokens of Figure 9.3 the factor in attention is 21. The "
+        "table itself stands.",
+    ),
+    Claim(
+        "gemfilter.time_other_operations",
+        entries=("gemfilter.theorem9_3",),
+        says="All operations other than attention take Theta(n d) per layer and head.",
+        check=check_other_operations,
+        expected="refuted",
+        hits="proof",
+        printed="Proof of Theorem 9.3 (Appendix G.3): 'each head takes Θ(n^2 d) to calculate the attention … and "
+        "Θ(nd) for other operations (g_i in Definition 9.2)', with the MLP in g_i as Definition 9.2 has it. "
+        "Projections and MLP take Θ(n D^2) for hidden size D. The theorem's prompt row is not touched where n is "
+        "large against D; on LLaMA 3.1 8B attention catches up at some 27k to 53k tokens.",
+    ),
+)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.methods.gemfilter import RAW, layout_of, select
 from featlearn.methods.kv_eviction import evict, generate, kv_bytes, prefill
 from featlearn.works.gemfilter.claims.algorithm import positions
@@ -81,26 +81,70 @@ def check_snapkv(key: Key, tables: Any) -> Evidence:
     union = [len(set(layer.ravel().tolist())) for layer in found["snapkv"]]
     return Evidence(
         (
-            Case("SnapKV: entries kept, all layers and groups", np.array(window), found["snapkv"], np.array(unpooled),
-                 rival_says="scores that are not pooled"),
-            Case("H2O: entries kept", np.array(received), found["h2o"], np.array(unpooled),
-                 rival_says="attention of the last 32 queries alone"),
-            Case("the window stays", np.tile(np.arange(N - WINDOW, N), (M, GROUPS, 1)), found["snapkv"][..., -WINDOW:],
-                 found["snapkv"][..., :WINDOW], rival_says="the best 32"),
-            Case("entries for k = 40, 48, n, n + 9: min(n, k)", [40, K, N, N], sizes, [72, K + WINDOW, N, N],
-                 rival_says="k and the window beside it"),
-            Case("bytes: 2 m h_kv k d", key_value_bytes(M, K), kv_bytes(cache), key_value_bytes(M, K, HEADS),
-                 rival_says="keys repeated for every query head, as released", unit="bytes"),
-            Case("k >= n: tokens of plain generate()", plain.numpy(), whole.numpy(), some.numpy(),
-                 rival_says=f"{K} entries"),
-            Case("positions of the reply: n, n + 1, ...", np.arange(N, N + T - 1), places, np.arange(K, K + T - 1),
-                 rival_says="k, k + 1, ..."),
-            Case("index sets", M * GROUPS, len(sets), 1, rival_says="one, as GemFilter"),
-            Case("distinct positions in the sets of a layer", K + 1, min(union), N, "at least", 0.0, "all of them"),
+            Case(
+                "SnapKV: entries kept, all layers and groups",
+                predict=np.array(window),
+                observe=found["snapkv"],
+                rival=np.array(unpooled),
+                rival_says="scores that are not pooled",
+            ),
+            Case(
+                "H2O: entries kept",
+                predict=np.array(received),
+                observe=found["h2o"],
+                rival=np.array(unpooled),
+                rival_says="attention of the last 32 queries alone",
+            ),
+            Case(
+                "the window stays",
+                predict=np.tile(np.arange(N - WINDOW, N), (M, GROUPS, 1)),
+                observe=found["snapkv"][..., -WINDOW:],
+                rival=found["snapkv"][..., :WINDOW],
+                rival_says="the best 32",
+            ),
+            Case(
+                "entries for k = 40, 48, n, n + 9: min(n, k)",
+                predict=[40, K, N, N],
+                observe=sizes,
+                rival=[72, K + WINDOW, N, N],
+                rival_says="k and the window beside it",
+            ),
+            Case(
+                "bytes: 2 m h_kv k d",
+                predict=key_value_bytes(M, K),
+                observe=kv_bytes(cache),
+                rival=key_value_bytes(M, K, HEADS),
+                rival_says="keys repeated for every query head, as released",
+                unit="bytes",
+            ),
+            Case(
+                "k >= n: tokens of plain generate()",
+                predict=plain.numpy(),
+                observe=whole.numpy(),
+                rival=some.numpy(),
+                rival_says=f"{K} entries",
+            ),
+            Case(
+                "positions of the reply: n, n + 1, ...",
+                predict=np.arange(N, N + T - 1),
+                observe=places,
+                rival=np.arange(K, K + T - 1),
+                rival_says="k, k + 1, ...",
+            ),
+            Case("index sets", predict=M * GROUPS, observe=len(sets), rival=1, rival_says="one, as GemFilter"),
+            Case(
+                "distinct positions in the sets of a layer",
+                predict=K + 1,
+                observe=min(union),
+                rival=N,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="all of them",
+            ),
         ),
         comment=f"n = {N}, k = {K}, window {WINDOW}. Heads that share keys share their entries here: m h_kv sets, "
         "where print counts m h. The print leaves open pooling, softmax and whether the window counts towards k.",
-    )  # fmt: skip
+    )
 
 
 @needs_transformers
@@ -131,15 +175,27 @@ def check_snapkv_memory(key: Key, tables: Any) -> Evidence:
     per_layer = [key_value_bytes(1, K)] * 2
     return Evidence(
         (
-            Case("growth of the peak per layer, entries dropped layer by layer: 2 h_kv k d", per_layer,
-                 np.diff(dropped) / 2, [key_value_bytes(1, N)] * 2, rival_says="2 h_kv n d", unit="bytes"),
-            Case("dropped after the whole prompt: 2 h_kv n d", [key_value_bytes(1, N)] * 2, np.diff(held) / 2,
-                 per_layer, rival_says="2 h_kv k d", unit="bytes"),
+            Case(
+                "growth of the peak per layer, entries dropped layer by layer: 2 h_kv k d",
+                predict=per_layer,
+                observe=np.diff(dropped) / 2,
+                rival=[key_value_bytes(1, N)] * 2,
+                rival_says="2 h_kv n d",
+                unit="bytes",
+            ),
+            Case(
+                "dropped after the whole prompt: 2 h_kv n d",
+                predict=[key_value_bytes(1, N)] * 2,
+                observe=np.diff(held) / 2,
+                rival=per_layer,
+                rival_says="2 h_kv k d",
+                unit="bytes",
+            ),
         ),
         comment="The printed m w + 2 h n d + 2 m h k d is reached only by dropping entries inside the forward pass. "
         "`kv_eviction.prefill` keeps them all, to serve several policies and budgets from one pass: its peak is that "
         "of standard attention, and must not be charged to SnapKV.",
-    )  # fmt: skip
+    )
 
 
 @needs_transformers
@@ -160,27 +216,60 @@ def check_one_run(key: Key, tables: Any) -> Evidence:
     exact = 2 * M * HEADS * 8 * N * N
     return Evidence(
         (
-            Case("one index set: that of GemFilter", np.tile(chosen.numpy(), (M, GROUPS, 1)), kept,
-                 np.tile(np.arange(N - K, N), (M, GROUPS, 1)), rival_says="the last k"),
-            Case("keys: those of the full run at J", stacked[0][:, :, :, chosen.numpy()], stacked[1], stacked[2],
-                 rival_says="computed again on T_J, as GemFilter's"),
-            Case("attention of its prompt: 2 m h d n^2", exact, full.attention, early.attention,
-                 rival_says="r / m of it, GemFilter's pass one"),
-            Case("positions of the reply: n, n + 1, ...", np.arange(N, N + T - 1), places, np.arange(K, K + T - 1),
-                 rival_says="k, k + 1, ..., GemFilter's"),
+            Case(
+                "one index set: that of GemFilter",
+                predict=np.tile(chosen.numpy(), (M, GROUPS, 1)),
+                observe=kept,
+                rival=np.tile(np.arange(N - K, N), (M, GROUPS, 1)),
+                rival_says="the last k",
+            ),
+            Case(
+                "keys: those of the full run at J",
+                predict=stacked[0][:, :, :, chosen.numpy()],
+                observe=stacked[1],
+                rival=stacked[2],
+                rival_says="computed again on T_J, as GemFilter's",
+            ),
+            Case(
+                "attention of its prompt: 2 m h d n^2",
+                predict=exact,
+                observe=full.attention,
+                rival=early.attention,
+                rival_says="r / m of it, GemFilter's pass one",
+            ),
+            Case(
+                "positions of the reply: n, n + 1, ...",
+                predict=np.arange(N, N + T - 1),
+                observe=places,
+                rival=np.arange(K, K + T - 1),
+                rival_says="k, k + 1, ..., GemFilter's",
+            ),
         ),
         comment=f"n = {N}, k = {K}, m = {M}, r = {r}: the tokens are the same, their keys and positions are not.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gemfilter.snapkv_baseline", ("gemfilter.snapkv_baseline", "gemfilter.figG_5"),
-          "SnapKV keeps, per group of heads, the last 32 entries and the best others by pooled attention of these "
-          "queries; H2O by the attention that they received; k >= n is plain generation.", check_snapkv),
-    Claim("gemfilter.snapkv_memory", ("gemfilter.theorem9_3",),
-          "A SnapKV prompt takes 2 h n d and 2 m h k d beside the weights, if each layer drops its entries when done.",
-          check_snapkv_memory),
-    Claim("gemfilter.one_run", ("gemfilter.figG_4",),
-          "One run keeps GemFilter's index set in every layer and head, entries and positions of the full prompt, and "
-          "costs the full prompt.", check_one_run),
-)  # fmt: skip
+    Claim(
+        "gemfilter.snapkv_baseline",
+        entries=("gemfilter.snapkv_baseline", "gemfilter.figG_5"),
+        says="SnapKV keeps, per group of heads, the last 32 entries and the best others by pooled attention of these "
+        "queries; H2O by the attention that they received; k >= n is plain generation.",
+        check=check_snapkv,
+    ),
+    Claim(
+        "gemfilter.snapkv_memory",
+        entries=("gemfilter.theorem9_3",),
+        says="A SnapKV prompt takes 2 h n d and 2 m h k d beside the weights, if each layer drops "
+        "its entries when done.",
+        check=check_snapkv_memory,
+    ),
+    Claim(
+        "gemfilter.one_run",
+        entries=("gemfilter.figG_4",),
+        says="One run keeps GemFilter's index set in every layer and head, entries and positions of "
+        "the full prompt, and "
+        "costs the full prompt.",
+        check=check_one_run,
+    ),
+)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.claim import Case, Claim, Evidence, reads
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Case, Claim, Evidence, reads
 from featlearn.methods.gemfilter.recommended import KNOWN
 from featlearn.works.gemfilter.rows import (
     BEST,
@@ -68,7 +68,15 @@ def separated(differences: np.ndarray, share: float = 0.98) -> int:
 
 def above(name: str, differences: np.ndarray) -> Case:
     """Differences separated above 0, one-sided p < .01; not separated, they leave the claim not established."""
-    return Case(name, 1, separated(differences), -1, tolerance=1.0, rival_says="no difference, or below", unit="sign")
+    return Case(
+        name,
+        predict=1,
+        observe=separated(differences),
+        rival=-1,
+        tolerance=1.0,
+        rival_says="no difference, or below",
+        unit="sign",
+    )
 
 
 MARGIN = 5.0
@@ -79,7 +87,15 @@ def not_below(name: str, differences: np.ndarray) -> Case:
     """Differences above -MARGIN with p < .01; refuted where they are separated below 0, else not established."""
     _, low, high = interval(differences, 0.98)
     found = -1 if high < 0 else int(low > -MARGIN)
-    return Case(name, 1, found, -1, tolerance=1.0, rival_says=f"as much as {MARGIN:g} points below", unit="sign")
+    return Case(
+        name,
+        predict=1,
+        observe=found,
+        rival=-1,
+        tolerance=1.0,
+        rival_says=f"as much as {MARGIN:g} points below",
+        unit="sign",
+    )
 
 
 def means(values: Mapping[str, np.ndarray]) -> str:
@@ -112,15 +128,29 @@ def judge_recall(table: Table) -> Evidence:
     good = [i for i in MIDDLE_HALF if found[i] >= 90]
     return Evidence(
         (
-            Case("best layer of the middle half: needle kept", 100.0, middle.max(), chance(table), tolerance=10.0,
-                 rival_says="k / n, random tokens", unit="%"),
-            Case("chosen filter layer: needle kept", 100.0, found[filter_layer()], chance(table), tolerance=10.0,
-                 rival_says="k / n, random tokens", unit="%"),
+            Case(
+                "best layer of the middle half: needle kept",
+                predict=100.0,
+                observe=middle.max(),
+                rival=chance(table),
+                tolerance=10.0,
+                rival_says="k / n, random tokens",
+                unit="%",
+            ),
+            Case(
+                "chosen filter layer: needle kept",
+                predict=100.0,
+                observe=found[filter_layer()],
+                rival=chance(table),
+                tolerance=10.0,
+                rival_says="k / n, random tokens",
+                unit="%",
+            ),
         ),
         comment=f"Layers of the middle half that keep at least 90 % of the needle: {good}. Raw products of the last "
         f"row keep at most {recall_by_layer(table, LAST)[list(MIDDLE_HALF)].max():.0f} % there.",
         data={"layer": np.arange(LAYERS), "recall": found},
-    )  # fmt: skip
+    )
 
 
 def judge_last_row(table: Table) -> Evidence:
@@ -157,14 +187,26 @@ def judge_first_layer(table: Table) -> Evidence:
     hit = np.mean([r["distance"] == 0 for r in of(table, RANDOM)])
     return Evidence(
         (
-            Case("best layer up to m / 2 + 3: share of prompts in which it keeps the needle", 1.0, located[0],
-                 located[1], tolerance=0.1, rival_says="random tokens"),
-            Case("first such layer, of odd needles by that of even ones", halves[0], halves[1], LAYERS, tolerance=2.0,
-                 rival_says="no layer"),
+            Case(
+                "best layer up to m / 2 + 3: share of prompts in which it keeps the needle",
+                predict=1.0,
+                observe=located[0],
+                rival=located[1],
+                tolerance=0.1,
+                rival_says="random tokens",
+            ),
+            Case(
+                "first such layer, of odd needles by that of even ones",
+                predict=halves[0],
+                observe=halves[1],
+                rival=LAYERS,
+                tolerance=2.0,
+                rival_says="no layer",
+            ),
         ),
         comment=f"First layers: {first_layer(rows)} of all needles, {halves} of two halves. The figure's criterion, "
         f"distance 0, is met by random tokens in {hit:.0%} of these prompts; here 90 % of the needle has to be kept.",
-    )  # fmt: skip
+    )
 
 
 def judge_plateau(table: Table) -> Evidence:
@@ -175,15 +217,36 @@ def judge_plateau(table: Table) -> Evidence:
     ends = found[[0, -1]]
     return Evidence(
         (
-            Case("best layer strictly inside", 1.0, float(0 < best < LAYERS - 1), 0.0, tolerance=0.5,
-                 rival_says="first or last"),
-            Case("layers within 5 points of the best, at least 3", 3, width, LAYERS, "at least", 0.0, "all of them"),
-            Case("first and last layer below the best, points", [10.0, 10.0], found.max() - ends, [100.0, 100.0],
-                 "at least", 0.0, "nothing kept at all"),
+            Case(
+                "best layer strictly inside",
+                predict=1.0,
+                observe=float(0 < best < LAYERS - 1),
+                rival=0.0,
+                tolerance=0.5,
+                rival_says="first or last",
+            ),
+            Case(
+                "layers within 5 points of the best, at least 3",
+                predict=3,
+                observe=width,
+                rival=LAYERS,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="all of them",
+            ),
+            Case(
+                "first and last layer below the best, points",
+                predict=[10.0, 10.0],
+                observe=found.max() - ends,
+                rival=[100.0, 100.0],
+                relation="at least",
+                tolerance=0.0,
+                rival_says="nothing kept at all",
+            ),
         ),
         comment=f"Best layer {best}; {width} layers within 5 points; first {ends[0]:.0f} %, last {ends[1]:.0f} %.",
         data={"layer": np.arange(LAYERS), "recall": found},
-    )  # fmt: skip
+    )
 
 
 def judge_neighbours(table: Table) -> Evidence:
@@ -191,11 +254,18 @@ def judge_neighbours(table: Table) -> Evidence:
     found, at = recall_by_layer(table, BEST), filter_layer()
     return Evidence(
         (
-            Case("needle kept by the layer after the filter layer", found.max(), found[at + 1], found[0],
-                 tolerance=5.0, rival_says="the first layer", unit="%"),
+            Case(
+                "needle kept by the layer after the filter layer",
+                predict=found.max(),
+                observe=found[at + 1],
+                rival=found[0],
+                tolerance=5.0,
+                rival_says="the first layer",
+                unit="%",
+            ),
         ),
         comment=f"Layers {at - 1}, {at}, {at + 1}: {found[at - 1 : at + 2].round(1)} %.",
-    )  # fmt: skip
+    )
 
 
 def judge_middle_row(table: Table) -> Evidence:
@@ -220,14 +290,22 @@ def judge_largest_row(table: Table) -> Evidence:
     last, chosen = recall_by_layer(table, LAST), float(recall_by_layer(table, BEST).max())
     return Evidence(
         (
-            Case("needle kept at the best layer by rows of largest norm, 20 points below the chosen scoring at its",
-                 [chosen - 20] * 2, best, [0.0] * 2, "at most", 0.0, "nothing kept", unit="%"),
+            Case(
+                "needle kept at the best layer by rows of largest norm, 20 points below the chosen scoring at its",
+                predict=[chosen - 20] * 2,
+                observe=best,
+                rival=[0.0] * 2,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="nothing kept",
+                unit="%",
+            ),
         ),
         comment=f"Largest query, largest logits: {best[0]:.0f} % at layer {at[0]}, {best[1]:.0f} % at layer {at[1]}; "
         f"the chosen scoring {chosen:.0f} %; raw products of the last row {last.max():.0f} % at layer "
         f"{int(last.argmax())}; random {chance(table):.0f} %. Figure G.3 is about Mistral Nemo 12B at layer 19; "
         "another model at other layers does not speak for or against it.",
-    )  # fmt: skip
+    )
 
 
 def judge_focus(table: Table) -> Evidence:
@@ -239,12 +317,19 @@ def judge_focus(table: Table) -> Evidence:
     return Evidence(
         (
             above("share of the kept tokens in needle or last 32: GemFilter - SnapKV", less["GemFilter - SnapKV"]),
-            Case("SnapKV: positions of a layer's heads together, over those of one", 1.1, spread.mean(), float(GROUPS),
-                 "at least", 0.0, "no position in common"),
+            Case(
+                "SnapKV: positions of a layer's heads together, over those of one",
+                predict=1.1,
+                observe=spread.mean(),
+                rival=float(GROUPS),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="no position in common",
+            ),
         ),
         comment=f"{means(less)} points; SnapKV over all layers, as the figure shows it. Its {GROUPS} groups of heads "
         f"together keep {spread.mean():.2f} times the positions of one.",
-    )  # fmt: skip
+    )
 
 
 def with_keep(rows: Rows, keep: int = 256) -> list[dict[str, Any]]:
@@ -268,11 +353,18 @@ def judge_needle(table: Table) -> Evidence:
     return Evidence(
         (
             not_below("right answers: GemFilter - SnapKV", less["GemFilter - SnapKV"]),
-            Case("needle kept by GemFilter", 100.0, kept, 25.0, tolerance=10.0, rival_says="k / n, random tokens",
-                 unit="%"),
+            Case(
+                "needle kept by GemFilter",
+                predict=100.0,
+                observe=kept,
+                rival=25.0,
+                tolerance=10.0,
+                rival_says="k / n, random tokens",
+                unit="%",
+            ),
         ),
         comment=f"Points, paired by length and needle: {means(less)}.",
-    )  # fmt: skip
+    )
 
 
 def judge_cost_of_filtering(table: Table) -> Evidence:
@@ -288,11 +380,18 @@ def judge_cost_of_filtering(table: Table) -> Evidence:
     needles = {"by needle, GemFilter - full": accuracy(part, one, two)}
     return Evidence(
         (
-            Case("lower 95 % end of GemFilter - full, by prompt", 0.0, min(low, 0.0), raw, tolerance=5.0,
-                 rival_says="raw products of the last row", unit="points"),
+            Case(
+                "lower 95 % end of GemFilter - full, by prompt",
+                predict=0.0,
+                observe=min(low, 0.0),
+                rival=raw,
+                tolerance=5.0,
+                rival_says="raw products of the last row",
+                unit="points",
+            ),
         ),
         comment=f"{len(prompts)} prompts. With needles as units: {means(needles)}.",
-    )  # fmt: skip
+    )
 
 
 def judge_needle_raw(table: Table) -> Evidence:
@@ -378,69 +477,140 @@ def judge_cost(table: Table) -> Evidence:
     kept = 2 * LAYERS * GROUPS * HEAD_DIM * 4 / 2**20
     return Evidence(
         (
-            Case("pass one over the full prompt: r / m", r / LAYERS, ratio, 1.0, tolerance=0.25 * r / LAYERS,
-                 rival_says="no saving"),
-            Case("cache of GemFilter, SnapKV and full, MiB: 2 m h_kv k d", [256 * kept, 256 * kept, n * kept],
-                 [mean(row, "cache", n) for row in (OURS, SNAPKV, FULL)],
-                 np.array([256, 256, n]) * kept * HEADS / GROUPS, tolerance=1e-3, rival_says="query heads for h_kv",
-                 unit="MiB"),
-            Case(f"seconds per token, n = {n} over n = {least}: GemFilter, SnapKV", [1.0, 1.0],
-                 [growth[OURS], growth[SNAPKV]], growth[FULL], tolerance=0.2,
-                 rival_says="growth of the full cache"),
+            Case(
+                "pass one over the full prompt: r / m",
+                predict=r / LAYERS,
+                observe=ratio,
+                rival=1.0,
+                tolerance=0.25 * r / LAYERS,
+                rival_says="no saving",
+            ),
+            Case(
+                "cache of GemFilter, SnapKV and full, MiB: 2 m h_kv k d",
+                predict=[256 * kept, 256 * kept, n * kept],
+                observe=[mean(row, "cache", n) for row in (OURS, SNAPKV, FULL)],
+                rival=np.array([256, 256, n]) * kept * HEADS / GROUPS,
+                tolerance=1e-3,
+                rival_says="query heads for h_kv",
+                unit="MiB",
+            ),
+            Case(
+                f"seconds per token, n = {n} over n = {least}: GemFilter, SnapKV",
+                predict=[1.0, 1.0],
+                observe=[growth[OURS], growth[SNAPKV]],
+                rival=growth[FULL],
+                tolerance=0.2,
+                rival_says="growth of the full cache",
+            ),
         ),
         comment=f"r = {r} of {LAYERS}, n = {n}: pass one takes {ratio:.2f} of the prompt, r / m = {r / LAYERS:.2f}; a "
         f"token costs {growth['Full cache']:.2f} times as much as at n = {least} with the full cache, "
         f"{growth['GemFilter']:.2f} with GemFilter, {growth['SnapKV']:.2f} with SnapKV.",
-    )  # fmt: skip
+    )
 
 
 ON = "On SmolLM2-135M"
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gemfilter.measured_fig9_1", ("gemfilter.fig9_1",),
-          f"{ON}, filter layers of the middle half keep 90 to 100 % of the needle with k of 256.",
-          reads("gemfilter/layers", judge_recall)),
-    Claim("gemfilter.measured_fig9_2", ("gemfilter.fig9_2",),
-          f"{ON}, the last row keeps more of the needle than the middle row and than random tokens (p < .01).",
-          reads("gemfilter/layers", judge_last_row), expected="not established"),
-    Claim("gemfilter.measured_fig9_5", ("gemfilter.fig9_5",),
-          f"{ON}, a layer up to m/2 + 3 keeps the needle in 90 % of the prompts, and other needles give the same layer "
-          "within 2.", reads("gemfilter/layers", judge_first_layer)),
-    Claim("gemfilter.measured_table9_2", ("gemfilter.table9_2",),
-          f"{ON}, the best filter layer lies inside, on a plateau of at least 3 layers, above both ends.",
-          reads("gemfilter/layers", judge_plateau)),
-    Claim("gemfilter.measured_figG_1", ("gemfilter.figG_1",),
-          f"{ON}, the layer after the filter layer keeps as much of the needle as the best layer, within 5 points.",
-          reads("gemfilter/layers", judge_neighbours)),
-    Claim("gemfilter.measured_figG_3_middle", ("gemfilter.figG_3",),
-          f"{ON}, the middle row keeps less of the needle than the last, and no more than random tokens.",
-          reads("gemfilter/layers", judge_middle_row), expected="not established"),
-    Claim("gemfilter.measured_figG_3_largest", ("gemfilter.figG_3",),
-          f"{ON}, rows of largest norm, in two readings, keep at least 20 points less of the needle at their best "
-          "layer than the chosen scoring does at its; the paper's figure is about Mistral Nemo at layer 19.",
-          reads("gemfilter/layers", judge_largest_row)),
-    Claim("gemfilter.measured_figG_5", ("gemfilter.figG_5",),
-          f"{ON}, GemFilter keeps a larger share inside needle and last 32 tokens than SnapKV (p < .01), whose heads "
-          "keep different positions.", reads("gemfilter/layers", judge_focus)),
-    Claim("gemfilter.measured_fig9_4", ("gemfilter.fig9_4",),
-          f"{ON}, GemFilter answers no fewer needles than SnapKV at the same budget.",
-          reads("gemfilter/needle", judge_needle)),
-    Claim("gemfilter.measured_fig9_4_full", ("gemfilter.fig9_4",),
-          "GemFilter at 256 tokens costs less than 5 points against the full cache, where that answers half",
-          reads("gemfilter/needle", judge_cost_of_filtering)),
-    Claim("gemfilter.measured_fig9_4_raw", ("gemfilter.fig9_4",),
-          f"{ON} with its chat template, raw products of the last row (a line feed of the template) answer fewer "
-          "needles than SnapKV; the paper's figure has other models and no template.",
-          reads("gemfilter/needle", judge_needle_raw)),
-    Claim("gemfilter.measured_figG_4", ("gemfilter.figG_4",),
-          f"{ON}, two runs answer no fewer needles than one run on the same tokens.",
-          reads("gemfilter/needle", judge_one_run), expected="not established"),
-    Claim("gemfilter.measured_table9_1", ("gemfilter.table9_1",),
-          f"{ON}, over six kinds of task GemFilter's mean score is not below SnapKV's at the same budget.",
-          reads("gemfilter/minibench", judge_kinds), expected="not established"),
-    Claim("gemfilter.measured_tableG_1", ("gemfilter.tableG_1",),
-          f"{ON} with its chat template, GemFilter is not more than 3.1 points below SnapKV.",
-          reads("gemfilter/minibench", judge_template), expected="not established"),
-    Claim("gemfilter.measured_fig9_3", ("gemfilter.fig9_3", "gemfilter.fig9_6"),
-          f"{ON}, pass one takes r/m of the full prompt's time within a quarter, caches take 2 m h_kv k d, and a "
-          "token's time does not depend on n.", reads("gemfilter/cost", judge_cost)),
-)  # fmt: skip
+    Claim(
+        "gemfilter.measured_fig9_1",
+        entries=("gemfilter.fig9_1",),
+        says=f"{ON}, filter layers of the middle half keep 90 to 100 % of the needle with k of 256.",
+        check=reads("gemfilter/layers", judge_recall),
+    ),
+    Claim(
+        "gemfilter.measured_fig9_2",
+        entries=("gemfilter.fig9_2",),
+        says=f"{ON}, the last row keeps more of the needle than the middle row and than random tokens (p < .01).",
+        check=reads("gemfilter/layers", judge_last_row),
+        expected="not established",
+    ),
+    Claim(
+        "gemfilter.measured_fig9_5",
+        entries=("gemfilter.fig9_5",),
+        says=f"{ON}, a layer up to m/2 + 3 keeps the needle in 90 % of the prompts, and other needles "
+        f"give the same layer "
+        "within 2.",
+        check=reads("gemfilter/layers", judge_first_layer),
+    ),
+    Claim(
+        "gemfilter.measured_table9_2",
+        entries=("gemfilter.table9_2",),
+        says=f"{ON}, the best filter layer lies inside, on a plateau of at least 3 layers, above both ends.",
+        check=reads("gemfilter/layers", judge_plateau),
+    ),
+    Claim(
+        "gemfilter.measured_figG_1",
+        entries=("gemfilter.figG_1",),
+        says=f"{ON}, the layer after the filter layer keeps as much of the needle as the best layer, within 5 points.",
+        check=reads("gemfilter/layers", judge_neighbours),
+    ),
+    Claim(
+        "gemfilter.measured_figG_3_middle",
+        entries=("gemfilter.figG_3",),
+        says=f"{ON}, the middle row keeps less of the needle than the last, and no more than random tokens.",
+        check=reads("gemfilter/layers", judge_middle_row),
+        expected="not established",
+    ),
+    Claim(
+        "gemfilter.measured_figG_3_largest",
+        entries=("gemfilter.figG_3",),
+        says=f"{ON}, rows of largest norm, in two readings, keep at least 20 points less of the needle at their best "
+        "layer than the chosen scoring does at its; the paper's figure is about Mistral Nemo at layer 19.",
+        check=reads("gemfilter/layers", judge_largest_row),
+    ),
+    Claim(
+        "gemfilter.measured_figG_5",
+        entries=("gemfilter.figG_5",),
+        says=f"{ON}, GemFilter keeps a larger share inside needle and last 32 tokens than SnapKV (p < "
+        f".01), whose heads "
+        "keep different positions.",
+        check=reads("gemfilter/layers", judge_focus),
+    ),
+    Claim(
+        "gemfilter.measured_fig9_4",
+        entries=("gemfilter.fig9_4",),
+        says=f"{ON}, GemFilter answers no fewer needles than SnapKV at the same budget.",
+        check=reads("gemfilter/needle", judge_needle),
+    ),
+    Claim(
+        "gemfilter.measured_fig9_4_full",
+        entries=("gemfilter.fig9_4",),
+        says="GemFilter at 256 tokens costs less than 5 points against the full cache, where that answers half",
+        check=reads("gemfilter/needle", judge_cost_of_filtering),
+    ),
+    Claim(
+        "gemfilter.measured_fig9_4_raw",
+        entries=("gemfilter.fig9_4",),
+        says=f"{ON} with its chat template, raw products of the last row (a line feed of the template) answer fewer "
+        "needles than SnapKV; the paper's figure has other models and no template.",
+        check=reads("gemfilter/needle", judge_needle_raw),
+    ),
+    Claim(
+        "gemfilter.measured_figG_4",
+        entries=("gemfilter.figG_4",),
+        says=f"{ON}, two runs answer no fewer needles than one run on the same tokens.",
+        check=reads("gemfilter/needle", judge_one_run),
+        expected="not established",
+    ),
+    Claim(
+        "gemfilter.measured_table9_1",
+        entries=("gemfilter.table9_1",),
+        says=f"{ON}, over six kinds of task GemFilter's mean score is not below SnapKV's at the same budget.",
+        check=reads("gemfilter/minibench", judge_kinds),
+        expected="not established",
+    ),
+    Claim(
+        "gemfilter.measured_tableG_1",
+        entries=("gemfilter.tableG_1",),
+        says=f"{ON} with its chat template, GemFilter is not more than 3.1 points below SnapKV.",
+        check=reads("gemfilter/minibench", judge_template),
+        expected="not established",
+    ),
+    Claim(
+        "gemfilter.measured_fig9_3",
+        entries=("gemfilter.fig9_3", "gemfilter.fig9_6"),
+        says=f"{ON}, pass one takes r/m of the full prompt's time within a quarter, caches take 2 m h_kv k d, and a "
+        "token's time does not depend on n.",
+        check=reads("gemfilter/cost", judge_cost),
+    ),
+)

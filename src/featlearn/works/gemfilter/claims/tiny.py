@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from featlearn.core import Key
-from featlearn.lab.claim import Evidence
+from featlearn.lab.pending import Evidence
 from featlearn.methods.kv_eviction import cache_name
 
 INSTALL = "pip install 'featlearn[llm]'"

@@ -26,8 +26,13 @@ from featlearn.works.gemfilter.rows import FULL, OURS, SNAPKV
 
 ENTRIES = ("gemfilter.fig9_3", "gemfilter.fig9_6", "gemfilter.theorem9_3")
 METRICS = {
-    "prompt": "s", "prompt ratio": "", "layer share": "", "token": "ms", "cache": "MiB", "prompt peak": "MiB",
-}  # fmt: skip
+    "prompt": "s",
+    "prompt ratio": "",
+    "layer share": "",
+    "token": "ms",
+    "cache": "MiB",
+    "prompt peak": "MiB",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +106,15 @@ def _at(model: Any, ids: Any, layer: int, cell: Cell) -> list[dict[str, Any]]:
     def row(name: str, seconds: float, peak: int | None, held: Any, cache: Any, **more: float) -> dict[str, Any]:
         token = _per_token(model, held, cache, cell.new_tokens)
         return {
-            "row": name, "length": n, "prompt": seconds, "pass one": 1.0, "token": 1000 * token,
-            "cache": kv_eviction.kv_bytes(cache) / 2**20, "prompt peak": None if peak is None else peak / 2**20, **more,
-        }  # fmt: skip
+            "row": name,
+            "length": n,
+            "prompt": seconds,
+            "pass one": 1.0,
+            "token": 1000 * token,
+            "cache": kv_eviction.kv_bytes(cache) / 2**20,
+            "prompt peak": None if peak is None else peak / 2**20,
+            **more,
+        }
 
     def full() -> dict[str, Any]:
         filled, cost = measured(device, n, lambda: kv_eviction.prefill(model, ids, torch.ones_like(ids)))
@@ -141,9 +152,10 @@ def _per_token(model: Any, filled: Any, cache: Any, tokens: int) -> float:
     times = []
     for _ in range(3):
         _, cost = measured(
-            filled.input_ids.device, tokens,
+            filled.input_ids.device,
+            tokens,
             lambda: kv_eviction.generate(model, filled, cache, max_new_tokens=tokens, eos_token_id=-1),
-        )  # fmt: skip
+        )
         times.append(cost.seconds / tokens)
     return median(times)
 
@@ -160,9 +172,18 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                     continue
                 mean, low, high = interval(values)
                 found.append(
-                    SummaryRow(f"n = {length}", row, metric, mean, max(low, 0.0), high, len(part), entry=ENTRIES[0],
-                               unit=unit)
-                )  # fmt: skip
+                    SummaryRow(
+                        f"n = {length}",
+                        row=row,
+                        metric=metric,
+                        value=mean,
+                        low=max(low, 0.0),
+                        high=high,
+                        n=len(part),
+                        entry=ENTRIES[0],
+                        unit=unit,
+                    )
+                )
     return found
 
 
@@ -212,11 +233,20 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("model, device", "8B to 12B on an H100, flash attention", "SmolLM2-135M on the device at hand",
-                  "benchmarks/gemfilter.py has the 8B shape with random weights, for a GPU"),
-        Deviation("SnapKV", "keys repeated for grouped heads (released code)", "one set per key head", "a fair rival"),
-        Deviation("tokens generated", "50", "12, timed apart from the prompt", "a rate needs no more"),
+        Deviation(
+            "model, device",
+            printed="8B to 12B on an H100, flash attention",
+            ours="SmolLM2-135M on the device at hand",
+            why="benchmarks/gemfilter.py has the 8B shape with random weights, for a GPU",
+        ),
+        Deviation(
+            "SnapKV",
+            printed="keys repeated for grouped heads (released code)",
+            ours="one set per key head",
+            why="a fair rival",
+        ),
+        Deviation("tokens generated", printed="50", ours="12, timed apart from the prompt", why="a rate needs no more"),
     ),
     cost=cost,
     version=2,
-)  # fmt: skip
+)

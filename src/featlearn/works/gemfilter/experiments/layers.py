@@ -136,10 +136,14 @@ def by_rule(layout: Layout, seen: tuple[Any, ...], prompt: Prompt, keep: int, ke
     sets[RANDOM] = torch.from_numpy(np.sort(key.numpy().choice(n, keep, replace=False)))
     out = {name: _measures(kept, prompt, n) for name, kept in sets.items()}
     snap = [
-        torch.cat([smooth(head[None, : n - WINDOW], mask[:, : n - WINDOW], RAW)[0].topk(keep - WINDOW).indices.cpu(),
-                   torch.arange(n - WINDOW, n)])
+        torch.cat(
+            [
+                smooth(head[None, : n - WINDOW], mask[:, : n - WINDOW], RAW)[0].topk(keep - WINDOW).indices.cpu(),
+                torch.arange(n - WINDOW, n),
+            ]
+        )
         for head in by_head.unflatten(1, (keys.shape[1], -1)).sum(2)[0]
-    ]  # fmt: skip
+    ]
     each = [_measures(kept.sort().values, prompt, n) for kept in snap]
     out[SNAPKV] = {name: float(np.mean([m[name] for m in each])) for name in each[0]}
     out[SNAPKV]["union"] = float(len(torch.cat(snap).unique()))
@@ -169,10 +173,30 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 ends = interval([r[metric] for r in part])
                 low, high = max(ends[1], 0.0), min(ends[2], 100.0)
                 found.append(
-                    SummaryRow(setting, row, metric, ends[0], low, high, len(part), entry=ENTRIES[0], unit="%")
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric=metric,
+                        value=ends[0],
+                        low=low,
+                        high=high,
+                        n=len(part),
+                        entry=ENTRIES[0],
+                        unit="%",
+                    )
                 )
-            found.append(SummaryRow(setting, row, "best layer", float(layer), float(layer), float(layer), len(part),
-                                    entry=ENTRIES[0]))  # fmt: skip
+            found.append(
+                SummaryRow(
+                    setting,
+                    row=row,
+                    metric="best layer",
+                    value=float(layer),
+                    low=float(layer),
+                    high=float(layer),
+                    n=len(part),
+                    entry=ENTRIES[0],
+                )
+            )
     return found
 
 
@@ -192,14 +216,29 @@ def draw(table: Table) -> Mapping[str, Picture]:
         return {}
     pictures = {}
     for entry, metric, label, names, says in (
-        (ENTRIES[0], "distance", "distance to the needle (tokens)", (LAST, "16 rows, probabilities", BEST),
-         "Distance between the needle and the nearest kept token by layer"),
-        (ENTRIES[1], "recall", "needle tokens kept (%)", (LAST, "last row, probabilities", BEST, RANDOM),
-         "Share of the needle's tokens that are kept by layer"),
+        (
+            ENTRIES[0],
+            "distance",
+            "distance to the needle (tokens)",
+            (LAST, "16 rows, probabilities", BEST),
+            "Distance between the needle and the nearest kept token by layer",
+        ),
+        (
+            ENTRIES[1],
+            "recall",
+            "needle tokens kept (%)",
+            (LAST, "last row, probabilities", BEST, RANDOM),
+            "Share of the needle's tokens that are kept by layer",
+        ),
         (ENTRIES[2], "recall", "needle tokens kept (%)", (LAST, *ROWS), "Row ablation: share of the needle kept"),
-        (ENTRIES[3], "focus", "kept in needle or last 32 (%)", (LAST, BEST, SNAPKV),
-         "Share of the kept tokens that lie in the needle or among the last 32"),
-    ):  # fmt: skip
+        (
+            ENTRIES[3],
+            "focus",
+            "kept in needle or last 32 (%)",
+            (LAST, BEST, SNAPKV),
+            "Share of the kept tokens that lie in the needle or among the last 32",
+        ),
+    ):
         fig, data = style.figure(11, 0.6 + 4.6 * -(-len(settings) // 2)), []
         with style.applied(11):
             panels = np.ravel(fig.subplots(-(-len(settings) // 2), min(2, len(settings)), squeeze=False, sharey=True))
@@ -249,10 +288,21 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("model", "LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini", "SmolLM2-135M", "see gemfilter/needle"),
-        Deviation("largest norm", "row with the largest l2 norm, of what is not said", "of queries, and of rows "
-                  "of logits summed over heads", "both readings; rows of probabilities have norm 1 at the first token"),
-        Deviation("depth", "50 %", "several depths", "the middle alone hides what happens at the start"),
+        Deviation(
+            "model",
+            printed="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini",
+            ours="SmolLM2-135M",
+            why="see gemfilter/needle",
+        ),
+        Deviation(
+            "largest norm",
+            printed="row with the largest l2 norm, of what is not said",
+            ours="of queries, and of rows of logits summed over heads",
+            why="both readings; rows of probabilities have norm 1 at the first token",
+        ),
+        Deviation(
+            "depth", printed="50 %", ours="several depths", why="the middle alone hides what happens at the start"
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

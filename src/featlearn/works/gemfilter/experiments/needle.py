@@ -73,11 +73,23 @@ def cells(config: Config) -> list[Cell]:
     c = config
     return [
         Cell(
-            c.model, c.haystack, n, c.depths, i, c.keep, c.layer, c.raw_layer, c.protect_start, c.chat, c.which,
-            c.max_new_tokens, c.dtype, c.device,
+            c.model,
+            c.haystack,
+            n,
+            c.depths,
+            i,
+            c.keep,
+            c.layer,
+            c.raw_layer,
+            c.protect_start,
+            c.chat,
+            c.which,
+            c.max_new_tokens,
+            c.dtype,
+            c.device,
         )
         for i, n in c.pairs()
-    ]  # fmt: skip
+    ]
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -88,19 +100,28 @@ def run_cell(cell: Cell) -> CellResult:
     for depth in cell.depths:
         prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
         found = replies(
-            model, tokenizer, prompt.input_ids[None], protected_of(prompt, cell.protect_start),
-            budgets=(cell.keep,), layer=layer, scoring=scoring, raw_layer=raw_layer,
+            model,
+            tokenizer,
+            prompt.input_ids[None],
+            protected_of(prompt, cell.protect_start),
+            budgets=(cell.keep,),
+            layer=layer,
+            scoring=scoring,
+            raw_layer=raw_layer,
             max_new_tokens=cell.max_new_tokens,
-        )  # fmt: skip
+        )
         base = {"setting": f"n = {cell.length}", "length": cell.length, "depth": depth, "needle": cell.needle}
         for (row, _), reply in found.items():
             rows.append(
                 {
-                    **base, "row": row, "accuracy": 100.0 * found_in(reply.text, prompt.answer),
-                    "needle_score": overlap(reply.text, prompt.sentence), "reply": reply.text,
+                    **base,
+                    "row": row,
+                    "accuracy": 100.0 * found_in(reply.text, prompt.answer),
+                    "needle_score": overlap(reply.text, prompt.sentence),
+                    "reply": reply.text,
                     **({} if reply.kept is None else {"recall": 100.0 * recall(reply.kept, prompt.needle)}),
                 }
-            )  # fmt: skip
+            )
     return CellResult(rows)
 
 
@@ -124,7 +145,19 @@ def _summary(table: Table, name: str, group: Sequence[str]) -> list[SummaryRow]:
             mean, low, high = interval(values)
             top = 100.0 if unit == "%" else 1.0
             low, high = max(low, 0.0), min(high, top)
-            found.append(SummaryRow(name, row, metric, mean, low, high, len(values), entry=ENTRIES[0], unit=unit))
+            found.append(
+                SummaryRow(
+                    name,
+                    row=row,
+                    metric=metric,
+                    value=mean,
+                    low=low,
+                    high=high,
+                    n=len(values),
+                    entry=ENTRIES[0],
+                    unit=unit,
+                )
+            )
     for row in ROWS[1:]:
         values = paired(rows, row, FULL, "accuracy")
         if values:
@@ -152,9 +185,14 @@ def draw(table: Table) -> Mapping[str, Picture]:
     fig = style.figure(10, 10)
     names = [f"{n // 1024}k" if n % 1024 == 0 else f"{n / 1000:g}k" for n in lengths]
     heat_maps(
-        fig, panels, names, [f"{100 * d:.0f}" for d in depths],
-        xlabel="tokens of the prompt", ylabel="depth of the needle (%)", label="share of right answers",
-    )  # fmt: skip
+        fig,
+        panels,
+        names,
+        [f"{100 * d:.0f}" for d in depths],
+        xlabel="tokens of the prompt",
+        ylabel="depth of the needle (%)",
+        label="share of right answers",
+    )
     caption = "Share of replies that contain the needle's answer, by length of the prompt and depth of the needle."
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
@@ -186,16 +224,30 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "model", "LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini, to 120k tokens", "SmolLM2-135M, to 7.5k tokens",
-            "weights that registries carry and two cores can run; --model takes any other",
+            "model",
+            printed="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini, to 120k tokens",
+            ours="SmolLM2-135M, to 7.5k tokens",
+            why="weights that registries carry and two cores can run; --model takes any other",
         ),
-        Deviation("needle", "one sentence on San Francisco", "several sentences and names", "one may be lucky"),
-        Deviation("score", "shared words over 12 expected ones", "the reply contains the answer; overlap beside it",
-                  "any English reply shares words such as 'a' and 'in', and 11 of 12 is the most a reply can reach"),
-        Deviation("budget", "1024", "256", "the same share of these prompts as 1024 of longer ones"),
-        Deviation("GemFilter", "last row, raw products, average over 5 tokens",
-                  "16 rows, probabilities, average over 25, question and start kept; raw Algorithm 2 beside it",
-                  "the last token of a chat prompt is a line feed of the template, whose raw products miss the needle"),
+        Deviation(
+            "needle",
+            printed="one sentence on San Francisco",
+            ours="several sentences and names",
+            why="one may be lucky",
+        ),
+        Deviation(
+            "score",
+            printed="shared words over 12 expected ones",
+            ours="the reply contains the answer; overlap beside it",
+            why="any English reply shares words such as 'a' and 'in', and 11 of 12 is the most a reply can reach",
+        ),
+        Deviation("budget", printed="1024", ours="256", why="the same share of these prompts as 1024 of longer ones"),
+        Deviation(
+            "GemFilter",
+            printed="last row, raw products, average over 5 tokens",
+            ours="16 rows, probabilities, average over 25, question and start kept; raw Algorithm 2 beside it",
+            why="the last token of a chat prompt is a line feed of the template, whose raw products miss the needle",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

@@ -80,11 +80,25 @@ def cells(config: Config) -> list[Cell]:
     c = config
     return [
         Cell(
-            c.model, c.haystack, n, c.depths, i, c.windows, c.sinks, c.dense_tail, c.keep, c.layer, c.protect_start,
-            c.chat, c.which, c.max_new_tokens, c.dtype, c.device,
+            c.model,
+            c.haystack,
+            n,
+            c.depths,
+            i,
+            c.windows,
+            c.sinks,
+            c.dense_tail,
+            c.keep,
+            c.layer,
+            c.protect_start,
+            c.chat,
+            c.which,
+            c.max_new_tokens,
+            c.dtype,
+            c.device,
         )
         for i, n in c.pairs()
-    ]  # fmt: skip
+    ]
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -99,21 +113,29 @@ def run_cell(cell: Cell) -> CellResult:
         n, tail = len(prompt.input_ids), len(prompt.input_ids) - prompt.question[0]
         kept = {
             row: lean_select(
-                model, prompt.input_ids[None], layer=layer, keep=cell.keep, scoring=scoring,
-                protect=(cell.protect_start, tail), attention=pattern,
+                model,
+                prompt.input_ids[None],
+                layer=layer,
+                keep=cell.keep,
+                scoring=scoring,
+                protect=(cell.protect_start, tail),
+                attention=pattern,
             ).indices[0]
             for row, pattern in patterns.items()
-        }  # fmt: skip
+        }
         texts = answers(model, tokenizer, prompt.input_ids, list(kept.values()), cell.max_new_tokens)
         base = {"setting": f"n = {cell.length}", "length": cell.length, "depth": depth, "needle": cell.needle}
         for (row, chosen), text in zip(kept.items(), texts, strict=True):
             rows.append(
                 {
-                    **base, "row": row, "accuracy": 100.0 * found_in(text, prompt.answer),
+                    **base,
+                    "row": row,
+                    "accuracy": 100.0 * found_in(text, prompt.answer),
                     "recall": 100.0 * recall(chosen, prompt.needle),
-                    "products": 100.0 * products_of(n, patterns[row], max(tail, scoring.rows)), "reply": text,
+                    "products": 100.0 * products_of(n, patterns[row], max(tail, scoring.rows)),
+                    "reply": text,
                 }
-            )  # fmt: skip
+            )
     return CellResult(rows)
 
 
@@ -137,14 +159,23 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
             for metric, unit in METRICS.items():
                 mean, low, high = interval([r[metric] for r in part])
                 found.append(
-                    SummaryRow(setting, row, metric, mean, max(low, 0.0), min(high, 100.0), len(part), unit=unit)
-                )  # fmt: skip
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric=metric,
+                        value=mean,
+                        low=max(low, 0.0),
+                        high=min(high, 100.0),
+                        n=len(part),
+                        unit=unit,
+                    )
+                )
     for row in names[1:]:
         for metric in ("accuracy", "recall"):
             values = paired(table.rows, row, EXACT, metric)
             found.append(
                 SummaryRow("all lengths", f"{row} - {EXACT}", metric, *interval(values), len(values), unit="points")
-            )  # fmt: skip
+            )
     return found
 
 
@@ -189,7 +220,9 @@ EXPERIMENT = Experiment(
         "smoke": Config(lengths=(512,), depths=(0.5,), windows=(64,), keep=128),
         "small": Config(),
         "paper": Config(
-            lengths=(1024, 2048, 4096), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(3, 2, 1),
+            lengths=(1024, 2048, 4096),
+            depths=(0.05, 0.25, 0.5, 0.75, 0.95),
+            needles=(3, 2, 1),
             windows=(1024, 512, 256, 128, 64, 32),
         ),
     },
@@ -198,8 +231,12 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("filter pass", "full attention in every layer", "sinks and a window below the filter layer, the "
-                  "question's rows dense", "linear in the prompt's length; not in the print"),
+        Deviation(
+            "filter pass",
+            printed="full attention in every layer",
+            ours="sinks and a window below the filter layer, the question's rows dense",
+            why="linear in the prompt's length; not in the print",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

@@ -7,7 +7,7 @@ import torch
 from scipy.special import ndtr
 from scipy.stats import binom, chi2
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure.best_network import mean_loss
 from featlearn.measure.gradient_features import gaussian_gradients, nice_neurons, simplified_gradients
@@ -77,22 +77,65 @@ def check_parameters(key, tables) -> Evidence:
     alone, planted = _attained(eta=0.01, steps=20)
     return Evidence(
         (
-            Case("Pr[||w^(0)||^2/sigma^2 >= d + 2 sqrt(4 d log m) + 8 log m] <= m^-4", m**-4, tail, m**-8,
-                 relation="at most", rival_says="m^-8"),
-            Case("|a_i^(1)| <= eta_1 |l'(0)| (||w_i^(0)|| B_x1 + bt)", limit_a, np.abs(a1), limit_a / 100,
-                 relation="at most", rival_says="a hundredth of it"),
-            Case("||w_i^(1)|| <= eta_1 |l'(0) a_i^(0)| B_x1", limit_w, np.linalg.norm(w1, axis=1), limit_w / 100,
-                 relation="at most", rival_says="a hundredth of it"),
-            Case("|a_i^(t)| <= h(t) - h(t-1), every neuron, 24 steps", bound_a, grown, np.array(bound_a) * 0
-                 + abs(a1).min(), relation="at most", rival_says="|a^(1)| for ever"),
-            Case("||w_i^(t) - w_i^(1)|| <= eta B_x1 h(t-1)", bound_w, drift, no_t, relation="at most",
-                 tolerance=1e-12, rival_says="eta B_x1 |a_i^(1)|, without the factor t"),
-            Case("a neuron that meets one point: the two bounds are nearly attained", 1.0, alone / planted, 0.5,
-                 tolerance=0.3, rival_says="half"),
-            Case("h by its closed form (B.72)", h_all, closed(0.3, 1.7, 0.02, 2.5, 60),
-                 closed(0.3, 1.7, 0.02, 2.6, 60), tolerance=1e-9, rival_says="B_x1 larger by 4 %"),
+            Case(
+                "Pr[||w^(0)||^2/sigma^2 >= d + 2 sqrt(4 d log m) + 8 log m] <= m^-4",
+                predict=m**-4,
+                observe=tail,
+                rival=m**-8,
+                relation="at most",
+                rival_says="m^-8",
+            ),
+            Case(
+                "|a_i^(1)| <= eta_1 |l'(0)| (||w_i^(0)|| B_x1 + bt)",
+                predict=limit_a,
+                observe=np.abs(a1),
+                rival=limit_a / 100,
+                relation="at most",
+                rival_says="a hundredth of it",
+            ),
+            Case(
+                "||w_i^(1)|| <= eta_1 |l'(0) a_i^(0)| B_x1",
+                predict=limit_w,
+                observe=np.linalg.norm(w1, axis=1),
+                rival=limit_w / 100,
+                relation="at most",
+                rival_says="a hundredth of it",
+            ),
+            Case(
+                "|a_i^(t)| <= h(t) - h(t-1), every neuron, 24 steps",
+                predict=bound_a,
+                observe=grown,
+                rival=np.array(bound_a) * 0 + abs(a1).min(),
+                relation="at most",
+                rival_says="|a^(1)| for ever",
+            ),
+            Case(
+                "||w_i^(t) - w_i^(1)|| <= eta B_x1 h(t-1)",
+                predict=bound_w,
+                observe=drift,
+                rival=no_t,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="eta B_x1 |a_i^(1)|, without the factor t",
+            ),
+            Case(
+                "a neuron that meets one point: the two bounds are nearly attained",
+                predict=1.0,
+                observe=alone / planted,
+                rival=0.5,
+                tolerance=0.3,
+                rival_says="half",
+            ),
+            Case(
+                "h by its closed form (B.72)",
+                predict=h_all,
+                observe=closed(0.3, 1.7, 0.02, 2.5, 60),
+                rival=closed(0.3, 1.7, 0.02, 2.6, 60),
+                tolerance=1e-9,
+                rival_says="B_x1 larger by 4 %",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _attained(eta: float | int, steps: int) -> tuple[float, float]:
@@ -129,13 +172,32 @@ def check_loss_gap(key, tables) -> Evidence:
     exact = math.sqrt(3) * np.linalg.norm(a) * 2 * np.linalg.norm(shift[0])
     return Evidence(
         (
-            Case("|L(a~, W_t) - L(a~, W_1)|, 40 second layers", bounds, gaps, np.array(bounds) / 300,
-                 relation="at most", rival_says="a three-hundredth of it"),
-            Case("planted: equality", exact, moved, exact / 2, tolerance=1e-9, rival_says="without sqrt(||a~||_0)"),
-            Case("|dL/da_i| <= B_x1 (||w_i^(t) - w_i^(1)|| + ||w_i^(1)||) + bt", limit, grad, np.array(limit) / 200,
-                 relation="at most", rival_says="a two-hundredth of it"),
+            Case(
+                "|L(a~, W_t) - L(a~, W_1)|, 40 second layers",
+                predict=bounds,
+                observe=gaps,
+                rival=np.array(bounds) / 300,
+                relation="at most",
+                rival_says="a three-hundredth of it",
+            ),
+            Case(
+                "planted: equality",
+                predict=exact,
+                observe=moved,
+                rival=exact / 2,
+                tolerance=1e-9,
+                rival_says="without sqrt(||a~||_0)",
+            ),
+            Case(
+                "|dL/da_i| <= B_x1 (||w_i^(t) - w_i^(1)|| + ||w_i^(1)||) + bt",
+                predict=limit,
+                observe=grad,
+                rival=np.array(limit) / 200,
+                relation="at most",
+                rival_says="a two-hundredth of it",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def check_concentration(key, tables) -> Evidence:
@@ -160,15 +222,30 @@ def check_concentration(key, tables) -> Evidence:
     slope = math.log(typical[1] / typical[0]) / math.log(sizes[1] / sizes[0])
     return Evidence(
         (
-            Case("largest of 5000 errors <= sqrt(8 B_x2) n^(-1/3), n = 1000, 4000", allowed, largest,
-                 np.array(allowed) / 10, relation="at most", rival_says="a tenth of it"),
-            Case("exponent of the typical deviation in n", -0.5, slope, -1 / 3, tolerance=0.08,
-                 rival_says="n^(-1/3), the printed rate: it buys the probability exp(-n^(1/3))"),
+            Case(
+                "largest of 5000 errors <= sqrt(8 B_x2) n^(-1/3), n = 1000, 4000",
+                predict=allowed,
+                observe=largest,
+                rival=np.array(allowed) / 10,
+                relation="at most",
+                rival_says="a tenth of it",
+            ),
+            Case(
+                "exponent of the typical deviation in n",
+                predict=-0.5,
+                observe=slope,
+                rival=-1 / 3,
+                tolerance=0.08,
+                rival_says="n^(-1/3), the printed rate: it buys the probability exp(-n^(1/3))",
+            ),
         ),
-        comment="Typical deviations " + ", ".join(f"{v:.3f}" for v in typical) + " against the allowed "
-        + ", ".join(f"{v:.2f}" for v in allowed) + "; the printed chance of more is exp(-9.75) at n = 1000, too small "
+        comment="Typical deviations "
+        + ", ".join(f"{v:.3f}" for v in typical)
+        + " against the allowed "
+        + ", ".join(f"{v:.2f}" for v in allowed)
+        + "; the printed chance of more is exp(-9.75) at n = 1000, too small "
         "to be counted in 5000 gradients.",
-    )  # fmt: skip
+    )
 
 
 def check_empirical_cone(key, tables) -> Evidence:
@@ -189,14 +266,27 @@ def check_empirical_cone(key, tables) -> Evidence:
     lost = size - np.linalg.norm(Gt, axis=1)
     return Evidence(
         (
-            Case("cone slack grows by at most 2 e / B_G", 2 * e / size, widened, 0.5 * e / size, relation="at most",
-                 rival_says="e / (2 B_G)"),
-            Case("norm drops by at most e", e, lost, 0.5 * e, relation="at most", tolerance=1e-12,
-                 rival_says="half of it"),
+            Case(
+                "cone slack grows by at most 2 e / B_G",
+                predict=2 * e / size,
+                observe=widened,
+                rival=0.5 * e / size,
+                relation="at most",
+                rival_says="e / (2 B_G)",
+            ),
+            Case(
+                "norm drops by at most e",
+                predict=e,
+                observe=lost,
+                rival=0.5 * e,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="half of it",
+            ),
         ),
         comment=f"The largest widening seen is {np.max(widened / (e / size)):.2f} e / B_G; the text takes the constant "
         "as 1 inside an O(.).",
-    )  # fmt: skip
+    )
 
 
 # feature emergence and the good network -------------------------------------------------------------------------------
@@ -250,16 +340,33 @@ def check_emergence(key, tables) -> Evidence:
     by_hand = (b > 0) & (cos * a0.sign() > 1 - gamma) & (g.norm(dim=1) >= 2.0)
     return Evidence(
         (
-            Case("share of starts with at least m p/4 nice neurons", exact, frequency, 0.5, tolerance=0.02,
-                 rival_says="half of them"),
-            Case("mean count m p/2", m * p / 2, float(counts.mean()), m * p, tolerance=4 * math.sqrt(m * p / 2 / 200)
-                 + 0.03 * m * p / 2, rival_says="m p: the sign of a left out"),
-            Case("the set by its definition, d = 100", by_hand.double().numpy(), nice.double().numpy(),
-                 ((cos.abs() > 1 - gamma) & (b > 0) & (g.norm(dim=1) >= 2.0)).double().numpy(), tolerance=0.0,
-                 rival_says="both signs of a"),
+            Case(
+                "share of starts with at least m p/4 nice neurons",
+                predict=exact,
+                observe=frequency,
+                rival=0.5,
+                tolerance=0.02,
+                rival_says="half of them",
+            ),
+            Case(
+                "mean count m p/2",
+                predict=m * p / 2,
+                observe=float(counts.mean()),
+                rival=m * p,
+                tolerance=4 * math.sqrt(m * p / 2 / 200) + 0.03 * m * p / 2,
+                rival_says="m p: the sign of a left out",
+            ),
+            Case(
+                "the set by its definition, d = 100",
+                predict=by_hand.double().numpy(),
+                observe=nice.double().numpy(),
+                rival=((cos.abs() > 1 - gamma) & (b > 0) & (g.norm(dim=1) >= 2.0)).double().numpy(),
+                tolerance=0.0,
+                rival_says="both signs of a",
+            ),
         ),
         comment=f"d = 1000: p = {p:.4f}, m = {m}.",
-    )  # fmt: skip
+    )
 
 
 def good_second_layer(
@@ -324,43 +431,86 @@ def check_good_network(key, tables) -> Evidence:
     reached = float((B_x1**2 * B_b / (math.sqrt(mp) * B_G * grid) + grid).min())
     return Evidence(
         (
-            Case("min over B_eps of B_x1^2 B_b/(sqrt(mp) B_G B_eps) + B_eps", best, reached, best / math.sqrt(2),
-                 tolerance=1e-4 * best, rival_says="smaller by sqrt 2"),
-            Case("mean |g_a~ - g*| <= r B_a1 B_x1 (eps_a + sqrt(2 gamma)), which bounds L(a~) - L(g*)", bound, distance,
-                 bound / 400, relation="at most", rival_says="a four-hundredth of it"),
-            Case("hinge loss of the sparse network, d = 400", mean_loss(star, y, "hinge"),
-                 mean_loss(score, y, "hinge"), mean_loss(three, y, "hinge"), tolerance=0.05,
-                 rival_says="the neurons of one feature left out"),
-            Case("the same, against random features", mean_loss(star, y, "hinge"), mean_loss(score, y, "hinge"),
-                 mean_loss(random, y[half:], "hinge"), tolerance=0.05,
-                 rival_says="as many random features with their best second layer"),
+            Case(
+                "min over B_eps of B_x1^2 B_b/(sqrt(mp) B_G B_eps) + B_eps",
+                predict=best,
+                observe=reached,
+                rival=best / math.sqrt(2),
+                tolerance=1e-4 * best,
+                rival_says="smaller by sqrt 2",
+            ),
+            Case(
+                "mean |g_a~ - g*| <= r B_a1 B_x1 (eps_a + sqrt(2 gamma)), which bounds L(a~) - L(g*)",
+                predict=bound,
+                observe=distance,
+                rival=bound / 400,
+                relation="at most",
+                rival_says="a four-hundredth of it",
+            ),
+            Case(
+                "hinge loss of the sparse network, d = 400",
+                predict=mean_loss(star, y, "hinge"),
+                observe=mean_loss(score, y, "hinge"),
+                rival=mean_loss(three, y, "hinge"),
+                tolerance=0.05,
+                rival_says="the neurons of one feature left out",
+            ),
+            Case(
+                "the same, against random features",
+                predict=mean_loss(star, y, "hinge"),
+                observe=mean_loss(score, y, "hinge"),
+                rival=mean_loss(random, y[half:], "hinge"),
+                tolerance=0.05,
+                rival_says="as many random features with their best second layer",
+            ),
         ),
         comment=f"d = {d}, m = {m}: {sizes.tolist()} neurons for the four features; the bound on the "
         f"difference is {bound:.1f}, far above 1; loss "
         f"{mean_loss(score, y, 'hinge'):.3f}, error {float((score * y <= 0).double().mean()):.4f}. "
         f"{float((aligned > 1 - gamma).double().mean()):.3f} of the gradients lie in a cone.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.lemma_b8", ("gradient_features.lemma_b8", "gradient_features.lemma_b77"),
-          "Sizes at steps 0 and 1; later a and w stay under a linear recursion (B.8, B.9, B.20, B.21).",
-          check_parameters, hits="statement",
-          printed="Thesis, Lemma B.21, (B.151) and (B.152), the version for samples: the bound on ||w^(t) - w^(1)|| "
-          "has no factor t, although the drift grows with t. Lemma B.9, (B.61), and (B.192), where B.21 is used, have "
-          "the factor, so that nothing else is touched."),
-    Claim("gradient_features.lemma_b10", ("gradient_features.lemma_b10",),
-          "A fixed second layer's loss moves at most with the largest drift of W; |dL/da| is bounded (B.10, B.22).",
-          check_loss_gap),
-    Claim("gradient_features.lemma_b18", ("gradient_features.lemma_b18",),
-          "Gradients of n samples are within sqrt(8 B_x2) n^(-1/3) of the population's, but for exp(-n^(1/3) + 1/4).",
-          check_concentration),
-    Claim("gradient_features.lemma_b19", ("gradient_features.lemma_b19",),
-          "Gradient features survive sampling: a slightly wider cone and a slightly smaller norm.",
-          check_empirical_cone),
-    Claim("gradient_features.lemma3_13", ("gradient_features.lemma3_13",),
-          "After one step at least m p/4 neurons point to each gradient feature.", check_emergence),
-    Claim("gradient_features.lemma3_14", ("gradient_features.lemma3_14",),
-          "On one-step features a sparse second layer is nearly as good as the comparison network.",
-          check_good_network),
-)  # fmt: skip
+    Claim(
+        "gradient_features.lemma_b8",
+        entries=("gradient_features.lemma_b8", "gradient_features.lemma_b77"),
+        says="Sizes at steps 0 and 1; later a and w stay under a linear recursion (B.8, B.9, B.20, B.21).",
+        check=check_parameters,
+        hits="statement",
+        printed="Thesis, Lemma B.21, (B.151) and (B.152), the version for samples: the bound on ||w^(t) - w^(1)|| "
+        "has no factor t, although the drift grows with t. Lemma B.9, (B.61), and (B.192), where B.21 is used, have "
+        "the factor, so that nothing else is touched.",
+    ),
+    Claim(
+        "gradient_features.lemma_b10",
+        entries=("gradient_features.lemma_b10",),
+        says="A fixed second layer's loss moves at most with the largest drift of W; |dL/da| is bounded (B.10, B.22).",
+        check=check_loss_gap,
+    ),
+    Claim(
+        "gradient_features.lemma_b18",
+        entries=("gradient_features.lemma_b18",),
+        says="Gradients of n samples are within sqrt(8 B_x2) n^(-1/3) of the population's, but for "
+        "exp(-n^(1/3) + 1/4).",
+        check=check_concentration,
+    ),
+    Claim(
+        "gradient_features.lemma_b19",
+        entries=("gradient_features.lemma_b19",),
+        says="Gradient features survive sampling: a slightly wider cone and a slightly smaller norm.",
+        check=check_empirical_cone,
+    ),
+    Claim(
+        "gradient_features.lemma3_13",
+        entries=("gradient_features.lemma3_13",),
+        says="After one step at least m p/4 neurons point to each gradient feature.",
+        check=check_emergence,
+    ),
+    Claim(
+        "gradient_features.lemma3_14",
+        entries=("gradient_features.lemma3_14",),
+        says="On one-step features a sparse second layer is nearly as good as the comparison network.",
+        check=check_good_network,
+    ),
+)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.learn.framework import forgetful_step, joint, one_step, smoothness
 from featlearn.measure.best_network import best_network, mean_loss
 from featlearn.measure.gradient_features import gaussian_gradients, in_cone, membership, simplified_gradients
@@ -35,22 +35,33 @@ def loss_facts(kind: str, unit: float = 1.0) -> Array:
     one = torch.ones_like(z)
     value, slope = loss_value(unit * z, one, kind) / unit, loss_slope(unit * z, one, kind)
     half = len(z) // 2
-    return np.array([
-        float(value[half]), float(slope.abs().max()), float(slope[half].abs()),
-        min(0.0, float(value.diff().diff().min())), float(value[-1]),
-    ])  # fmt: skip
+    return np.array(
+        [
+            float(value[half]),
+            float(slope.abs().max()),
+            float(slope[half].abs()),
+            min(0.0, float(value.diff().diff().min())),
+            float(value[-1]),
+        ]
+    )
 
 
 def check_loss(key, tables) -> Evidence:
     """Assumption 3.1 for the hinge, from the engine's loss and its slope."""
     return Evidence(
         (
-            Case("hinge: l(0), Lipschitz constant, |l'(0)|, convex, l at infinity", [1, 1, 1, 0, 0],
-                 loss_facts("hinge"), loss_facts("logistic"), tolerance=1e-9, rival_says="the logistic loss"),
+            Case(
+                "hinge: l(0), Lipschitz constant, |l'(0)|, convex, l at infinity",
+                predict=[1, 1, 1, 0, 0],
+                observe=loss_facts("hinge"),
+                rival=loss_facts("logistic"),
+                tolerance=1e-9,
+                rival_says="the logistic loss",
+            ),
         ),
         comment="Theorem 3.4 asks in addition for an L-smooth loss, which the hinge is not at 1; and Gaussian inputs "
         "keep a bound ||x|| <= B_x only with high probability.",
-    )  # fmt: skip
+    )
 
 
 def check_logistic(key, tables) -> Evidence:
@@ -58,11 +69,17 @@ def check_logistic(key, tables) -> Evidence:
     plain, scaled = loss_facts("logistic"), loss_facts("logistic", math.log(2))
     return Evidence(
         (
-            Case("log2(1 + 2^-z): l(0), Lipschitz constant, |l'(0)|, convex, l at infinity", [1, 1, 0.5, 0, 0], scaled,
-                 plain, tolerance=1e-8, rival_says="log(1 + exp(-z)), in natural units"),
+            Case(
+                "log2(1 + 2^-z): l(0), Lipschitz constant, |l'(0)|, convex, l at infinity",
+                predict=[1, 1, 0.5, 0, 0],
+                observe=scaled,
+                rival=plain,
+                tolerance=1e-8,
+                rival_says="log(1 + exp(-z)), in natural units",
+            ),
         ),
         comment="log(1 + exp(-z)) itself has l(0) = ln 2: value and argument have to be scaled together, by ln 2.",
-    )  # fmt: skip
+    )
 
 
 def check_start(key, tables) -> Evidence:
@@ -78,15 +95,26 @@ def check_start(key, tables) -> Evidence:
     zero = np.zeros((2 * m, d))
     return Evidence(
         (
-            Case("g = 0", np.zeros(300), score, 0 * score + 1, tolerance=1e-12,
-                 rival_says="1"),
-            Case("w_i^(1) = -w_(i+2m)^(1)", zero, (w[: 2 * m] + w[2 * m :]).numpy(), 2 * w[: 2 * m].numpy(),
-                 tolerance=1e-12, rival_says="equal, not opposite"),
-            Case("E[yx] = 0: w_i^(1) = w_(i+m)^(1)", zero[:m], (even[:m] - even[m : 2 * m]).numpy(),
-                 (w[:m] - w[m : 2 * m]).numpy(), tolerance=1e-12, rival_says="what it is where E[yx] is not 0"),
+            Case("g = 0", predict=np.zeros(300), observe=score, rival=0 * score + 1, tolerance=1e-12, rival_says="1"),
+            Case(
+                "w_i^(1) = -w_(i+2m)^(1)",
+                predict=zero,
+                observe=(w[: 2 * m] + w[2 * m :]).numpy(),
+                rival=2 * w[: 2 * m].numpy(),
+                tolerance=1e-12,
+                rival_says="equal, not opposite",
+            ),
+            Case(
+                "E[yx] = 0: w_i^(1) = w_(i+m)^(1)",
+                predict=zero[:m],
+                observe=(even[:m] - even[m : 2 * m]).numpy(),
+                rival=(w[:m] - w[m : 2 * m]).numpy(),
+                tolerance=1e-12,
+                rival_says="what it is where E[yx] is not 0",
+            ),
         ),
         comment="sigma_a and sigma_w are standard deviations here.",
-    )  # fmt: skip
+    )
 
 
 def literal(w: Array, b: Array, a: Array, x: Array, y: Array, eta: float, lam: float) -> tuple[Array, Array]:
@@ -118,14 +146,40 @@ def check_algorithm1(key, tables) -> Evidence:
     law = 0.3 * a0[:, None] * g
     return Evidence(
         (
-            Case("W after 5 steps", right[0], got.w[0].numpy(), half[0], tolerance=1e-12,
-                 rival_says="lambda_1 = 1/(2 eta_1), as in the emergence work: half of the start stays"),
-            Case("a after 5 steps", right[1], got.a[0].numpy(), half[1], tolerance=1e-12, rival_says="the same"),
-            Case("w^(1) = -eta_1 l'(0) a^(0) G(w^(0), b)", law, first.w[0].numpy(), law + 0.5 * w0, tolerance=1e-12,
-                 rival_says="half of w^(0) on top"),
-            Case("biases never move", -b, got.b[0].numpy(), -b + 0.01, tolerance=0.0, rival_says="moved by 0.01"),
+            Case(
+                "W after 5 steps",
+                predict=right[0],
+                observe=got.w[0].numpy(),
+                rival=half[0],
+                tolerance=1e-12,
+                rival_says="lambda_1 = 1/(2 eta_1), as in the emergence work: half of the start stays",
+            ),
+            Case(
+                "a after 5 steps",
+                predict=right[1],
+                observe=got.a[0].numpy(),
+                rival=half[1],
+                tolerance=1e-12,
+                rival_says="the same",
+            ),
+            Case(
+                "w^(1) = -eta_1 l'(0) a^(0) G(w^(0), b)",
+                predict=law,
+                observe=first.w[0].numpy(),
+                rival=law + 0.5 * w0,
+                tolerance=1e-12,
+                rival_says="half of w^(0) on top",
+            ),
+            Case(
+                "biases never move",
+                predict=-b,
+                observe=got.b[0].numpy(),
+                rival=-b + 0.01,
+                tolerance=0.0,
+                rival_says="moved by 0.01",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def check_gradients(key, tables) -> Evidence:
@@ -146,17 +200,48 @@ def check_gradients(key, tables) -> Evidence:
     start = gradients(net, x, y, loss="logistic")
     return Evidence(
         (
-            Case("at the start dL/dw_i = l'(0) a_i G(w_i, b_i)", auto_w, -0.5 * a0[:, None] * g,
-                 -0.5 * a0[:, None] * plus, tolerance=1e-12, rival_says="threshold -b in place of b"),
-            Case("the same from the engine", auto_w, start.w[0].numpy(), -a0[:, None] * g, tolerance=1e-12,
-                 rival_says="l'(0) = -1, the hinge's"),
-            Case("dL/da_i at the start", auto_a, start.a[0].numpy(), -auto_a, tolerance=1e-12, rival_says="the sign"),
-            Case("dL/dw elsewhere, engine", later[0], ours.w[0].numpy(), -0.5 * moved.a[0, :, None].numpy() * g,
-                 tolerance=1e-12, rival_says="the formula of the start"),
-            Case("dL/da elsewhere, engine", later[1], ours.a[0].numpy(), auto_a, tolerance=1e-12,
-                 rival_says="its value at the start"),
+            Case(
+                "at the start dL/dw_i = l'(0) a_i G(w_i, b_i)",
+                predict=auto_w,
+                observe=-0.5 * a0[:, None] * g,
+                rival=-0.5 * a0[:, None] * plus,
+                tolerance=1e-12,
+                rival_says="threshold -b in place of b",
+            ),
+            Case(
+                "the same from the engine",
+                predict=auto_w,
+                observe=start.w[0].numpy(),
+                rival=-a0[:, None] * g,
+                tolerance=1e-12,
+                rival_says="l'(0) = -1, the hinge's",
+            ),
+            Case(
+                "dL/da_i at the start",
+                predict=auto_a,
+                observe=start.a[0].numpy(),
+                rival=-auto_a,
+                tolerance=1e-12,
+                rival_says="the sign",
+            ),
+            Case(
+                "dL/dw elsewhere, engine",
+                predict=later[0],
+                observe=ours.w[0].numpy(),
+                rival=-0.5 * moved.a[0, :, None].numpy() * g,
+                tolerance=1e-12,
+                rival_says="the formula of the start",
+            ),
+            Case(
+                "dL/da elsewhere, engine",
+                predict=later[1],
+                observe=ours.a[0].numpy(),
+                rival=auto_a,
+                tolerance=1e-12,
+                rival_says="its value at the start",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def check_cone(key, tables) -> Evidence:
@@ -178,23 +263,63 @@ def check_cone(key, tables) -> Evidence:
     found = membership(g, directions, torch.tensor([0.01, 0.02, 0.03, 0.05], dtype=torch.float64), 2.0)
     return Evidence(
         (
-            Case("in the cone iff |cos| > 1 - gamma", (cosine > 0.8).astype(float), inside, signed, tolerance=0.0,
-                 rival_says="a signed cosine"),
-            Case("rho w in the cone iff w is, rho = -3.7", inside, scaled, signed, tolerance=0.0, rival_says="signed"),
-            Case("(-D, s) in S iff (D, s) in S", inside, mirror, signed, tolerance=0.0, rival_says="signed"),
-            Case("0 is in no cone", 0.0, float(in_cone(0 * D, D, 0.9).sum()), 1.0, tolerance=0.0, rival_says="it is"),
-            Case("XOR mixture, d = 400: 95 % lower bound of Pr[G in cone of D_1], gamma = .01, .02, .03, .05",
-                 np.full(4, 0.005), found.low[0].numpy(), np.full(4, 1.0), relation="at least",
-                 rival_says="certain"),
-            Case("the same for D_1 turned by 20 degrees: upper bound", np.full(4, 0.005), found.high[1].numpy(),
-                 found.low[0].numpy() * 0 + 1e-6, relation="at most", rival_says="never seen to better than 1e-6"),
+            Case(
+                "in the cone iff |cos| > 1 - gamma",
+                predict=(cosine > 0.8).astype(float),
+                observe=inside,
+                rival=signed,
+                tolerance=0.0,
+                rival_says="a signed cosine",
+            ),
+            Case(
+                "rho w in the cone iff w is, rho = -3.7",
+                predict=inside,
+                observe=scaled,
+                rival=signed,
+                tolerance=0.0,
+                rival_says="signed",
+            ),
+            Case(
+                "(-D, s) in S iff (D, s) in S",
+                predict=inside,
+                observe=mirror,
+                rival=signed,
+                tolerance=0.0,
+                rival_says="signed",
+            ),
+            Case(
+                "0 is in no cone",
+                predict=0.0,
+                observe=float(in_cone(0 * D, D, 0.9).sum()),
+                rival=1.0,
+                tolerance=0.0,
+                rival_says="it is",
+            ),
+            Case(
+                "XOR mixture, d = 400: 95 % lower bound of Pr[G in cone of D_1], gamma = .01, .02, .03, .05",
+                predict=np.full(4, 0.005),
+                observe=found.low[0].numpy(),
+                rival=np.full(4, 1.0),
+                relation="at least",
+                rival_says="certain",
+            ),
+            Case(
+                "the same for D_1 turned by 20 degrees: upper bound",
+                predict=np.full(4, 0.005),
+                observe=found.high[1].numpy(),
+                rival=found.low[0].numpy() * 0 + 1e-6,
+                relation="at most",
+                rival_says="never seen to better than 1e-6",
+            ),
         ),
         comment="A cone of gamma holds angles up to arccos(1 - gamma): 8, 11, 14 and 18 degrees here, so a feature and "
         "its rotation by 20 degrees are told apart. Membership of D_1: "
-        + ", ".join(f"{v:.3f}" for v in found.share[0]) + "; of the rotated: "
-        + ", ".join(f"{v:.3f}" for v in found.share[1]) + ".",
+        + ", ".join(f"{v:.3f}" for v in found.share[0])
+        + "; of the rotated: "
+        + ", ".join(f"{v:.3f}" for v in found.share[1])
+        + ".",
         data={"gamma": np.array([0.01, 0.02, 0.03, 0.05]), "share": found.share.numpy()},
-    )  # fmt: skip
+    )
 
 
 def check_one_step(key, tables) -> Evidence:
@@ -213,12 +338,24 @@ def check_one_step(key, tables) -> Evidence:
     _, far = trace(2.2 / L)
     return Evidence(
         (
-            Case("W^(t) = W^(1)", np.zeros(start.w[0].shape), (frozen.w[0] - start.w[0]).numpy(),
-                 (net.w[0] - start.w[0]).numpy(), tolerance=0.0, rival_says="W^(0)"),
-            Case("number of steps that raise the loss at 1/L", 0.0, float((np.diff(loss) > 1e-12).sum()),
-                 float((np.diff(far) > 1e-12).sum()), tolerance=0.0, rival_says="that number at 2.2/L"),
+            Case(
+                "W^(t) = W^(1)",
+                predict=np.zeros(start.w[0].shape),
+                observe=(frozen.w[0] - start.w[0]).numpy(),
+                rival=(net.w[0] - start.w[0]).numpy(),
+                tolerance=0.0,
+                rival_says="W^(0)",
+            ),
+            Case(
+                "number of steps that raise the loss at 1/L",
+                predict=0.0,
+                observe=float((np.diff(loss) > 1e-12).sum()),
+                rival=float((np.diff(far) > 1e-12).sum()),
+                tolerance=0.0,
+                rival_says="that number at 2.2/L",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def average_gap(f: torch.Tensor, y: torch.Tensor, a1: Array, target: Array, eta: float, steps: int) -> float:
@@ -253,16 +390,34 @@ def check_simple_setting(key, tables) -> Evidence:
     planted = D**2 / (2 * T * eta)
     return Evidence(
         (
-            Case("average gap over 50 steps at 1/L, 4 data sets", bounds, gaps, np.array(bounds) / 50,
-                 relation="at most", rival_says="T^2 in place of T"),
-            Case("planted: almost linear loss", planted, tight, planted / 2, relation="at most",
-                 rival_says="half of it, ||a_1 - a*||^2 / (4 T eta)"),
-            Case("OPT of Definition 3.3 by the solver, against its own lower bound", [v[1] for v in opt],
-                 [v[0] for v in opt], [v[2] for v in opt], tolerance=1e-4, rival_says="OPT of half the norm"),
+            Case(
+                "average gap over 50 steps at 1/L, 4 data sets",
+                predict=bounds,
+                observe=gaps,
+                rival=np.array(bounds) / 50,
+                relation="at most",
+                rival_says="T^2 in place of T",
+            ),
+            Case(
+                "planted: almost linear loss",
+                predict=planted,
+                observe=tight,
+                rival=planted / 2,
+                relation="at most",
+                rival_says="half of it, ||a_1 - a*||^2 / (4 T eta)",
+            ),
+            Case(
+                "OPT of Definition 3.3 by the solver, against its own lower bound",
+                predict=[v[1] for v in opt],
+                observe=[v[0] for v in opt],
+                rival=[v[2] for v in opt],
+                tolerance=1e-4,
+                rival_says="OPT of half the norm",
+            ),
         ),
         comment=f"The planted case attains {tight / planted:.2f} of it. The step is 1/L as in the full statement "
         "(Theorem B.2); our copy of Theorem 3.4 reads 1/t. The logistic loss is used, as the hinge has no L.",
-    )  # fmt: skip
+    )
 
 
 def check_online(key, tables) -> Evidence:
@@ -291,35 +446,80 @@ def check_online(key, tables) -> Evidence:
     half = reach**2 / (4 * eta * T) + eta
     return Evidence(
         (
-            Case("smallest slack over 200 random sequences", 0.0, float(np.min(slack)), float(np.max(slack)),
-                 relation="at least", rival_says="the largest slack"),
-            Case("planted: linear losses from 0", right, value, half, relation="at most",
-                 rival_says="||theta*||^2 / (4 eta T)"),
+            Case(
+                "smallest slack over 200 random sequences",
+                predict=0.0,
+                observe=float(np.min(slack)),
+                rival=float(np.max(slack)),
+                relation="at least",
+                rival_says="the largest slack",
+            ),
+            Case(
+                "planted: linear losses from 0",
+                predict=right,
+                observe=value,
+                rival=half,
+                relation="at most",
+                rival_says="||theta*||^2 / (4 eta T)",
+            ),
         ),
         comment=f"The planted sequence attains {value / right:.3f} of the bound.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.assumption3_1", ("gradient_features.assumption3_1",),
-          "The hinge is a convex decreasing 1-Lipschitz loss with l(0) = 1 and l(infinity) = 0.", check_loss),
-    Claim("gradient_features.assumption3_1_logistic", ("gradient_features.assumption3_1",),
-          "The logistic loss qualifies too (Remark 3.2), scaled to log2(1 + 2^-z).", check_logistic),
-    Claim("gradient_features.method_init", ("gradient_features.method_init", "gradient_features.lemma_b70"),
-          "The symmetric start is zero everywhere and stays symmetric after one step (B.71).", check_start),
-    Claim("gradient_features.algorithm1", ("gradient_features.algorithm1", "gradient_features.algorithm5"),
-          "Algorithm 1, with lambda_1 = 1/eta_1 forgetting the start; Algorithm 5 is the same on very many samples.",
-          check_algorithm1),
-    Claim("gradient_features.definition3_5", ("gradient_features.definition3_5", "gradient_features.lemma_b70"),
-          "Gradients in closed form; at the start they are l'(0) a_i G(w_i, b_i).", check_gradients),
-    Claim("gradient_features.definition3_7", ("gradient_features.definition3_7",),
-          "Cones are lines and scale-free, 0 lies in none (B.72); features are told from rotated ones.", check_cone),
-    Claim("gradient_features.algorithm4", ("gradient_features.algorithm4",),
-          "One joint step, then a alone: W stays, and at 1/L the loss never rises.", check_one_step),
-    Claim("gradient_features.theorem3_4", ("gradient_features.theorem3_4", "gradient_features.definition3_3"),
-          "Training a on frozen features comes within ||a_1 - a*||^2 / (2 T eta) of OPT on average.",
-          check_simple_setting),
-    Claim("gradient_features.theorem_b7", ("gradient_features.theorem_b7",),
-          "Online gradient descent: average loss within ||theta*||^2/(2 eta T) + ... of any fixed theta*.",
-          check_online),
-)  # fmt: skip
+    Claim(
+        "gradient_features.assumption3_1",
+        entries=("gradient_features.assumption3_1",),
+        says="The hinge is a convex decreasing 1-Lipschitz loss with l(0) = 1 and l(infinity) = 0.",
+        check=check_loss,
+    ),
+    Claim(
+        "gradient_features.assumption3_1_logistic",
+        entries=("gradient_features.assumption3_1",),
+        says="The logistic loss qualifies too (Remark 3.2), scaled to log2(1 + 2^-z).",
+        check=check_logistic,
+    ),
+    Claim(
+        "gradient_features.method_init",
+        entries=("gradient_features.method_init", "gradient_features.lemma_b70"),
+        says="The symmetric start is zero everywhere and stays symmetric after one step (B.71).",
+        check=check_start,
+    ),
+    Claim(
+        "gradient_features.algorithm1",
+        entries=("gradient_features.algorithm1", "gradient_features.algorithm5"),
+        says="Algorithm 1, with lambda_1 = 1/eta_1 forgetting the start; Algorithm 5 is the same on very many samples.",
+        check=check_algorithm1,
+    ),
+    Claim(
+        "gradient_features.definition3_5",
+        entries=("gradient_features.definition3_5", "gradient_features.lemma_b70"),
+        says="Gradients in closed form; at the start they are l'(0) a_i G(w_i, b_i).",
+        check=check_gradients,
+    ),
+    Claim(
+        "gradient_features.definition3_7",
+        entries=("gradient_features.definition3_7",),
+        says="Cones are lines and scale-free, 0 lies in none (B.72); features are told from rotated ones.",
+        check=check_cone,
+    ),
+    Claim(
+        "gradient_features.algorithm4",
+        entries=("gradient_features.algorithm4",),
+        says="One joint step, then a alone: W stays, and at 1/L the loss never rises.",
+        check=check_one_step,
+    ),
+    Claim(
+        "gradient_features.theorem3_4",
+        entries=("gradient_features.theorem3_4", "gradient_features.definition3_3"),
+        says="Training a on frozen features comes within ||a_1 - a*||^2 / (2 T eta) of OPT on average.",
+        check=check_simple_setting,
+    ),
+    Claim(
+        "gradient_features.theorem_b7",
+        entries=("gradient_features.theorem_b7",),
+        says="Online gradient descent: average loss within ||theta*||^2/(2 eta T) + ... of any fixed theta*.",
+        check=check_online,
+    ),
+)

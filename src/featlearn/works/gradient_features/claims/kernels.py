@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import norm
 
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, reads
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, reads
 from featlearn.lab.statistics import power_fit
 from featlearn.works.gradient_features.rows_kernels import (
     FEW,
@@ -73,9 +73,7 @@ def words(table: Table, at: dict[int, float]) -> str:
     """Mean error of every learner at one sigma a dimension."""
     parts = []
     for d, level in at.items():
-        bits = [
-            f"{row} {interval(found)[0]:.1f} %" for row in LEARNERS if (found := mixture(table, row, d, level))
-        ]  # fmt: skip
+        bits = [f"{row} {interval(found)[0]:.1f} %" for row in LEARNERS if (found := mixture(table, row, d, level))]
         parts.append(
             f"d = {d}, sigma = {level:.3g} (best possible {bayes_error(d**0.5 / level):.1f} %): " + ", ".join(bits)
         )
@@ -88,7 +86,16 @@ def judge_network(table: Table) -> Evidence:
     at = hardest(table)
     near = np.array([high(mixture(table, NETWORK, d, s)) for d, s in easy.items()])
     if set(at) != set(easy):
-        return Evidence((Case("dimensions where the network succeeds somewhere", len(easy), len(at), len(easy) + 1),))
+        return Evidence(
+            (
+                Case(
+                    "dimensions where the network succeeds somewhere",
+                    predict=len(easy),
+                    observe=len(at),
+                    rival=len(easy) + 1,
+                ),
+            )
+        )
     margin = np.array(
         [
             interval(np.array(mixture(table, FEW, d, s)) - np.array(mixture(table, NETWORK, d, s)))[1]
@@ -100,15 +107,38 @@ def judge_network(table: Table) -> Evidence:
     each = np.ones(len(easy))
     return Evidence(
         (
-            Case("network's error at sigma = 1, n = d^1.5, upper ends: d = " + ", ".join(map(str, easy)), 0 * each,
-                 near, 10 * each, tolerance=SUCCEEDS, rival_says="10 %, twice what is allowed", unit="%"),
-            Case("random features with N = d less the network, at the largest sigma where it succeeds, lower ends",
-                 10 * each, margin, 50 * each, "at least", 0.0, "50 points: guessing against no error", unit="%"),
-            Case("network's error there, upper ends", SUCCEEDS * each, left, 0.5 * floor, "at most", 0.0,
-                 "half of what the best classifier has", unit="%"),
+            Case(
+                "network's error at sigma = 1, n = d^1.5, upper ends: d = " + ", ".join(map(str, easy)),
+                predict=0 * each,
+                observe=near,
+                rival=10 * each,
+                tolerance=SUCCEEDS,
+                rival_says="10 %, twice what is allowed",
+                unit="%",
+            ),
+            Case(
+                "random features with N = d less the network, at the largest sigma where it succeeds, lower ends",
+                predict=10 * each,
+                observe=margin,
+                rival=50 * each,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="50 points: guessing against no error",
+                unit="%",
+            ),
+            Case(
+                "network's error there, upper ends",
+                predict=SUCCEEDS * each,
+                observe=left,
+                rival=0.5 * floor,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="half of what the best classifier has",
+                unit="%",
+            ),
         ),
         comment=words(table, at),
-    )  # fmt: skip
+    )
 
 
 def judge_kernels(table: Table) -> Evidence:
@@ -128,22 +158,43 @@ def judge_kernels(table: Table) -> Evidence:
         said.append(f"{row} {fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]")
         if row == NETWORK:
             name = f"exponent in d of the samples to 10 % error, {row}, upper end"
-            cases.append(Case(name, 1.5, fit.high, 1.0, "at most", 0.0, "linear growth"))
+            cases.append(
+                Case(
+                    name,
+                    predict=1.5,
+                    observe=fit.high,
+                    rival=1.0,
+                    relation="at most",
+                    tolerance=0.0,
+                    rival_says="linear growth",
+                )
+            )
             continue
         found = {at: float(np.exp(np.mean([math.log(v) for e, v in zip(d, n, strict=True) if e == at]))) for at in d}
         at, least = np.array(sorted(found)), np.array([found[v] for v in sorted(found)])
         square, other = (at**power * float((least / at**power).min()) for power in (2.0, 1.5))
         name = f"samples to 10 % error, {row}, d = {', '.join(f'{v:g}' for v in at)}, against c d^2"
         either = "c d^1.5: with a constant of its own either bound holds"
-        cases.append(Case(name, square, least, other, "at least", 1e-6, either))
+        cases.append(
+            Case(
+                name, predict=square, observe=least, rival=other, relation="at least", tolerance=1e-6, rival_says=either
+            )
+        )
     top = max(dims)
     own, ntk = ([n for d, n in zip(*takes[row], strict=True) if d == top] for row in (NETWORK, NTK))
     if own and ntk:
         ratio = interval(np.log(ntk))[1] - interval(np.log(own))[2]
         cases.append(
-            Case(f"samples of the NTK over those of the network, d = {top}, lower end", 2.0, math.exp(ratio), top,
-                 "at least", 0.0, "d times as many")
-        )  # fmt: skip
+            Case(
+                f"samples of the NTK over those of the network, d = {top}, lower end",
+                predict=2.0,
+                observe=math.exp(ratio),
+                rival=top,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="d times as many",
+            )
+        )
     levels = []
     for level in shared_levels(table):
         n = [v for d, v in zip(*needs_by_dimension(table, NTK, level, 10.0), strict=True) if d == top]
@@ -181,10 +232,17 @@ def judge_parities(table: Table) -> Evidence:
             for k in ks
         ]
         cases.append(
-            Case(f"error of {row} less that of the network, lower ends: k = {', '.join(map(str, ks))}",
-                 np.full(len(ks), 10.0), gap, np.full(len(ks), 50.0), "at least", 0.0,
-                 "50 points: guessing against no error", unit="%")
-        )  # fmt: skip
+            Case(
+                f"error of {row} less that of the network, lower ends: k = {', '.join(map(str, ks))}",
+                predict=np.full(len(ks), 10.0),
+                observe=gap,
+                rival=np.full(len(ks), 50.0),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="50 points: guessing against no error",
+                unit="%",
+            )
+        )
     loss, bound, most = [], [], 0.0
     for k in ks:
         for row in (FEW, MANY):
@@ -194,9 +252,14 @@ def judge_parities(table: Table) -> Evidence:
             bound.append(0.5 - reach / 2 ** (k + 0.5))
             most = max(most, reach)
     cases.append(
-        Case("hinge loss against 1/2 - sqrt(N) B/(2^k sqrt 2), N = d and d^2", bound, loss, relation="at least",
-             vacuous=f"k >= {math.ceil(math.log2(4 * most / math.sqrt(2)))}, for a bound of 1/4 at these N and B")
-    )  # fmt: skip
+        Case(
+            "hinge loss against 1/2 - sqrt(N) B/(2^k sqrt 2), N = d and d^2",
+            bound,
+            loss,
+            relation="at least",
+            vacuous=f"k >= {math.ceil(math.log2(4 * most / math.sqrt(2)))}, for a bound of 1/4 at these N and B",
+        )
+    )
     uniform = []
     for k in sorted({int(r["level"]) for r in reported(table, kind=UNIFORM)}):
         bits = [
@@ -222,15 +285,29 @@ def judge_parities(table: Table) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.claim_xor_beyond_kernel", ("gradient_features.claim_xor_beyond_kernel",),
-          "XOR mixture: with d^1.5 samples and C log d neurons the network errs on at most 5 % near sigma = 1, and is "
-          "10 points better than d random features at the largest sigma where it succeeds.",
-          reads(KERNELS, judge_network)),
-    Claim("gradient_features.claim_xor_kernels", ("gradient_features.claim_xor_beyond_kernel",),
-          "XOR mixture: for large enough d fixed features need Omega(d^2) samples. At d up to 200 the rate is not "
-          "visible: what the NTK and a Gaussian kernel need is compatible with it and with smaller ones.",
-          reads(KERNELS, judge_kernels), "not established"),
-    Claim("gradient_features.prop3_23_trained", ("gradient_features.prop3_23",),
-          "Structured parities: fixed features are at least 10 points worse than the trained network, and their hinge "
-          "loss is above the bound.", reads(KERNELS, judge_parities), "vacuous"),
-)  # fmt: skip
+    Claim(
+        "gradient_features.claim_xor_beyond_kernel",
+        entries=("gradient_features.claim_xor_beyond_kernel",),
+        says="XOR mixture: with d^1.5 samples and C log d neurons the network errs on at most 5 % "
+        "near sigma = 1, and is "
+        "10 points better than d random features at the largest sigma where it succeeds.",
+        check=reads(KERNELS, judge_network),
+    ),
+    Claim(
+        "gradient_features.claim_xor_kernels",
+        entries=("gradient_features.claim_xor_beyond_kernel",),
+        says="XOR mixture: for large enough d fixed features need Omega(d^2) samples. At d up to 200 the rate is not "
+        "visible: what the NTK and a Gaussian kernel need is compatible with it and with smaller ones.",
+        check=reads(KERNELS, judge_kernels),
+        expected="not established",
+    ),
+    Claim(
+        "gradient_features.prop3_23_trained",
+        entries=("gradient_features.prop3_23",),
+        says="Structured parities: fixed features are at least 10 points worse than the trained "
+        "network, and their hinge "
+        "loss is above the bound.",
+        check=reads(KERNELS, judge_parities),
+        expected="vacuous",
+    ),
+)

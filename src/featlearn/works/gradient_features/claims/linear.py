@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.measure.best_network import mean_loss
 from featlearn.measure.gradient_features import membership, simplified_gradients
 from featlearn.tasks import LinearData
@@ -25,12 +25,18 @@ def check_data(key, tables) -> Evidence:
     least = float((batch.y * (batch.x @ truth.features[0])).min())
     return Evidence(
         (
-            Case("E[y x] = rho w*", 1.1 * star, mean, 0.4 * star, tolerance=6 * 1.6 / math.sqrt(60_000),
-                 rival_says="margin w*"),
-            Case("min y <w*, x>", 0.4, least, 0.0, tolerance=1e-3, rival_says="0"),
+            Case(
+                "E[y x] = rho w*",
+                predict=1.1 * star,
+                observe=mean,
+                rival=0.4 * star,
+                tolerance=6 * 1.6 / math.sqrt(60_000),
+                rival_says="margin w*",
+            ),
+            Case("min y <w*, x>", predict=0.4, observe=least, rival=0.0, tolerance=1e-3, rival_says="0"),
         ),
         comment="The text asks for E[y P x] = 0 and glosses it as independence; this instance has both.",
-    )  # fmt: skip
+    )
 
 
 def check_feature(key, tables) -> Evidence:
@@ -59,25 +65,66 @@ def check_feature(key, tables) -> Evidence:
     wrong = membership(other, star[None], gammas, rho / 2)
     return Evidence(
         (
-            Case("Pr[||w|| <= 2 sqrt(d) sigma_w], d = 2, 10, 50", np.full(3, 0.75),
-                 chi2.cdf(4.0 * np.array([2, 10, 50]), [2, 10, 50]), np.full(3, 0.9999),
-                 relation="at least", rival_says="0.9999"),
-            Case("||G - rho w*|| <= sqrt(E||x||^2 Pr[silent]), a low bias", limit, off, limit / 20, relation="at most",
-                 rival_says="a twentieth of it"),
-            Case("||G|| >= rho - e at b = -d^tau B_x1 sigma_w", rho - e, float(g.norm(dim=1).min()), rho + e,
-                 relation="at least", rival_says="rho + e"),
-            Case("G = E[yx] where nobody is silent", mean.numpy(), g[0].numpy(), 0 * mean.numpy(), tolerance=1e-9,
-                 rival_says="0"),
-            Case("membership of (w*, -1), gamma = .01, .03, .05", np.full(3, 0.5), found.low[0].numpy(), np.ones(3),
-                 relation="at least", rival_says="certain"),
-            Case("rotated by 20 degrees", np.zeros(3), found.share[1].numpy(), found.share[0].numpy(), tolerance=0.0,
-                 rival_says="as often"),
-            Case("(w*, +1): a bias that no sample reaches", np.zeros(3), wrong.share[0].numpy(),
-                 found.share[0].numpy(), tolerance=0.0, rival_says="as often"),
+            Case(
+                "Pr[||w|| <= 2 sqrt(d) sigma_w], d = 2, 10, 50",
+                predict=np.full(3, 0.75),
+                observe=chi2.cdf(4.0 * np.array([2, 10, 50]), [2, 10, 50]),
+                rival=np.full(3, 0.9999),
+                relation="at least",
+                rival_says="0.9999",
+            ),
+            Case(
+                "||G - rho w*|| <= sqrt(E||x||^2 Pr[silent]), a low bias",
+                predict=limit,
+                observe=off,
+                rival=limit / 20,
+                relation="at most",
+                rival_says="a twentieth of it",
+            ),
+            Case(
+                "||G|| >= rho - e at b = -d^tau B_x1 sigma_w",
+                predict=rho - e,
+                observe=float(g.norm(dim=1).min()),
+                rival=rho + e,
+                relation="at least",
+                rival_says="rho + e",
+            ),
+            Case(
+                "G = E[yx] where nobody is silent",
+                predict=mean.numpy(),
+                observe=g[0].numpy(),
+                rival=0 * mean.numpy(),
+                tolerance=1e-9,
+                rival_says="0",
+            ),
+            Case(
+                "membership of (w*, -1), gamma = .01, .03, .05",
+                predict=np.full(3, 0.5),
+                observe=found.low[0].numpy(),
+                rival=np.ones(3),
+                relation="at least",
+                rival_says="certain",
+            ),
+            Case(
+                "rotated by 20 degrees",
+                predict=np.zeros(3),
+                observe=found.share[1].numpy(),
+                rival=found.share[0].numpy(),
+                tolerance=0.0,
+                rival_says="as often",
+            ),
+            Case(
+                "(w*, +1): a bias that no sample reaches",
+                predict=np.zeros(3),
+                observe=wrong.share[0].numpy(),
+                rival=found.share[0].numpy(),
+                tolerance=0.0,
+                rival_says="as often",
+            ),
         ),
         comment=f"d = {d}, tau = {tau}: e = {e:.2f}, rho = {rho:.2f}; largest share of silent samples "
         f"{silent.max():.4f} under {2 * d ** (0.5 - tau):.2f}.",
-    )  # fmt: skip
+    )
 
 
 def check_network(key, tables) -> Evidence:
@@ -98,20 +145,52 @@ def check_network(key, tables) -> Evidence:
     printed = B1 * B2**0.25 / (beta * np.sqrt(rho) * d ** (tau / 4 - 0.125))
     return Evidence(
         (
-            Case("hinge loss of g*", 0.0, loss, tilted, tolerance=1e-6, rival_says="w* rotated by 20 degrees"),
-            Case("the same, second layer 5 % smaller", 0.0, loss, small, tolerance=1e-6, rival_says="that one"),
-            Case("r B_a1 B_x1 sqrt(2 gamma) / printed first term", np.full(20, 2 * math.sqrt(2)), product / printed,
-                 2 * math.sqrt(2) * d**0.125, tolerance=1e-9, rival_says="exponent tau/4 - 1/4 of d"),
+            Case(
+                "hinge loss of g*",
+                predict=0.0,
+                observe=loss,
+                rival=tilted,
+                tolerance=1e-6,
+                rival_says="w* rotated by 20 degrees",
+            ),
+            Case(
+                "the same, second layer 5 % smaller",
+                predict=0.0,
+                observe=loss,
+                rival=small,
+                tolerance=1e-6,
+                rival_says="that one",
+            ),
+            Case(
+                "r B_a1 B_x1 sqrt(2 gamma) / printed first term",
+                predict=np.full(20, 2 * math.sqrt(2)),
+                observe=product / printed,
+                rival=2 * math.sqrt(2) * d**0.125,
+                tolerance=1e-9,
+                rival_says="exponent tau/4 - 1/4 of d",
+            ),
         ),
         comment="Biases are 0 in g*, so their sign -1 is a limit from below.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.definition_linear", ("gradient_features.definition_linear",),
-          "Linearly separable data with margin beta and mean signal rho.", check_data),
-    Claim("gradient_features.lemma_b25", ("gradient_features.lemma_b25",),
-          "(w*, -1) is a gradient feature of linear data with p = 1/2.", check_feature),
-    Claim("gradient_features.lemma_b26", ("gradient_features.lemma_b26", "gradient_features.theorem_b27"),
-          "Two neurons along +-w* have no hinge loss, and the framework's error follows.", check_network),
-)  # fmt: skip
+    Claim(
+        "gradient_features.definition_linear",
+        entries=("gradient_features.definition_linear",),
+        says="Linearly separable data with margin beta and mean signal rho.",
+        check=check_data,
+    ),
+    Claim(
+        "gradient_features.lemma_b25",
+        entries=("gradient_features.lemma_b25",),
+        says="(w*, -1) is a gradient feature of linear data with p = 1/2.",
+        check=check_feature,
+    ),
+    Claim(
+        "gradient_features.lemma_b26",
+        entries=("gradient_features.lemma_b26", "gradient_features.theorem_b27"),
+        says="Two neurons along +-w* have no hinge loss, and the framework's error follows.",
+        check=check_network,
+    ),
+)

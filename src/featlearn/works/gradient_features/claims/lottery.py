@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, reads
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, reads
 from featlearn.works.gradient_features.rows_lottery import (
     CUT,
     FULL,
@@ -51,16 +51,46 @@ def ticket_cases(table: Table, task: str, feature: str) -> list[Case]:
     zero = gaps(table, names, ZERO, TICKET, "end error")
     where, each = ", ".join(names), np.ones(len(names))
     return [
-        Case(f"|U| / 4m, largest of the seeds: {where}", 20 * each, [float(v.max()) for v in share],
-             100 * np.array([2 if task == PARITY else 4] * len(names)) / np.array(size), "at most", 0.0,
-             "one neuron for each feature", unit="%"),
-        Case("error of the ticket less that of the full network after equal steps, upper ends", each, gap[2], -5 * each,
-             "at most", 0.0, "five points better than the whole network", unit="%"),
-        Case(f"error that the ticket gains without the neurons of {feature}, lower ends", 10 * each, lost[1],
-             60 * each, "at least", 0.0, "worse than guessing", unit="%"),
-        Case("error of the ticket with its second layer at 0, less that kept from step one", 0 * each, zero[0], lost[0],
-             tolerance=1.0, rival_says="as much as a missing feature", unit="%"),
-    ]  # fmt: skip
+        Case(
+            f"|U| / 4m, largest of the seeds: {where}",
+            predict=20 * each,
+            observe=[float(v.max()) for v in share],
+            rival=100 * np.array([2 if task == PARITY else 4] * len(names)) / np.array(size),
+            relation="at most",
+            tolerance=0.0,
+            rival_says="one neuron for each feature",
+            unit="%",
+        ),
+        Case(
+            "error of the ticket less that of the full network after equal steps, upper ends",
+            predict=each,
+            observe=gap[2],
+            rival=-5 * each,
+            relation="at most",
+            tolerance=0.0,
+            rival_says="five points better than the whole network",
+            unit="%",
+        ),
+        Case(
+            f"error that the ticket gains without the neurons of {feature}, lower ends",
+            predict=10 * each,
+            observe=lost[1],
+            rival=60 * each,
+            relation="at least",
+            tolerance=0.0,
+            rival_says="worse than guessing",
+            unit="%",
+        ),
+        Case(
+            "error of the ticket with its second layer at 0, less that kept from step one",
+            predict=0 * each,
+            observe=zero[0],
+            rival=lost[0],
+            tolerance=1.0,
+            rival_says="as much as a missing feature",
+            unit="%",
+        ),
+    ]
 
 
 def said(table: Table, task: str) -> str:
@@ -83,13 +113,21 @@ def judge_xor(table: Table) -> Evidence:
     return Evidence(
         (
             *ticket_cases(table, XOR, "one cluster"),
-            Case("error averaged over training, random neurons less the ticket, lower ends", each, margin[1], 50 * each,
-                 "at least", 0.0, "random neurons never learn", unit="%"),
+            Case(
+                "error averaged over training, random neurons less the ticket, lower ends",
+                predict=each,
+                observe=margin[1],
+                rival=50 * each,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="random neurons never learn",
+                unit="%",
+            ),
         ),
         (UNMET,),
         said(table, XOR) + " Random neurons learn as well in the end, only later; the largest are about as fast as the "
         "ticket.",
-    )  # fmt: skip
+    )
 
 
 def judge_parity(table: Table) -> Evidence:
@@ -108,11 +146,26 @@ def judge_random(table: Table) -> Evidence:
     mean, _, _ = gaps(table, few, RANDOM, TICKET, "mean error")
     each = np.ones(len(names))
     cases = [
-        Case(f"error averaged over training, random neurons less the ticket, lower ends: {', '.join(names)}", each, low,
-             50 * each, "at least", 0.0, "random neurons never learn", unit="%"),
-        Case(f"the same, means: {', '.join(few)}", 0 * mean, mean, 0 * mean + 5.0, tolerance=1.0,
-             rival_says="5 points worse", unit="%"),
-    ]  # fmt: skip
+        Case(
+            f"error averaged over training, random neurons less the ticket, lower ends: {', '.join(names)}",
+            predict=each,
+            observe=low,
+            rival=50 * each,
+            relation="at least",
+            tolerance=0.0,
+            rival_says="random neurons never learn",
+            unit="%",
+        ),
+        Case(
+            f"the same, means: {', '.join(few)}",
+            predict=0 * mean,
+            observe=mean,
+            rival=0 * mean + 5.0,
+            tolerance=1.0,
+            rival_says="5 points worse",
+            unit="%",
+        ),
+    ]
     return Evidence(
         tuple(cases),
         comment="On parities E[y x] points along D, so step one sends nearly every neuron there: at k = 3 any neurons "
@@ -121,15 +174,28 @@ def judge_random(table: Table) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.prop_b1", ("gradient_features.prop_b1",),
-          "XOR: the sub-network on the support of a~, at most a fifth of the neurons, learns as the whole network does "
-          "after as many steps; random neurons, a comparison of ours, are later.", reads(LOTTERY, judge_xor),
-          "assumptions unmet"),
-    Claim("gradient_features.prop_b1_parity", ("gradient_features.prop_b1",),
-          "Parities: the same guarantee for the sub-network on the support of a~.", reads(LOTTERY, judge_parity),
-          "assumptions unmet"),
-    Claim("gradient_features.prop_b1_random", ("gradient_features.skipped",),
-          "A question of ours, on which the work says nothing: random sub-networks of the ticket's size learn later "
-          "than the ticket on the XOR mixture, and as fast on the parity of three, where step one sends nearly every "
-          "neuron along the feature.", reads(LOTTERY, judge_random)),
-)  # fmt: skip
+    Claim(
+        "gradient_features.prop_b1",
+        entries=("gradient_features.prop_b1",),
+        says="XOR: the sub-network on the support of a~, at most a fifth of the neurons, learns as "
+        "the whole network does "
+        "after as many steps; random neurons, a comparison of ours, are later.",
+        check=reads(LOTTERY, judge_xor),
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "gradient_features.prop_b1_parity",
+        entries=("gradient_features.prop_b1",),
+        says="Parities: the same guarantee for the sub-network on the support of a~.",
+        check=reads(LOTTERY, judge_parity),
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "gradient_features.prop_b1_random",
+        entries=("gradient_features.skipped",),
+        says="A question of ours, on which the work says nothing: random sub-networks of the ticket's size learn later "
+        "than the ticket on the XOR mixture, and as fast on the parity of three, where step one sends nearly every "
+        "neuron along the feature.",
+        check=reads(LOTTERY, judge_random),
+    ),
+)

@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 from featlearn.core import SettingError
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.measure import gate_shares
 from featlearn.measure.best_network import best_network, mean_loss
 from featlearn.measure.gradient_features import (
@@ -67,20 +67,49 @@ def check_mixture(key, tables) -> Evidence:
     need = next(d for d in range(100, 5000) if 1 >= 4 * math.sqrt(TAU * math.log(d) / d))
     return Evidence(
         (
-            Case("component means", truth.means.numpy(), mean, 0 * mean, tolerance=5 * 1.5 / math.sqrt(0.2 * n),
-                 rival_says="0"),
-            Case("spread: sigma_j is a standard deviation", np.full(3, 1.5), spread, np.full(3, math.sqrt(1.5)),
-                 tolerance=0.02, rival_says="a variance, the literal reading of Sigma_j = sigma_j I"),
-            Case("p_j are total probabilities", [0.5, 0.2, 0.3], shares, [0.5, 0.4, 0.6], tolerance=0.02,
-                 rival_says="conditional on the class"),
-            Case("labels outside +-1 and non-orthogonal means are refused", [1.0, 1.0], refused, [0.0, 0.0],
-                 rival_says="accepted"),
-            Case("smallest d that meets the premises at tau = 8, sigma = B_mu = 1", 870.0, float(need), 100.0,
-                 tolerance=5.0, rival_says="100"),
+            Case(
+                "component means",
+                predict=truth.means.numpy(),
+                observe=mean,
+                rival=0 * mean,
+                tolerance=5 * 1.5 / math.sqrt(0.2 * n),
+                rival_says="0",
+            ),
+            Case(
+                "spread: sigma_j is a standard deviation",
+                predict=np.full(3, 1.5),
+                observe=spread,
+                rival=np.full(3, math.sqrt(1.5)),
+                tolerance=0.02,
+                rival_says="a variance, the literal reading of Sigma_j = sigma_j I",
+            ),
+            Case(
+                "p_j are total probabilities",
+                predict=[0.5, 0.2, 0.3],
+                observe=shares,
+                rival=[0.5, 0.4, 0.6],
+                tolerance=0.02,
+                rival_says="conditional on the class",
+            ),
+            Case(
+                "labels outside +-1 and non-orthogonal means are refused",
+                predict=[1.0, 1.0],
+                observe=refused,
+                rival=[0.0, 0.0],
+                rival_says="accepted",
+            ),
+            Case(
+                "smallest d that meets the premises at tau = 8, sigma = B_mu = 1",
+                predict=870.0,
+                observe=float(need),
+                rival=100.0,
+                tolerance=5.0,
+                rival_says="100",
+            ),
         ),
         comment="The text writes Sigma_j = sigma_j I; sigma_j is a standard deviation here, as its tail bounds use it. "
         "Weights are total probabilities, as in Assumption B.36.",
-    )  # fmt: skip
+    )
 
 
 def check_sure(key, tables) -> Evidence:
@@ -108,18 +137,43 @@ def check_sure(key, tables) -> Evidence:
     inside = ((w[:, 0] * s >= 1.5 * bias * (1 - 1e-6)) & (w[:, 1:4] * s <= 0.5 * bias * (1 + 1e-6)).all(1)).double()
     return Evidence(
         (
-            Case("Pr[S_sure] = Q(C1 b/(sigma_w ||mu_j||)) prod Phi(C2 b/(sigma_w ||mu_l||))", near, seen, no_rest,
-                 tolerance=5 * math.sqrt(max(near) / 400_000), rival_says="without the other clusters"),
-            Case("log Pr[S_sure] >= the printed bound, constant 1/(3 sqrt(2 pi)), C_b = 1", log_bound, log_p, tighter,
-                 relation="at least", rival_says="exponent 9/8 less 10 %: the exact exponent of orthogonal means"),
-            Case("log Pr of the rare draws, d = 1000", log_sure(np.full(4, s), 0, bias, 1.0), log_chance,
-                 log_sure(np.full(4, s), 0, bias, 1.0) + math.log(2), tolerance=1e-4, rival_says="twice as likely"),
-            Case("rare draws lie in S_sure", 1.0, float(inside.mean()), 0.5, tolerance=0.0, rival_says="half of them"),
+            Case(
+                "Pr[S_sure] = Q(C1 b/(sigma_w ||mu_j||)) prod Phi(C2 b/(sigma_w ||mu_l||))",
+                predict=near,
+                observe=seen,
+                rival=no_rest,
+                tolerance=5 * math.sqrt(max(near) / 400_000),
+                rival_says="without the other clusters",
+            ),
+            Case(
+                "log Pr[S_sure] >= the printed bound, constant 1/(3 sqrt(2 pi)), C_b = 1",
+                predict=log_bound,
+                observe=log_p,
+                rival=tighter,
+                relation="at least",
+                rival_says="exponent 9/8 less 10 %: the exact exponent of orthogonal means",
+            ),
+            Case(
+                "log Pr of the rare draws, d = 1000",
+                predict=log_sure(np.full(4, s), 0, bias, 1.0),
+                observe=log_chance,
+                rival=log_sure(np.full(4, s), 0, bias, 1.0) + math.log(2),
+                tolerance=1e-4,
+                rival_says="twice as likely",
+            ),
+            Case(
+                "rare draws lie in S_sure",
+                predict=1.0,
+                observe=float(inside.mean()),
+                rival=0.5,
+                tolerance=0.0,
+                rival_says="half of them",
+            ),
         ),
         comment="At d = 1000, C_b = 1 the probability is exp("
         f"{log_chance:.1f}) = {math.exp(log_chance):.1e}: plain draws never see it. The printed exponent 9/2 is the "
         "safe one for means that are only nearly orthogonal; exactly orthogonal means have 9/8.",
-    )  # fmt: skip
+    )
 
 
 def sure_neurons(d: int, r: int, C_b: float | int, m: int, key) -> tuple[torch.Tensor, float, float]:
@@ -165,18 +219,42 @@ def check_activation(key, tables) -> Evidence:
     exact = ndtr(((mild @ means.T - mild_bias) / mild.norm(dim=1)[:, None]).numpy())
     return Evidence(
         (
-            Case("d = 1e6, C_b = 3.2: log Pr[own cluster silent] <= -tau log d", np.full(200, need), own,
-                 np.full(200, 3 * need), relation="at most", rival_says="d^(-3 tau)"),
-            Case("d = 1e6, C_b = 3.2: log Pr[other cluster fires] <= -tau log d", np.full(200, need), other,
-                 np.full(200, 3 * need), relation="at most", rival_says="d^(-3 tau)"),
-            Case("C_b = 1 is not large enough: largest log Pr[own silent]", need, float(logs[1.0][0].max()),
-                 need / 10, relation="at least", rival_says="d^(-tau/10)"),
-            Case("firing probabilities, samples against the formula (C_b = 0.3)", exact, seen, exact[:, [1, 0, 2, 3]],
-                 tolerance=6 * 0.5 / math.sqrt(1900), rival_says="clusters 1 and 2 swapped"),
+            Case(
+                "d = 1e6, C_b = 3.2: log Pr[own cluster silent] <= -tau log d",
+                predict=np.full(200, need),
+                observe=own,
+                rival=np.full(200, 3 * need),
+                relation="at most",
+                rival_says="d^(-3 tau)",
+            ),
+            Case(
+                "d = 1e6, C_b = 3.2: log Pr[other cluster fires] <= -tau log d",
+                predict=np.full(200, need),
+                observe=other,
+                rival=np.full(200, 3 * need),
+                relation="at most",
+                rival_says="d^(-3 tau)",
+            ),
+            Case(
+                "C_b = 1 is not large enough: largest log Pr[own silent]",
+                predict=need,
+                observe=float(logs[1.0][0].max()),
+                rival=need / 10,
+                relation="at least",
+                rival_says="d^(-tau/10)",
+            ),
+            Case(
+                "firing probabilities, samples against the formula (C_b = 0.3)",
+                predict=exact,
+                observe=seen,
+                rival=exact[:, [1, 0, 2, 3]],
+                tolerance=6 * 0.5 / math.sqrt(1900),
+                rival_says="clusters 1 and 2 swapped",
+            ),
         ),
         comment="With ||w|| <= 1.1 sqrt(d) sigma_w the exponent is (C_b/2.2)^2/2 tau: d^-tau takes C_b >= 3.12. "
         f"At d = 1000 the first condition makes ||w|| = {stretch:.2f} sqrt(d) sigma_w, and the third cannot hold.",
-    )  # fmt: skip
+    )
 
 
 def check_alignment(key, tables) -> Evidence:
@@ -206,24 +284,67 @@ def check_alignment(key, tables) -> Evidence:
     plain[:, 0] += 2.0
     return Evidence(
         (
-            Case("<G, y_1 D_1> = p_1 ||mu_1||", np.full(400, math.sqrt(d) / 4), along, np.full(400, math.sqrt(d) / 2),
-                 tolerance=1e-6, rival_says="twice that, p conditional on the class"),
-            Case("||P_perp G||", np.zeros(400), across, np.full(400, 1e-3), tolerance=1e-6, rival_says="1e-3"),
-            Case("log of the slack 1 - cos(G, D_1) against gamma = d^-(0.9 tau - 1.5)", np.full(400, log_gamma), slack,
-                 np.full(400, 3 * log_gamma), relation="at most", rival_says="gamma^3"),
-            Case("membership of (D_1, +1) given S_sure, gamma = .001, .01, .05", np.full(3, 0.99),
-                 found.low[0].numpy(), np.full(3, 0.9999), relation="at least", rival_says="more than 400 draws show"),
-            Case("the direction rotated by 20 degrees", np.zeros(3), found.share[1].numpy(), found.share[0].numpy(),
-                 tolerance=0.0, rival_says="as likely as D_1"),
-            Case("D_2 on the neurons of D_1", np.zeros(3), swapped.share[0].numpy(), found.share[0].numpy(),
-                 tolerance=0.0, rival_says="as likely as D_1"),
-            Case("closed form of G against 6000 samples (C_b = 0.3)", exact.numpy(), sampled.numpy(), plain.numpy(),
-                 tolerance=6 * math.sqrt(d) / math.sqrt(6000) * 0.5, rival_says="off by 2 along D_1"),
+            Case(
+                "<G, y_1 D_1> = p_1 ||mu_1||",
+                predict=np.full(400, math.sqrt(d) / 4),
+                observe=along,
+                rival=np.full(400, math.sqrt(d) / 2),
+                tolerance=1e-6,
+                rival_says="twice that, p conditional on the class",
+            ),
+            Case(
+                "||P_perp G||",
+                predict=np.zeros(400),
+                observe=across,
+                rival=np.full(400, 1e-3),
+                tolerance=1e-6,
+                rival_says="1e-3",
+            ),
+            Case(
+                "log of the slack 1 - cos(G, D_1) against gamma = d^-(0.9 tau - 1.5)",
+                predict=np.full(400, log_gamma),
+                observe=slack,
+                rival=np.full(400, 3 * log_gamma),
+                relation="at most",
+                rival_says="gamma^3",
+            ),
+            Case(
+                "membership of (D_1, +1) given S_sure, gamma = .001, .01, .05",
+                predict=np.full(3, 0.99),
+                observe=found.low[0].numpy(),
+                rival=np.full(3, 0.9999),
+                relation="at least",
+                rival_says="more than 400 draws show",
+            ),
+            Case(
+                "the direction rotated by 20 degrees",
+                predict=np.zeros(3),
+                observe=found.share[1].numpy(),
+                rival=found.share[0].numpy(),
+                tolerance=0.0,
+                rival_says="as likely as D_1",
+            ),
+            Case(
+                "D_2 on the neurons of D_1",
+                predict=np.zeros(3),
+                observe=swapped.share[0].numpy(),
+                rival=found.share[0].numpy(),
+                tolerance=0.0,
+                rival_says="as likely as D_1",
+            ),
+            Case(
+                "closed form of G against 6000 samples (C_b = 0.3)",
+                predict=exact.numpy(),
+                observe=sampled.numpy(),
+                rival=plain.numpy(),
+                tolerance=6 * math.sqrt(d) / math.sqrt(6000) * 0.5,
+                rival_says="off by 2 along D_1",
+            ),
         ),
         premises(GaussianMixture(d=d, labels=(1, -1, 1, -1)), TAU),
         comment=f"Certified p >= exp({float(found.log_p[0, 0]):.0f}); C_b = 3.2, tau = 8, d = 1000.",
         data={"gamma": gammas.numpy(), "share": found.share.numpy()},
-    )  # fmt: skip
+    )
 
 
 def own_loss(C: float | int, s: float | int) -> float:
@@ -258,17 +379,41 @@ def check_comparison(key, tables) -> Evidence:
     exact = own_loss(2.6, low_s)
     return Evidence(
         (
-            Case("hinge loss of g*, C = ||mu||/(sqrt(tau log d) sigma) = 4.35, d = 1e5, over the claimed bound", 1.0,
-                 good / bound, own_loss(4.0, s) / bound, relation="equal", tolerance=1.0,
-                 rival_says="C = 4, the constant of the proof"),
-            Case("C = 4.2 at d = 1000: share of the bound", 1.0, at42 / said3, at4 / said3, tolerance=1.0,
-                 rival_says="C = 4"),
-            Case("the integral at C = 4, d = 1000", 9.226e-16, at4, 9.226e-16 / 2, tolerance=5e-19,
-                 rival_says="half of it"),
-            Case("the integral against samples, at a separation where they can see it", exact, sampled,
-                 1.1 * exact, tolerance=5 * 0.5 / math.sqrt(400_000), rival_says="10 % more"),
+            Case(
+                "hinge loss of g*, C = ||mu||/(sqrt(tau log d) sigma) = 4.35, d = 1e5, over the claimed bound",
+                predict=1.0,
+                observe=good / bound,
+                rival=own_loss(4.0, s) / bound,
+                relation="equal",
+                tolerance=1.0,
+                rival_says="C = 4, the constant of the proof",
+            ),
+            Case(
+                "C = 4.2 at d = 1000: share of the bound",
+                predict=1.0,
+                observe=at42 / said3,
+                rival=at4 / said3,
+                tolerance=1.0,
+                rival_says="C = 4",
+            ),
+            Case(
+                "the integral at C = 4, d = 1000",
+                predict=9.226e-16,
+                observe=at4,
+                rival=9.226e-16 / 2,
+                tolerance=5e-19,
+                rival_says="half of it",
+            ),
+            Case(
+                "the integral against samples, at a separation where they can see it",
+                predict=exact,
+                observe=sampled,
+                rival=1.1 * exact,
+                tolerance=5 * 0.5 / math.sqrt(400_000),
+                rival_says="10 % more",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def check_comparison_printed(key, tables) -> Evidence:
@@ -278,13 +423,25 @@ def check_comparison_printed(key, tables) -> Evidence:
     tail = math.log(norm.sf(s)) / math.log(1000)
     return Evidence(
         (
-            Case("hinge loss of g* at C = 4, d = 1000, tau = 8, against the claimed bound", said, value, value / 2,
-                 relation="at most", rival_says="half of what it is"),
-            Case("log_d Pr[N(0, 1) > sqrt(tau log d)]", -TAU / 2, tail, -TAU, tolerance=0.5,
-                 rival_says="-tau, as B.315 needs"),
+            Case(
+                "hinge loss of g* at C = 4, d = 1000, tau = 8, against the claimed bound",
+                predict=said,
+                observe=value,
+                rival=value / 2,
+                relation="at most",
+                rival_says="half of what it is",
+            ),
+            Case(
+                "log_d Pr[N(0, 1) > sqrt(tau log d)]",
+                predict=-TAU / 2,
+                observe=tail,
+                rival=-TAU,
+                tolerance=0.5,
+                rival_says="-tau, as B.315 needs",
+            ),
         ),
         comment=f"{value:.2e} against {said:.2e}: {value / said:.0f} times more.",
-    )  # fmt: skip
+    )
 
 
 def check_mixture_theorem(key, tables) -> Evidence:
@@ -300,11 +457,16 @@ def check_mixture_theorem(key, tables) -> Evidence:
         lost.append(math.sqrt(2) * r / v ** (0.45 * TAU - 0.75))
     return Evidence(
         (
-            Case("log of OPT + r B_a1 B_x1 sqrt(2 gamma) against sqrt 2 r/d^(0.4 tau - 0.8), d = 900..1e10",
-                 np.log(said), np.log(terms), np.log(lost), relation="at most",
-                 rival_says="sqrt 2 r/d^((0.9 tau - 1.5)/2): B.338, which loses the sqrt d of B_x1"),
+            Case(
+                "log of OPT + r B_a1 B_x1 sqrt(2 gamma) against sqrt 2 r/d^(0.4 tau - 0.8), d = 900..1e10",
+                predict=np.log(said),
+                observe=np.log(terms),
+                rival=np.log(lost),
+                relation="at most",
+                rival_says="sqrt 2 r/d^((0.9 tau - 1.5)/2): B.338, which loses the sqrt d of B_x1",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def in_family(
@@ -331,46 +493,95 @@ def check_family(key, tables) -> Evidence:
     a, b, signs = y / s, np.full(4, 2 * s), np.ones(4)
     away = D.copy()
     away[0] = turned(truth.features[0], 20.0, key / "aside", truth.features[[2]]).numpy()
-    flags = [in_family(D, a, b, D, signs, B_F), in_family(away, a, b, D, signs, B_F),
-             in_family(D, 1.05 * a, b, D, signs, B_F), in_family(D, a, -b, D, signs, B_F),
-             in_family(D, a, 0 * b, D, signs, B_F), in_family(-D, a, b, D, signs, B_F)]  # fmt: skip
+    flags = [
+        in_family(D, a, b, D, signs, B_F),
+        in_family(away, a, b, D, signs, B_F),
+        in_family(D, 1.05 * a, b, D, signs, B_F),
+        in_family(D, a, -b, D, signs, B_F),
+        in_family(D, a, 0 * b, D, signs, B_F),
+        in_family(-D, a, b, D, signs, B_F),
+    ]
     f = torch.relu(batch.x.double() @ torch.as_tensor(D).T - 2 * s)
     star = mean_loss(f @ torch.as_tensor(a), batch.y.double(), "hinge")
     best, half = (best_network(f, batch.y.double(), v * 2 / s) for v in (1.0, 0.5))
     return Evidence(
         (
-            Case("member; rotated by 20 degrees; a 5 % larger; b < 0; b = 0; -D_j", [1.0, 0, 0, 0, 0, 1.0],
-                 np.array(flags, float), np.ones(6), tolerance=0.0, rival_says="all are"),
-            Case("OPT on those neurons <= L(g*)", star, best.loss, half.lower, tolerance=1e-3,
-                 rival_says="OPT of half the norm"),
+            Case(
+                "member; rotated by 20 degrees; a 5 % larger; b < 0; b = 0; -D_j",
+                predict=[1.0, 0, 0, 0, 0, 1.0],
+                observe=np.array(flags, float),
+                rival=np.ones(6),
+                tolerance=0.0,
+                rival_says="all are",
+            ),
+            Case(
+                "OPT on those neurons <= L(g*)",
+                predict=star,
+                observe=best.loss,
+                rival=half.lower,
+                tolerance=1e-3,
+                rival_says="OPT of half the norm",
+            ),
         ),
         comment="A bias of 0 has no sign: the network of linear data (B.26) is a limit from outside.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.definition3_9", ("gradient_features.definition3_9",),
-          "Gradient-feature-induced networks and OPT.", check_family),
-    Claim("gradient_features.definition_mog", ("gradient_features.definition_mog",),
-          "The mixture of Gaussians and what it takes to meet its premises.", check_mixture),
-    Claim("gradient_features.definition_b29", ("gradient_features.definition_b29", "gradient_features.lemma_b31"),
-          "The probability of a sure start, exactly, and its lower bound.", check_sure),
-    Claim("gradient_features.lemma_b32", ("gradient_features.lemma_b32",),
-          "A sure neuron fires on its own cluster and is silent on others, but for d^-tau.", check_activation),
-    Claim("gradient_features.lemma3_17_features", ("gradient_features.lemma3_17", "gradient_features.lemma_b33"),
-          "(D_j, +1) is a gradient feature of the mixture: G of a sure neuron is p_j mu_j.", check_alignment),
-    Claim("gradient_features.lemma3_17_network", ("gradient_features.lemma3_17",),
-          "The comparison network has hinge loss of at most 3/d^tau + 4/(d^(0.9 tau - 1) sqrt(tau log d)).",
-          check_comparison),
-    Claim("gradient_features.lemma3_17_printed", ("gradient_features.lemma3_17",),
-          "The proof's step: the same bound with a separation of 4 sigma_B+ sqrt(tau log d / d).",
-          check_comparison_printed, "refuted", hits="proof",
-          printed="Thesis, proof of Lemma B.34: (B.315) and (B.319) bound Pr[N(0, 1) > sqrt(tau log d)] by d^-tau; it "
-          "is about d^(-tau/2). The lemma only asks for a separation of Omega(.), and with a constant of 4.35 its "
-          "bound holds: see the claim before this one."),
-    Claim("gradient_features.theorem3_18", ("gradient_features.theorem3_18",),
-          "Error of at most sqrt 2 r/d^(0.4 tau - 0.8) + eps follows from the mixture's numbers.",
-          check_mixture_theorem, hits="proof",
-          printed="Thesis, proof of Theorem B.35, (B.338): the third term lacks the sqrt d of B_x1. The final bound "
-          "stands with it, for every d if tau >= 9 and up to d = e^45 at tau = 8."),
-)  # fmt: skip
+    Claim(
+        "gradient_features.definition3_9",
+        entries=("gradient_features.definition3_9",),
+        says="Gradient-feature-induced networks and OPT.",
+        check=check_family,
+    ),
+    Claim(
+        "gradient_features.definition_mog",
+        entries=("gradient_features.definition_mog",),
+        says="The mixture of Gaussians and what it takes to meet its premises.",
+        check=check_mixture,
+    ),
+    Claim(
+        "gradient_features.definition_b29",
+        entries=("gradient_features.definition_b29", "gradient_features.lemma_b31"),
+        says="The probability of a sure start, exactly, and its lower bound.",
+        check=check_sure,
+    ),
+    Claim(
+        "gradient_features.lemma_b32",
+        entries=("gradient_features.lemma_b32",),
+        says="A sure neuron fires on its own cluster and is silent on others, but for d^-tau.",
+        check=check_activation,
+    ),
+    Claim(
+        "gradient_features.lemma3_17_features",
+        entries=("gradient_features.lemma3_17", "gradient_features.lemma_b33"),
+        says="(D_j, +1) is a gradient feature of the mixture: G of a sure neuron is p_j mu_j.",
+        check=check_alignment,
+    ),
+    Claim(
+        "gradient_features.lemma3_17_network",
+        entries=("gradient_features.lemma3_17",),
+        says="The comparison network has hinge loss of at most 3/d^tau + 4/(d^(0.9 tau - 1) sqrt(tau log d)).",
+        check=check_comparison,
+    ),
+    Claim(
+        "gradient_features.lemma3_17_printed",
+        entries=("gradient_features.lemma3_17",),
+        says="The proof's step: the same bound with a separation of 4 sigma_B+ sqrt(tau log d / d).",
+        check=check_comparison_printed,
+        expected="refuted",
+        hits="proof",
+        printed="Thesis, proof of Lemma B.34: (B.315) and (B.319) bound Pr[N(0, 1) > sqrt(tau log d)] by d^-tau; it "
+        "is about d^(-tau/2). The lemma only asks for a separation of Omega(.), and with a constant of 4.35 its "
+        "bound holds: see the claim before this one.",
+    ),
+    Claim(
+        "gradient_features.theorem3_18",
+        entries=("gradient_features.theorem3_18",),
+        says="Error of at most sqrt 2 r/d^(0.4 tau - 0.8) + eps follows from the mixture's numbers.",
+        check=check_mixture_theorem,
+        hits="proof",
+        printed="Thesis, proof of Theorem B.35, (B.338): the third term lacks the sqrt d of B_x1. The final bound "
+        "stands with it, for every d if tau >= 9 and up to d = e^45 at tau = 8.",
+    ),
+)

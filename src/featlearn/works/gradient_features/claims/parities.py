@@ -8,7 +8,7 @@ import torch
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.measure import gate_shares
 from featlearn.measure.best_network import best_network
 from featlearn.measure.gradient_features import draw_in_box, membership, simplified_gradients
@@ -78,15 +78,41 @@ def check_definition(key, tables) -> Evidence:
     counts = np.bincount(batch.group.numpy(), minlength=7) / 60_000
     return Evidence(
         (
-            Case("P(phi) = P(-phi)", prob, prob[mirror], np.roll(prob, 7), tolerance=1e-12, rival_says="another order"),
-            Case("y(-phi) = -y(phi)", -y, y[mirror], y, tolerance=0.0, rival_says="even, as for even k"),
-            Case("E[y] = 0", 0.0, float(prob @ y), p_A, tolerance=1e-12, rival_says="p_A"),
-            Case("shares of the components", [0.4, *[0.1] * 6], counts, [0.7, *[0.05] * 6], tolerance=0.01,
-                 rival_says="p_A for a block, whatever its sign"),
-            Case("Daniely-Malach: p_A = 1/4, r = 1: half of the mass is fair", 0.5,
-                 float(enumerate_blocks(1, 5, 0.25)[2][:32].sum()), 0.75, tolerance=1e-12, rival_says="3/4"),
+            Case(
+                "P(phi) = P(-phi)",
+                predict=prob,
+                observe=prob[mirror],
+                rival=np.roll(prob, 7),
+                tolerance=1e-12,
+                rival_says="another order",
+            ),
+            Case(
+                "y(-phi) = -y(phi)",
+                predict=-y,
+                observe=y[mirror],
+                rival=y,
+                tolerance=0.0,
+                rival_says="even, as for even k",
+            ),
+            Case("E[y] = 0", predict=0.0, observe=float(prob @ y), rival=p_A, tolerance=1e-12, rival_says="p_A"),
+            Case(
+                "shares of the components",
+                predict=[0.4, *[0.1] * 6],
+                observe=counts,
+                rival=[0.7, *[0.05] * 6],
+                tolerance=0.01,
+                rival_says="p_A for a block, whatever its sign",
+            ),
+            Case(
+                "Daniely-Malach: p_A = 1/4, r = 1: half of the mass is fair",
+                predict=0.5,
+                observe=float(enumerate_blocks(1, 5, 0.25)[2][:32].sum()),
+                rival=0.75,
+                tolerance=1e-12,
+                rival_says="3/4",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def check_symmetry(key, tables) -> Evidence:
@@ -98,13 +124,26 @@ def check_symmetry(key, tables) -> Evidence:
     exact = np.array(exact)
     return Evidence(
         (
-            Case("E[y phi_l], l in A, as reported", np.zeros(3), exact[:, 0], exact[:, 1], tolerance=1e-12,
-                 rival_says="2 p_A, which is what it is"),
-            Case("E[y phi_l] = 2 p_A", exact[:, 1], exact[:, 0], np.zeros(3), tolerance=1e-12, rival_says="0"),
+            Case(
+                "E[y phi_l], l in A, as reported",
+                predict=np.zeros(3),
+                observe=exact[:, 0],
+                rival=exact[:, 1],
+                tolerance=1e-12,
+                rival_says="2 p_A, which is what it is",
+            ),
+            Case(
+                "E[y phi_l] = 2 p_A",
+                predict=exact[:, 1],
+                observe=exact[:, 0],
+                rival=np.zeros(3),
+                tolerance=1e-12,
+                rival_says="0",
+            ),
         ),
         comment="phi -> -phi changes the sign of y and of x, so y x is even and the symmetry says nothing about its "
         "mean. Both all-plus and all-minus blocks add p_A.",
-    )  # fmt: skip
+    )
 
 
 def check_network(key, tables) -> Evidence:
@@ -125,17 +164,42 @@ def check_network(key, tables) -> Evidence:
         margins.append(float((y1 * hats(phi1.sum(1, keepdims=True) / math.sqrt(k1), k1)[:, 0]).min()))
     return Evidence(
         (
-            Case("hinge loss of g*, r = k = 3", 0.0, hinge(g), hinge(low), tolerance=1e-9,
-                 rival_says="bumps 5 % lower"),
-            Case("the same, one wrong coordinate", 0.0, hinge(g), hinge(other), tolerance=1e-9,
-                 rival_says="a background pattern in place of one of A_1"),
-            Case("min y g*, r = 1, k = 5, 9", [1.0, 1.0], margins, [0.95, 0.95], tolerance=1e-9, rival_says="0.95"),
-            Case("g* with (+-D_j, +1) only", hats(line, 5), hats_positive_bias(line, 5), hats(line, 5, shift=1),
-                 tolerance=1e-9, rival_says="the opposite sign"),
+            Case(
+                "hinge loss of g*, r = k = 3",
+                predict=0.0,
+                observe=hinge(g),
+                rival=hinge(low),
+                tolerance=1e-9,
+                rival_says="bumps 5 % lower",
+            ),
+            Case(
+                "the same, one wrong coordinate",
+                predict=0.0,
+                observe=hinge(g),
+                rival=hinge(other),
+                tolerance=1e-9,
+                rival_says="a background pattern in place of one of A_1",
+            ),
+            Case(
+                "min y g*, r = 1, k = 5, 9",
+                predict=[1.0, 1.0],
+                observe=margins,
+                rival=[0.95, 0.95],
+                tolerance=1e-9,
+                rival_says="0.95",
+            ),
+            Case(
+                "g* with (+-D_j, +1) only",
+                predict=hats(line, 5),
+                observe=hats_positive_bias(line, 5),
+                rival=hats(line, 5, shift=1),
+                tolerance=1e-9,
+                rival_says="the opposite sign",
+            ),
         ),
         comment="Biases of g* may all be positive: bumps left of 0 are symmetric, so they are bumps of -u. This needs "
         "only features with sign +1, which Lemma 3.21 has, and not (D_j, -1), which it has for r = 1 alone.",
-    )  # fmt: skip
+    )
 
 
 def twin_tips(k: int) -> tuple[Array, Array]:
@@ -169,22 +233,60 @@ def check_network_norms(key, tables) -> Evidence:
     neurons = [3 * r * (k + 1) for r, k in sizes]
     return Evidence(
         (
-            Case("||a||_2 with two neurons a tip <= 2 sqrt(r k (k + 1))", said, size, np.array(said) / 2,
-                 relation="at most", rival_says="sqrt(r k (k + 1))"),
-            Case("||a||_2 = sqrt(2 r k (k + 2))", [math.sqrt(2 * r * k * (k + 2)) for r, k in sizes], size, single,
-                 tolerance=1e-9, rival_says="sqrt(6 r k (k + 1)), neuron by neuron as (B.470) is written"),
-            Case("neurons <= 3 r (k + 1)", neurons, used, [r * (k + 3) for r, k in sizes], relation="at most",
-                 rival_says="r (k + 3), one neuron a tip"),
-            Case("|a_i| <= 2 sqrt k", 2 * np.sqrt(k_all), largest, 0.9 * np.sqrt(k_all), relation="at most",
-                 rival_says="0.9 sqrt k"),
-            Case("|b_i| <= (k + 1)/sqrt k", (k_all + 1) / np.sqrt(k_all), far, k_all / np.sqrt(k_all),
-                 relation="at most", tolerance=1e-9, rival_says="k/sqrt k, without the ends"),
-            Case("the same function as g*", np.zeros(3), gap, off, tolerance=1e-9, rival_says="one end left out"),
+            Case(
+                "||a||_2 with two neurons a tip <= 2 sqrt(r k (k + 1))",
+                predict=said,
+                observe=size,
+                rival=np.array(said) / 2,
+                relation="at most",
+                rival_says="sqrt(r k (k + 1))",
+            ),
+            Case(
+                "||a||_2 = sqrt(2 r k (k + 2))",
+                predict=[math.sqrt(2 * r * k * (k + 2)) for r, k in sizes],
+                observe=size,
+                rival=single,
+                tolerance=1e-9,
+                rival_says="sqrt(6 r k (k + 1)), neuron by neuron as (B.470) is written",
+            ),
+            Case(
+                "neurons <= 3 r (k + 1)",
+                predict=neurons,
+                observe=used,
+                rival=[r * (k + 3) for r, k in sizes],
+                relation="at most",
+                rival_says="r (k + 3), one neuron a tip",
+            ),
+            Case(
+                "|a_i| <= 2 sqrt k",
+                predict=2 * np.sqrt(k_all),
+                observe=largest,
+                rival=0.9 * np.sqrt(k_all),
+                relation="at most",
+                rival_says="0.9 sqrt k",
+            ),
+            Case(
+                "|b_i| <= (k + 1)/sqrt k",
+                predict=(k_all + 1) / np.sqrt(k_all),
+                observe=far,
+                rival=k_all / np.sqrt(k_all),
+                relation="at most",
+                tolerance=1e-9,
+                rival_says="k/sqrt k, without the ends",
+            ),
+            Case(
+                "the same function as g*",
+                predict=np.zeros(3),
+                observe=gap,
+                rival=off,
+                tolerance=1e-9,
+                rival_says="one end left out",
+            ),
         ),
         comment="Written out neuron by neuron as in (B.470) the second layer has norm sqrt(6 r k (k + 1)), with "
         f"coinciding neurons merged sqrt(r (4 k (k + 1) + 2 k)): {single[0]:.1f} and {merged[0]:.1f} at r = k = 3, and "
         f"{size[0]:.1f} with two neurons a tip. No bias is 0 for odd k.",
-    )  # fmt: skip
+    )
 
 
 def setting(r: int, d: int = 100, k: int = 11) -> BlockParity:
@@ -228,33 +330,75 @@ def check_features(key, tables) -> Evidence:
     rotated = turned(truth.features[0], 20.0, key / "aside", truth.features[1:])
     gammas = torch.tensor([0.01, 0.03, 0.05], dtype=torch.float64)
     least = 0.9 * math.sqrt(task.k) * task.p_A
-    found = membership(g, torch.stack([truth.features[0].double(), wrong.double(), rotated]), gammas, least,
-                       log_given=log_p)  # fmt: skip
+    found = membership(
+        g, torch.stack([truth.features[0].double(), wrong.double(), rotated]), gammas, least, log_given=log_p
+    )
     se = math.sqrt(0.5 / n)
     t = math.sqrt(TAU * task.r * math.log(task.d))
     mills = math.log(1 / (3 * math.sqrt(2 * math.pi) * t)) - 9 * TAU * task.r / 8 * math.log(task.d)
     return Evidence(
         (
-            Case("log Pr[S_sure], two conditions", log_sure(task, 1.0), log_p, float(log_ndtr(-1.5 * t)) + math.log(2),
-                 tolerance=1e-4, rival_says="twice as likely"),
-            Case("it is at least the order of the lemma", mills, log_p, mills * 0.9, relation="at least",
-                 rival_says="exponent 10 % smaller"),
-            Case("mean of G over neurons: p_A on the own block, 0 elsewhere", law, g.mean(0).numpy(), wide,
-                 tolerance=5 * se + 0.01, rival_says="2 p_A everywhere"),
-            Case("median 1 - cos(G, D_1)", 0.0,
-                 float((1 - g @ truth.features[0].double() / g.norm(dim=1)).median()), 1 / task.k, tolerance=0.01,
-                 rival_says="1/k, one wrong coordinate"),
-            Case("membership of (D_1, +1) given S_sure, gamma = .01, .03, .05", [0.5, 0.8, 0.8],
-                 found.low[0].numpy(), np.ones(3), relation="at least", rival_says="certain"),
-            Case("one wrong coordinate", np.zeros(3), found.share[1].numpy(), found.share[0].numpy(), tolerance=0.0,
-                 rival_says="as often"),
-            Case("rotated by 20 degrees", np.zeros(3), found.share[2].numpy(), found.share[0].numpy(), tolerance=0.0,
-                 rival_says="as often"),
+            Case(
+                "log Pr[S_sure], two conditions",
+                predict=log_sure(task, 1.0),
+                observe=log_p,
+                rival=float(log_ndtr(-1.5 * t)) + math.log(2),
+                tolerance=1e-4,
+                rival_says="twice as likely",
+            ),
+            Case(
+                "it is at least the order of the lemma",
+                predict=mills,
+                observe=log_p,
+                rival=mills * 0.9,
+                relation="at least",
+                rival_says="exponent 10 % smaller",
+            ),
+            Case(
+                "mean of G over neurons: p_A on the own block, 0 elsewhere",
+                predict=law,
+                observe=g.mean(0).numpy(),
+                rival=wide,
+                tolerance=5 * se + 0.01,
+                rival_says="2 p_A everywhere",
+            ),
+            Case(
+                "median 1 - cos(G, D_1)",
+                predict=0.0,
+                observe=float((1 - g @ truth.features[0].double() / g.norm(dim=1)).median()),
+                rival=1 / task.k,
+                tolerance=0.01,
+                rival_says="1/k, one wrong coordinate",
+            ),
+            Case(
+                "membership of (D_1, +1) given S_sure, gamma = .01, .03, .05",
+                predict=[0.5, 0.8, 0.8],
+                observe=found.low[0].numpy(),
+                rival=np.ones(3),
+                relation="at least",
+                rival_says="certain",
+            ),
+            Case(
+                "one wrong coordinate",
+                predict=np.zeros(3),
+                observe=found.share[1].numpy(),
+                rival=found.share[0].numpy(),
+                tolerance=0.0,
+                rival_says="as often",
+            ),
+            Case(
+                "rotated by 20 degrees",
+                predict=np.zeros(3),
+                observe=found.share[2].numpy(),
+                rival=found.share[0].numpy(),
+                tolerance=0.0,
+                rival_says="as often",
+            ),
         ),
         comment=f"r = 3, k = 11, d = 100, C_b = 1: Pr[S_sure] = exp({log_p:.1f}) = {math.exp(log_p):.0e}, certified "
         f"p >= exp({float(found.log_p[0, 1]):.1f}). Sampling noise of 40 000 inputs alone costs about 0.005 of cosine.",
         data={"gamma": gammas.numpy(), "share": found.share.numpy()},
-    )  # fmt: skip
+    )
 
 
 def check_other_sign(key, tables) -> Evidence:
@@ -272,15 +416,34 @@ def check_other_sign(key, tables) -> Evidence:
     best = [2 / math.sqrt(4 + (r - 1)) for r in (1, 3, 5)]
     return Evidence(
         (
-            Case("cos(G, D_1) of mirrored sure neurons, r = 1, 3, 5, as reported", np.ones(3), cosines, limit,
-                 tolerance=0.08, rival_says="1/sqrt(1 + 4 (r - 1)), which is what it is"),
-            Case("largest cosine that any neuron with b < 0 reaches through the structured part", np.ones(3), best,
-                 [1.0, 0.816, 0.707], tolerance=0.01, rival_says="2/sqrt(r + 3), which is what it is"),
-            Case("cos = 1/sqrt(1 + 4 (r - 1))", limit, cosines, np.ones(3), tolerance=0.08, rival_says="1"),
+            Case(
+                "cos(G, D_1) of mirrored sure neurons, r = 1, 3, 5, as reported",
+                predict=np.ones(3),
+                observe=cosines,
+                rival=limit,
+                tolerance=0.08,
+                rival_says="1/sqrt(1 + 4 (r - 1)), which is what it is",
+            ),
+            Case(
+                "largest cosine that any neuron with b < 0 reaches through the structured part",
+                predict=np.ones(3),
+                observe=best,
+                rival=[1.0, 0.816, 0.707],
+                tolerance=0.01,
+                rival_says="2/sqrt(r + 3), which is what it is",
+            ),
+            Case(
+                "cos = 1/sqrt(1 + 4 (r - 1))",
+                predict=limit,
+                observe=cosines,
+                rival=np.ones(3),
+                tolerance=0.08,
+                rival_says="1",
+            ),
         ),
         comment="A mirrored neuron has G = E[yx] - G(w, b) = p_A (own block) + 2 p_A (every other block). Only for one "
         "block is that D_1. The comparison network does not need the sign -1, see lemma3_21.",
-    )  # fmt: skip
+    )
 
 
 def check_activation(key, tables) -> Evidence:
@@ -306,18 +469,42 @@ def check_activation(key, tables) -> Evidence:
     tail = (np.abs(noise) > 3 * spread).mean()
     return Evidence(
         (
-            Case("Pr[fires | fair] <= exp(-b^2/(8 ||P_A w||^2)) + exp(-b^2/(8 ||P_perp w||^2))", bound, seen[:, 0],
-                 bound / 100, relation="at most", rival_says="a hundredth of it"),
-            Case("Pr[silent | block 1 all plus] <= exp(-(sqrt k <w, D_1> - b)^2/(2 ||P_perp w||^2))", own + 1e-9,
-                 1 - seen[:, 1], own / 1000 - 1e-6, relation="at most", rival_says="a thousandth of it, less 1e-6"),
-            Case("Pr[fires | other blocks]", np.zeros((30, 4)), seen[:, 3:], np.ones((30, 4)), tolerance=0.05,
-                 rival_says="always"),
-            Case("share of background sums beyond three deviations sqrt(2 p_o) ||P_perp w||", 2 * norm.sf(3.0),
-                 float(tail), 2 * norm.sf(2.0), tolerance=0.0015, rival_says="that of two deviations"),
+            Case(
+                "Pr[fires | fair] <= exp(-b^2/(8 ||P_A w||^2)) + exp(-b^2/(8 ||P_perp w||^2))",
+                predict=bound,
+                observe=seen[:, 0],
+                rival=bound / 100,
+                relation="at most",
+                rival_says="a hundredth of it",
+            ),
+            Case(
+                "Pr[silent | block 1 all plus] <= exp(-(sqrt k <w, D_1> - b)^2/(2 ||P_perp w||^2))",
+                predict=own + 1e-9,
+                observe=1 - seen[:, 1],
+                rival=own / 1000 - 1e-6,
+                relation="at most",
+                rival_says="a thousandth of it, less 1e-6",
+            ),
+            Case(
+                "Pr[fires | other blocks]",
+                predict=np.zeros((30, 4)),
+                observe=seen[:, 3:],
+                rival=np.ones((30, 4)),
+                tolerance=0.05,
+                rival_says="always",
+            ),
+            Case(
+                "share of background sums beyond three deviations sqrt(2 p_o) ||P_perp w||",
+                predict=2 * norm.sf(3.0),
+                observe=float(tail),
+                rival=2 * norm.sf(2.0),
+                tolerance=0.0015,
+                rival_says="that of two deviations",
+            ),
         ),
         comment="(B.416) is read with the projection on the background, as its d - r k asks; our copy has P_A. The "
         "proof takes a sub-Gaussian norm of order sqrt(p_o), which is so at constant p_o, as here.",
-    )  # fmt: skip
+    )
 
 
 def check_theorem(key, tables) -> Evidence:
@@ -331,15 +518,27 @@ def check_theorem(key, tables) -> Evidence:
     values, said, right = np.log(values), np.log(said), np.log(right)
     return Evidence(
         (
-            Case("log of r_net B_a1 B_x1 sqrt(2 gamma) <= log of 2 sqrt 2 r sqrt k/d^((tau - 3)/2)", said, values,
-                 said - 1, relation="at most", rival_says="less still"),
-            Case("it is 6 sqrt 2 r (k + 1) sqrt k/d^((tau - 3)/2)", right, values, said, tolerance=1e-9,
-                 rival_says="the term of (B.477)"),
+            Case(
+                "log of r_net B_a1 B_x1 sqrt(2 gamma) <= log of 2 sqrt 2 r sqrt k/d^((tau - 3)/2)",
+                predict=said,
+                observe=values,
+                rival=said - 1,
+                relation="at most",
+                rival_says="less still",
+            ),
+            Case(
+                "it is 6 sqrt 2 r (k + 1) sqrt k/d^((tau - 3)/2)",
+                predict=right,
+                observe=values,
+                rival=said,
+                tolerance=1e-9,
+                rival_says="the term of (B.477)",
+            ),
         ),
         comment="With tau + 3 for tau in gamma the factor 3 (k + 1) is absorbed, and the width stays d^Theta(tau r): "
         "the theorem as stated is not contradicted. A width of d^Theta(tau r) with tau >= 8 cannot be built; training "
         "needs far fewer neurons, see the experiment special_cases.",
-    )  # fmt: skip
+    )
 
 
 def check_fixed_features(key, tables) -> Evidence:
@@ -374,55 +573,114 @@ def check_fixed_features(key, tables) -> Evidence:
     log_choose = [math.lgamma(v + 1) - math.lgamma(v // 16 + 1) - math.lgamma(v - v // 16 + 1) for v in dims]
     return Evidence(
         (
-            Case("mean over subsets of ||E chi_A Psi||^2 <= N / C(d, k)", N / count, float(size.square().mean()),
-                 N / count / 50, relation="at most", rival_says="a fiftieth of it"),
-            Case("best hinge loss on fair inputs = 1 - B ||E chi_A Psi|| while |h| <= 1, easiest subset",
-                 1 - B * float(size[ends[1]]), fair[1], 1 - 2 * B * float(size[ends[1]]), tolerance=1e-4,
-                 rival_says="twice the gain"),
-            Case("with the structured half, hardest subset: at least (1 - B sqrt(N/C(d, k)))/2, B = 0.3, 1, 3",
-                 [0.5 * (1 - v * math.sqrt(N / count)) for v in (0.3, 1.0, 3.0)],
-                 [mixed(subsets[ends[0]], v) for v in (0.3, 1.0, 3.0)], np.ones(3), relation="at least",
-                 rival_says="1, the loss of a constant"),
-            Case("log C(d, d/16) >= log 2^(2 k + 1), d = 64, 256, 1024: the printed form follows",
-                 [(2 * (v // 16) + 1) * math.log(2) for v in dims], log_choose, [v * math.log(2) for v in dims],
-                 relation="at least", rival_says="2^d"),
+            Case(
+                "mean over subsets of ||E chi_A Psi||^2 <= N / C(d, k)",
+                predict=N / count,
+                observe=float(size.square().mean()),
+                rival=N / count / 50,
+                relation="at most",
+                rival_says="a fiftieth of it",
+            ),
+            Case(
+                "best hinge loss on fair inputs = 1 - B ||E chi_A Psi|| while |h| <= 1, easiest subset",
+                predict=1 - B * float(size[ends[1]]),
+                observe=fair[1],
+                rival=1 - 2 * B * float(size[ends[1]]),
+                tolerance=1e-4,
+                rival_says="twice the gain",
+            ),
+            Case(
+                "with the structured half, hardest subset: at least (1 - B sqrt(N/C(d, k)))/2, B = 0.3, 1, 3",
+                predict=[0.5 * (1 - v * math.sqrt(N / count)) for v in (0.3, 1.0, 3.0)],
+                observe=[mixed(subsets[ends[0]], v) for v in (0.3, 1.0, 3.0)],
+                rival=np.ones(3),
+                relation="at least",
+                rival_says="1, the loss of a constant",
+            ),
+            Case(
+                "log C(d, d/16) >= log 2^(2 k + 1), d = 64, 256, 1024: the printed form follows",
+                predict=[(2 * (v // 16) + 1) * math.log(2) for v in dims],
+                observe=log_choose,
+                rival=[v * math.log(2) for v in dims],
+                relation="at least",
+                rival_says="2^d",
+            ),
         ),
         comment="sqrt{NB} in our copy is read as sqrt(N) B.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.definition_parity", ("gradient_features.definition_parity",),
-          "The block parity's law is symmetric, its label odd.", check_definition),
-    Claim("gradient_features.definition_parity_mean", ("gradient_features.definition_parity",),
-          "E[yx] = 0 for block parities (Remark B.45).", check_symmetry, "refuted", hits="remark",
-          printed="Thesis, Remark B.45, third point: 'E[y x] = 0'. As y and x both change sign with phi, y x is even, "
-          "and symmetry does not make its mean 0: it is 2 p_A on every relevant pattern, from the blocks that are all "
-          "plus and all minus. The proof of (D_j, -1) in Lemma B.47 uses the remark."),
-    Claim("gradient_features.lemma3_21", ("gradient_features.lemma3_21",),
-          "The comparison network of 3 r (k + 1) neurons has no hinge loss, with positive biases alone.",
-          check_network),
-    Claim("gradient_features.lemma3_21_norm", ("gradient_features.lemma3_21",),
-          "As a function it has at most 3 r (k + 1) neurons within the norms of Lemma B.51, B_a1 = 2 sqrt k, B_a2 = "
-          "2 sqrt(r k (k + 1)) and B_b = (k + 1)/sqrt k.", check_network_norms),
-    Claim("gradient_features.lemma3_21_features",
-          ("gradient_features.lemma3_21", "gradient_features.lemma_b50", "gradient_features.definition_b46"),
-          "(D_j, +1) is a gradient feature: G is p_A on the own block and 0 elsewhere.", check_features),
-    Claim("gradient_features.lemma3_21_sign", ("gradient_features.lemma3_21",),
-          "(D_j, -1) is a gradient feature as well.", check_other_sign, "refuted", hits="statement",
-          printed="Thesis, Lemma 3.21 and Lemma B.47: '(D_j, -1) in S' for all j, (B.400). True for one block. For r "
-          ">= 3 blocks a mirrored neuron has cosine 1/sqrt(1 + 4 (r - 1)) with D_j, 1/3 at r = 3, and through the "
-          "structured part no neuron with a negative bias comes beyond 2/sqrt(r + 3), which is below 1 - gamma. The "
-          "comparison network can do without these features."),
-    Claim("gradient_features.definition_b46", ("gradient_features.definition_b46",),
-          "Sure neurons fire on their block all plus and hardly elsewhere (B.49).", check_activation),
-    Claim("gradient_features.theorem3_22", ("gradient_features.theorem3_22",),
-          "The derivation (B.477): with the numbers of Lemma B.51 the second term of Theorem 3.12 is at most "
-          "2 sqrt 2 r sqrt k/d^((tau - 3)/2).", check_theorem, "refuted", hits="proof",
-          printed="Thesis, proof of Theorem B.52, (B.477): the comparison network of Lemma B.51 has 3 r (k + 1) "
-          "neurons, so that r B_a1 B_x1 sqrt(2 gamma) is 3 (k + 1) times that term. The statement, Theorem 3.22, is "
-          "not refuted: tau + 3 in place of tau absorbs the factor within the width d^Theta(tau r)."),
-    Claim("gradient_features.prop3_23", ("gradient_features.prop3_23",),
-          "Fixed features have hinge loss of at least 1/2 - sqrt(N) B/(2^k sqrt 2) on some parity.",
-          check_fixed_features),
-)  # fmt: skip
+    Claim(
+        "gradient_features.definition_parity",
+        entries=("gradient_features.definition_parity",),
+        says="The block parity's law is symmetric, its label odd.",
+        check=check_definition,
+    ),
+    Claim(
+        "gradient_features.definition_parity_mean",
+        entries=("gradient_features.definition_parity",),
+        says="E[yx] = 0 for block parities (Remark B.45).",
+        check=check_symmetry,
+        expected="refuted",
+        hits="remark",
+        printed="Thesis, Remark B.45, third point: 'E[y x] = 0'. As y and x both change sign with phi, y x is even, "
+        "and symmetry does not make its mean 0: it is 2 p_A on every relevant pattern, from the blocks that are all "
+        "plus and all minus. The proof of (D_j, -1) in Lemma B.47 uses the remark.",
+    ),
+    Claim(
+        "gradient_features.lemma3_21",
+        entries=("gradient_features.lemma3_21",),
+        says="The comparison network of 3 r (k + 1) neurons has no hinge loss, with positive biases alone.",
+        check=check_network,
+    ),
+    Claim(
+        "gradient_features.lemma3_21_norm",
+        entries=("gradient_features.lemma3_21",),
+        says="As a function it has at most 3 r (k + 1) neurons within the norms of Lemma B.51, B_a1 = 2 sqrt k, B_a2 = "
+        "2 sqrt(r k (k + 1)) and B_b = (k + 1)/sqrt k.",
+        check=check_network_norms,
+    ),
+    Claim(
+        "gradient_features.lemma3_21_features",
+        entries=("gradient_features.lemma3_21", "gradient_features.lemma_b50", "gradient_features.definition_b46"),
+        says="(D_j, +1) is a gradient feature: G is p_A on the own block and 0 elsewhere.",
+        check=check_features,
+    ),
+    Claim(
+        "gradient_features.lemma3_21_sign",
+        entries=("gradient_features.lemma3_21",),
+        says="(D_j, -1) is a gradient feature as well.",
+        check=check_other_sign,
+        expected="refuted",
+        hits="statement",
+        printed="Thesis, Lemma 3.21 and Lemma B.47: '(D_j, -1) in S' for all j, (B.400). True for one block. For r "
+        ">= 3 blocks a mirrored neuron has cosine 1/sqrt(1 + 4 (r - 1)) with D_j, 1/3 at r = 3, and through the "
+        "structured part no neuron with a negative bias comes beyond 2/sqrt(r + 3), which is below 1 - gamma. The "
+        "comparison network can do without these features.",
+    ),
+    Claim(
+        "gradient_features.definition_b46",
+        entries=("gradient_features.definition_b46",),
+        says="Sure neurons fire on their block all plus and hardly elsewhere (B.49).",
+        check=check_activation,
+    ),
+    Claim(
+        "gradient_features.theorem3_22",
+        entries=("gradient_features.theorem3_22",),
+        says="The derivation (B.477): with the numbers of Lemma B.51 the second term of Theorem 3.12 is at most "
+        "2 sqrt 2 r sqrt k/d^((tau - 3)/2).",
+        check=check_theorem,
+        expected="refuted",
+        hits="proof",
+        printed="Thesis, proof of Theorem B.52, (B.477): the comparison network of Lemma B.51 has 3 r (k + 1) "
+        "neurons, so that r B_a1 B_x1 sqrt(2 gamma) is 3 (k + 1) times that term. The statement, Theorem 3.22, is "
+        "not refuted: tau + 3 in place of tau absorbs the factor within the width d^Theta(tau r).",
+    ),
+    Claim(
+        "gradient_features.prop3_23",
+        entries=("gradient_features.prop3_23",),
+        says="Fixed features have hinge loss of at least 1/2 - sqrt(N) B/(2^k sqrt 2) on some parity.",
+        check=check_fixed_features,
+    ),
+)

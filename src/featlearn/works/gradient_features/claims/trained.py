@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import spearmanr
 
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, needs, reads
 from featlearn.lab.estimate import CHOOSING, interval
 from featlearn.lab.experiment import Table
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs, reads
 from featlearn.works.gradient_features.claims.bounds import excess, width, xor_numbers
 from featlearn.works.gradient_features.rows import (
     BEST,
@@ -55,13 +55,24 @@ def trained_cases(table: Table, names: list[str], target: float, eps: float) -> 
     """Error and loss at the end; the rivals are what the same samples give without the later steps or the first."""
     where, zero = ", ".join(names), np.zeros(len(names))
     return [
-        Case(f"test error at the end, upper ends: {where}", zero, ends(table, names, NETWORK, "error")[2],
-             ends(table, names, FIXED, "error")[0], tolerance=target, unit="%",
-             rival_says="the best second layer on the first layer of the start"),
-        Case("hinge loss less that of the best network on true features, upper ends", zero, column_gap(table, names),
-             ends(table, names, FIRST, "loss")[0] - ends(table, names, BEST, "loss")[0],
-             tolerance=eps, rival_says="after the first step alone"),
-    ]  # fmt: skip
+        Case(
+            f"test error at the end, upper ends: {where}",
+            predict=zero,
+            observe=ends(table, names, NETWORK, "error")[2],
+            rival=ends(table, names, FIXED, "error")[0],
+            tolerance=target,
+            unit="%",
+            rival_says="the best second layer on the first layer of the start",
+        ),
+        Case(
+            "hinge loss less that of the best network on true features, upper ends",
+            predict=zero,
+            observe=column_gap(table, names),
+            rival=ends(table, names, FIRST, "loss")[0] - ends(table, names, BEST, "loss")[0],
+            tolerance=eps,
+            rival_says="after the first step alone",
+        ),
+    ]
 
 
 def column_gap(table: Table, names: list[str]) -> Array:
@@ -78,8 +89,13 @@ def member_case(table: Table, names: list[str]) -> Case:
     """A true feature is in the set, its rival is not: ends of exact 95 % intervals over drawn neurons."""
     low = [column(reported(table, s, NEURONS), "member low").min() for s in names]
     high = [column(reported(table, s, NEURONS), "rival high").max() for s in names]
-    return Case(f"neurons whose G is within gamma = {GAMMAS[0]:g} of a true feature, against its rival, every seed",
-                high, low, relation="at least", unit="%")  # fmt: skip
+    return Case(
+        f"neurons whose G is within gamma = {GAMMAS[0]:g} of a true feature, against its rival, every seed",
+        high,
+        low,
+        relation="at least",
+        unit="%",
+    )
 
 
 def said(table: Table, names: list[str]) -> str:
@@ -88,8 +104,10 @@ def said(table: Table, names: list[str]) -> str:
     for s in names:
         cone = ends(table, [s], NEURONS, f"cone {GAMMAS[-1]:g}")[0][0]
         moved = ends(table, [s], NETWORK, "moved")[0][0]
-        parts.append(f"{s}: eta = {chosen(table, s):.3g}, {cone:.0f} % of neurons within {GAMMAS[-1]:g} of a true "
-                     f"feature after step one, W moves by {moved:.2f} of it later")  # fmt: skip
+        parts.append(
+            f"{s}: eta = {chosen(table, s):.3g}, {cone:.0f} % of neurons within {GAMMAS[-1]:g} of a true "
+            f"feature after step one, W moves by {moved:.2f} of it later"
+        )
     return "; ".join(parts) + "."
 
 
@@ -122,12 +140,19 @@ def judge_xor(table: Table) -> Evidence:
     return Evidence(
         (
             *trained_cases(table, names, 5.0, 0.05),
-            Case("error in the largest dimension less that in the smallest, at most", 0.0, max(rise, 0.0), fixed,
-                 tolerance=2.0, unit="%", rival_says="the fixed first layer's error in the largest"),
+            Case(
+                "error in the largest dimension less that in the smallest, at most",
+                predict=0.0,
+                observe=max(rise, 0.0),
+                rival=fixed,
+                tolerance=2.0,
+                unit="%",
+                rival_says="the fixed first layer's error in the largest",
+            ),
             member_case(table, names),
         ),
         comment=said(table, names),
-    )  # fmt: skip
+    )
 
 
 def parity_excess(k: int, gamma: float) -> float:
@@ -154,17 +179,33 @@ def judge_main(table: Table) -> Evidence:
     first = ends(table, both, FIRST, "loss")[0] - ends(table, both, BEST, "loss")[0]
     return Evidence(
         (
-            Case(f"XOR mixture: loss less OPT, upper ends, d = {', '.join(map(str, d))}", bound, gap,
-                 relation="at most", vacuous=f"d >= {size:.2g}, with m >= {m:.2g} neurons for eps = 0.5 (constants 1)"),
-            Case(f"structured parity: the same, k = {', '.join(map(str, k))}", parity, gap_parity, relation="at most",
-                 vacuous=f"gamma <= {least:.1g} at k = {k[0]}, where the best neuron has {slack[0]:.1g}"),
-            Case("both against 0", np.zeros(len(both)), np.concatenate([gap, gap_parity]), first, tolerance=0.05,
-                 rival_says="after the first step alone"),
+            Case(
+                f"XOR mixture: loss less OPT, upper ends, d = {', '.join(map(str, d))}",
+                bound,
+                gap,
+                relation="at most",
+                vacuous=f"d >= {size:.2g}, with m >= {m:.2g} neurons for eps = 0.5 (constants 1)",
+            ),
+            Case(
+                f"structured parity: the same, k = {', '.join(map(str, k))}",
+                parity,
+                gap_parity,
+                relation="at most",
+                vacuous=f"gamma <= {least:.1g} at k = {k[0]}, where the best neuron has {slack[0]:.1g}",
+            ),
+            Case(
+                "both against 0",
+                predict=np.zeros(len(both)),
+                observe=np.concatenate([gap, gap_parity]),
+                rival=first,
+                tolerance=0.05,
+                rival_says="after the first step alone",
+            ),
         ),
         comment=f"r B_a1 B_x1 sqrt(2 gamma) is {bound.min():.3g} to {bound.max():.3g} on the mixture and "
         f"{parity.min():.3g} to {parity.max():.3g} on the parity, above any loss seen; trained networks are "
         f"within {max(gap.max(), gap_parity.max()):.2g} of OPT.",
-    )  # fmt: skip
+    )
 
 
 def judge_uniform(table: Table) -> Evidence:
@@ -178,11 +219,20 @@ def judge_uniform(table: Table) -> Evidence:
     cases = trained_cases(table, names, 5.0, 0.2)
     steps = max(reported(table, s, NETWORK)[0]["steps"] for s in names)
     return Evidence(
-        (*cases, Case("hinge loss, upper ends", np.zeros(len(names)), ends(table, names, NETWORK, "loss")[2], printed,
-                      tolerance=0.2, rival_says="at the step size 1/(d^2 m), after as many steps")),
+        (
+            *cases,
+            Case(
+                "hinge loss, upper ends",
+                predict=np.zeros(len(names)),
+                observe=ends(table, names, NETWORK, "loss")[2],
+                rival=printed,
+                tolerance=0.2,
+                rival_says="at the step size 1/(d^2 m), after as many steps",
+            ),
+        ),
         (Assumption("d >= C k^4 log(k d/eps)", False, "111 > 101 with C = 1"),),
         f"{steps} steps at a larger step size; T = k^3 m d^2/eps at 1/(d^2 m) would be millions. {said(table, names)}",
-    )  # fmt: skip
+    )
 
 
 def judge_multi(table: Table) -> Evidence:
@@ -193,14 +243,26 @@ def judge_multi(table: Table) -> Evidence:
     best, other = ends(table, names, BEST, "loss")[0], ends(table, names, FIXED, "loss")[0]
     return Evidence(
         (
-            Case("share of ||w||^2 in the span of u_1, u_2 after step one, lower end", 100.0, low[0],
-                 100 * row["r"] / row["d"], tolerance=20.0, rival_says="r/d, random weights", unit="%"),
-            Case("mean squared error less that of the best network on true features, upper end", 0.0,
-                 ends(table, names, NETWORK, "loss")[2][0] - best[0], other[0] - best[0], tolerance=0.1,
-                 rival_says="the same training on the first layer of the start"),
+            Case(
+                "share of ||w||^2 in the span of u_1, u_2 after step one, lower end",
+                predict=100.0,
+                observe=low[0],
+                rival=100 * row["r"] / row["d"],
+                tolerance=20.0,
+                rival_says="r/d, random weights",
+                unit="%",
+            ),
+            Case(
+                "mean squared error less that of the best network on true features, upper end",
+                predict=0.0,
+                observe=ends(table, names, NETWORK, "loss")[2][0] - best[0],
+                rival=other[0] - best[0],
+                tolerance=0.1,
+                rival_says="the same training on the first layer of the start",
+            ),
         ),
         (Assumption("m, n with (C_l log(n m d))^(6 tau + 1)", False, "more than 1e17 at these sizes, constants 1"),),
-    )  # fmt: skip
+    )
 
 
 def learned_at(table: Table, setting: str) -> list[list[float]]:
@@ -230,14 +292,26 @@ def judge_family(table: Table) -> Evidence:
     mean, low, _ = spread(ratio)
     return Evidence(
         (
-            Case("rank correlation of a pair's probability and the step at which it is learned, mean", -1.0,
-                 float(np.mean(order)), 0.0, tolerance=0.35, rival_says="in any order"),
-            Case("log of the rarest pair's step over the most frequent pair's, lower end; log 4 is the ratio of their "
-                 "probabilities", np.log(SHARES[0] / SHARES[-1]), low, relation="at least"),
+            Case(
+                "rank correlation of a pair's probability and the step at which it is learned, mean",
+                predict=-1.0,
+                observe=float(np.mean(order)),
+                rival=0.0,
+                tolerance=0.35,
+                rival_says="in any order",
+            ),
+            Case(
+                "log of the rarest pair's step over the most frequent pair's, lower end; log 4 is the ratio of their "
+                "probabilities",
+                np.log(SHARES[0] / SHARES[-1]),
+                low,
+                relation="at least",
+            ),
         ),
         comment=f"Geometric mean of the ratio: {np.exp(mean):.0f}; steps by pair: "
-        + ", ".join(f"p = {p:g}: {np.exp(v):.0f}" for p, v in zip(SHARES, np.log(times).mean(0), strict=True)) + ".",
-    )  # fmt: skip
+        + ", ".join(f"p = {p:g}: {np.exp(v):.0f}" for p, v in zip(SHARES, np.log(times).mean(0), strict=True))
+        + ".",
+    )
 
 
 def _claim(
@@ -253,25 +327,63 @@ def _claim(
     def check(table: Table) -> Evidence:
         return judge(table) if all(settings(table, c) for c in cases) else needs(SPECIAL)
 
-    return Claim(f"gradient_features.{name}_trained", entries, says, reads(SPECIAL, check), expected)
+    return Claim(
+        f"gradient_features.{name}_trained", entries=entries, says=says, check=reads(SPECIAL, check), expected=expected
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    _claim("theorem3_12", "Algorithm 1 on XOR mixtures and structured parities ends within the theorem's bound of OPT.",
-           (XOR, PARITY), judge_main, "vacuous", also=("theorem_b3", "theorem_b23")),
-    _claim("theorem_b27", "Linear data: error at most 1 %, loss near that of the best network on +-w*.",
-           (LINEAR,), plain((LINEAR,), 1.0, 0.05, LINEAR)),
-    _claim("theorem3_18", "Mixtures of 4 to 8 clusters with any labels: error at most 1 %.",
-           (MIXTURE, OPPOSITE, SKEWED), plain((MIXTURE, OPPOSITE, SKEWED), 1.0, 0.05, SKEWED)),
-    _claim("theorem_b42", "XOR mixture with m = C log d and n = C d^1.5: error at most 5 %, no larger in larger d.",
-           (XOR,), judge_xor),
-    _claim("theorem3_22", "Structured parities of 5 to 9 bits in d = 100: error at most 1 % with 500 neurons.",
-           (PARITY,), plain((PARITY,), 1.0, 0.1, PARITY, BLOCK), "assumptions unmet"),
-    _claim("theorem_b56", "Uniform parity of 2 bits: Algorithm 6 reaches a small loss.",
-           (UNIFORM,), judge_uniform, "assumptions unmet"),
-    _claim("theorem_b69", "Multi-index regression: Algorithm 7 reaches a mean squared error of at most eps = 0.1.",
-           (MULTI,), judge_multi, "assumptions unmet"),
-    Claim("gradient_features.simplicity_bias", ("gradient_features.skipped",),
-          "The family that the network represents grows over time: frequent pairs of clusters first (B.3.1).",
-          reads(SPECIAL, judge_family)),
-)  # fmt: skip
+    _claim(
+        "theorem3_12",
+        "Algorithm 1 on XOR mixtures and structured parities ends within the theorem's bound of OPT.",
+        (XOR, PARITY),
+        judge_main,
+        "vacuous",
+        also=("theorem_b3", "theorem_b23"),
+    ),
+    _claim(
+        "theorem_b27",
+        "Linear data: error at most 1 %, loss near that of the best network on +-w*.",
+        (LINEAR,),
+        plain((LINEAR,), 1.0, 0.05, LINEAR),
+    ),
+    _claim(
+        "theorem3_18",
+        "Mixtures of 4 to 8 clusters with any labels: error at most 1 %.",
+        (MIXTURE, OPPOSITE, SKEWED),
+        plain((MIXTURE, OPPOSITE, SKEWED), 1.0, 0.05, SKEWED),
+    ),
+    _claim(
+        "theorem_b42",
+        "XOR mixture with m = C log d and n = C d^1.5: error at most 5 %, no larger in larger d.",
+        (XOR,),
+        judge_xor,
+    ),
+    _claim(
+        "theorem3_22",
+        "Structured parities of 5 to 9 bits in d = 100: error at most 1 % with 500 neurons.",
+        (PARITY,),
+        plain((PARITY,), 1.0, 0.1, PARITY, BLOCK),
+        "assumptions unmet",
+    ),
+    _claim(
+        "theorem_b56",
+        "Uniform parity of 2 bits: Algorithm 6 reaches a small loss.",
+        (UNIFORM,),
+        judge_uniform,
+        "assumptions unmet",
+    ),
+    _claim(
+        "theorem_b69",
+        "Multi-index regression: Algorithm 7 reaches a mean squared error of at most eps = 0.1.",
+        (MULTI,),
+        judge_multi,
+        "assumptions unmet",
+    ),
+    Claim(
+        "gradient_features.simplicity_bias",
+        entries=("gradient_features.skipped",),
+        says="The family that the network represents grows over time: frequent pairs of clusters first (B.3.1).",
+        check=reads(SPECIAL, judge_family),
+    ),
+)

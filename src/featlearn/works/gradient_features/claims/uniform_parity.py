@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure.best_network import best_bounded_network
 from featlearn.measure.gradient_features import gaussian_gradients, in_max_cone, simplified_gradients
@@ -40,16 +40,33 @@ def check_majority(key, tables) -> Evidence:
     batch = task.sample(task.draw(key / "truth"), 20_000, key / "data")
     return Evidence(
         (
-            Case("xi_k for every odd k <= d, d = 5..13", exact, formula, typo, tolerance=1e-12,
-                 rival_says="C((d-1)/2, (d-1)/2) = 1 in the numerator, as our copy of (B.480) reads"),
-            Case("|xi_(k+1)/xi_(k-1)| = (k - 1)/(d - k)", law, ratio, np.array(law) * 1.05, tolerance=1e-12,
-                 rival_says="5 % more"),
-            Case("E y, E y x of the sampler", np.zeros(10),
-                 np.r_[float(batch.y.mean()), (batch.y[:, None] * batch.x).mean(0).numpy()], np.full(10, 0.2),
-                 tolerance=5 / math.sqrt(20_000), rival_says="0.2"),
+            Case(
+                "xi_k for every odd k <= d, d = 5..13",
+                predict=exact,
+                observe=formula,
+                rival=typo,
+                tolerance=1e-12,
+                rival_says="C((d-1)/2, (d-1)/2) = 1 in the numerator, as our copy of (B.480) reads",
+            ),
+            Case(
+                "|xi_(k+1)/xi_(k-1)| = (k - 1)/(d - k)",
+                predict=law,
+                observe=ratio,
+                rival=np.array(law) * 1.05,
+                tolerance=1e-12,
+                rival_says="5 % more",
+            ),
+            Case(
+                "E y, E y x of the sampler",
+                predict=np.zeros(10),
+                observe=np.r_[float(batch.y.mean()), (batch.y[:, None] * batch.x).mean(0).numpy()],
+                rival=np.full(10, 0.2),
+                tolerance=5 / math.sqrt(20_000),
+                rival_says="0.2",
+            ),
         ),
         comment="The numerator is that of (B.547), C((d-1)/2, (k-1)/2). d is odd.",
-    )  # fmt: skip
+    )
 
 
 def first_gradient(w: Array, A: int, d: int) -> Array:
@@ -88,18 +105,42 @@ def check_first_gradient(key, tables) -> Evidence:
     small = eta * float(np.abs(moved.a[0].numpy() / eta).max())
     return Evidence(
         (
-            Case("G_j, d = 7, 9, 11, k = 2, 4, every coordinate", law, exact, printed, tolerance=1e-12,
-                 rival_says="without the factor 1/2, as reported"),
-            Case("the same, index outside A", law, exact, wrong_index, tolerance=1e-12,
-                 rival_says="xi_(k-1) for j outside A, as reported"),
-            Case("Algorithm 6: W^(1) with eta_1 = 1/(k |xi_(k-1)|), lambda_1 = 1/eta_1", step, moved.w[0].numpy(),
-                 2 * step, tolerance=1e-12, rival_says="twice that, without the factor 1/2"),
-            Case("Algorithm 6: biases on the grid", np.zeros(12), np.abs(net.b[0].numpy() * k - np.round(
-                 net.b[0].numpy() * k)), np.full(12, 0.25), tolerance=1e-6, rival_says="off by a quarter"),
+            Case(
+                "G_j, d = 7, 9, 11, k = 2, 4, every coordinate",
+                predict=law,
+                observe=exact,
+                rival=printed,
+                tolerance=1e-12,
+                rival_says="without the factor 1/2, as reported",
+            ),
+            Case(
+                "the same, index outside A",
+                predict=law,
+                observe=exact,
+                rival=wrong_index,
+                tolerance=1e-12,
+                rival_says="xi_(k-1) for j outside A, as reported",
+            ),
+            Case(
+                "Algorithm 6: W^(1) with eta_1 = 1/(k |xi_(k-1)|), lambda_1 = 1/eta_1",
+                predict=step,
+                observe=moved.w[0].numpy(),
+                rival=2 * step,
+                tolerance=1e-12,
+                rival_says="twice that, without the factor 1/2",
+            ),
+            Case(
+                "Algorithm 6: biases on the grid",
+                predict=np.zeros(12),
+                observe=np.abs(net.b[0].numpy() * k - np.round(net.b[0].numpy() * k)),
+                rival=np.full(12, 0.25),
+                tolerance=1e-6,
+                rival_says="off by a quarter",
+            ),
         ),
         comment=f"|a^(1)| is at most {small:.2f}; the proof of Theorem B.56 takes 0. d >= 2 (k + 1)^2 is not needed "
         "for the identity; d odd, |b| < 1 and k even are.",
-    )  # fmt: skip
+    )
 
 
 def check_network(key, tables) -> Evidence:
@@ -128,8 +169,10 @@ def check_network(key, tables) -> Evidence:
         printed.append(-k * math.log(d))
         gamma = 1.0001 * limit[-1]
         inside.append(float(in_max_cone(torch.as_tensor(unit), torch.as_tensor(D), gamma).double().mean()))
-    exact = [0.5 * math.log(k * math.exp(2 * log_xi(d, k - 1)) + (d - k) * math.exp(2 * log_xi(d, k + 1))) - math.log(2)
-             for d, k in ((51, 2), (101, 4), (201, 4))]  # fmt: skip
+    exact = [
+        0.5 * math.log(k * math.exp(2 * log_xi(d, k - 1)) + (d - k) * math.exp(2 * log_xi(d, k + 1))) - math.log(2)
+        for d, k in ((51, 2), (101, 4), (201, 4))
+    ]
     w = rng.choice([-1.0, 1.0], (200, 101))
     w[:, :4] = [1, 1, 1, -1]
     uneven = first_gradient(w, 4, 101)
@@ -138,22 +181,59 @@ def check_network(key, tables) -> Evidence:
     rival = float(min(np.abs(uneven - D).max(1).min(), np.abs(uneven + D).max(1).min()))
     return Evidence(
         (
-            Case("hinge loss of g*, k = 2, 4, 6", np.zeros(3), hinge, less, tolerance=1e-9,
-                 rival_says="the sign of odd k"),
-            Case("||G/||G|| - D||_inf <= sqrt k/(d - k) where w agrees on A", limit, off, np.array(limit) / 2,
-                 relation="at most", rival_says="half of it"),
-            Case("the same, one relevant sign wrong", limit[1], off[1], rival, tolerance=limit[1],
-                 rival_says="w with one sign against the others on A"),
-            Case("share of neurons in the cone of gamma_inf (B.57)", np.ones(3), inside, np.zeros(3), tolerance=0.0,
-                 rival_says="none"),
-            Case("p = 2^-(k-1)", said, share, np.array(said) / 2, tolerance=0.01,
-                 rival_says="2^-k, one ray only"),
-            Case("log ||G|| exactly", exact, size, printed, tolerance=1e-6, rival_says="-k log d, as reported"),
+            Case(
+                "hinge loss of g*, k = 2, 4, 6",
+                predict=np.zeros(3),
+                observe=hinge,
+                rival=less,
+                tolerance=1e-9,
+                rival_says="the sign of odd k",
+            ),
+            Case(
+                "||G/||G|| - D||_inf <= sqrt k/(d - k) where w agrees on A",
+                predict=limit,
+                observe=off,
+                rival=np.array(limit) / 2,
+                relation="at most",
+                rival_says="half of it",
+            ),
+            Case(
+                "the same, one relevant sign wrong",
+                predict=limit[1],
+                observe=off[1],
+                rival=rival,
+                tolerance=limit[1],
+                rival_says="w with one sign against the others on A",
+            ),
+            Case(
+                "share of neurons in the cone of gamma_inf (B.57)",
+                predict=np.ones(3),
+                observe=inside,
+                rival=np.zeros(3),
+                tolerance=0.0,
+                rival_says="none",
+            ),
+            Case(
+                "p = 2^-(k-1)",
+                predict=said,
+                observe=share,
+                rival=np.array(said) / 2,
+                tolerance=0.01,
+                rival_says="2^-k, one ray only",
+            ),
+            Case(
+                "log ||G|| exactly",
+                predict=exact,
+                observe=size,
+                rival=printed,
+                tolerance=1e-6,
+                rival_says="-k log d, as reported",
+            ),
         ),
         comment="For even k the centre bump has its tip at b = 0, where a bias has no sign. With every tip as two "
         "neurons ||a|| is within B_a2, as in lemma3_21_norm. (B.557) gives ||G|| the order d^Theta(k); with the sign "
         "of the exponent turned that is right, and Theorem B.65 needs no more.",
-    )  # fmt: skip
+    )
 
 
 def check_bound(key, tables) -> Evidence:
@@ -166,14 +246,26 @@ def check_bound(key, tables) -> Evidence:
     value, formula = np.array(right).T
     return Evidence(
         (
-            Case("r B_a1 sqrt(2 d log d) gamma_inf <= k^2 sqrt(d log d)/(d - k)", said, value,
-                 np.array(said) / 2, relation="at most", rival_says="half of it"),
-            Case("it is 6 sqrt 2 k (k + 1) sqrt(d log d)/(d - k)", formula, value, said, tolerance=1e-9,
-                 rival_says="the reported bound"),
+            Case(
+                "r B_a1 sqrt(2 d log d) gamma_inf <= k^2 sqrt(d log d)/(d - k)",
+                predict=said,
+                observe=value,
+                rival=np.array(said) / 2,
+                relation="at most",
+                rival_says="half of it",
+            ),
+            Case(
+                "it is 6 sqrt 2 k (k + 1) sqrt(d log d)/(d - k)",
+                predict=formula,
+                observe=value,
+                rival=said,
+                tolerance=1e-9,
+                rival_says="the reported bound",
+            ),
         ),
         comment="Whether the error of Theorem B.65 itself is above its bound is open: only the derivation is "
         "evaluated.",
-    )  # fmt: skip
+    )
 
 
 def samples_b54(d: int, k: int, m: float | int, eps: float, delta: float, xi_log: float) -> float:
@@ -197,14 +289,33 @@ def check_sample_size(key, tables) -> Evidence:
     kernel = [log_choose(d, k) - math.log(d) - log_choose(d, k - 1) for k in (2, 4, 8)]
     return Evidence(
         (
-            Case("exponent of k in n of Lemma B.54 over C(d, k-1) d log(..)", 7 / 2, slope, 7 / 6, tolerance=0.2,
-                 rival_says="7/6, as our copy of Theorem B.56 reads"),
-            Case("1/(xi_(k-1)^2 C(d, k-1) (k-1)^1.5), d = 801, k = 4", 1.9, c19, 1.0, tolerance=0.15, rival_says="1"),
-            Case("log of C(d, k)/(d C(d, k-1)) = -log k: d C(d, k-1) is d^k up to k", [-math.log(k) for k in (2, 4, 8)],
-                 kernel, [0.0, 0.0, 0.0], tolerance=0.01, rival_says="0"),
+            Case(
+                "exponent of k in n of Lemma B.54 over C(d, k-1) d log(..)",
+                predict=7 / 2,
+                observe=slope,
+                rival=7 / 6,
+                tolerance=0.2,
+                rival_says="7/6, as our copy of Theorem B.56 reads",
+            ),
+            Case(
+                "1/(xi_(k-1)^2 C(d, k-1) (k-1)^1.5), d = 801, k = 4",
+                predict=1.9,
+                observe=c19,
+                rival=1.0,
+                tolerance=0.15,
+                rival_says="1",
+            ),
+            Case(
+                "log of C(d, k)/(d C(d, k-1)) = -log k: d C(d, k-1) is d^k up to k",
+                predict=[-math.log(k) for k in (2, 4, 8)],
+                observe=kernel,
+                rival=[0.0, 0.0, 0.0],
+                tolerance=0.01,
+                rival_says="0",
+            ),
         ),
         comment="Constants and logarithms are left aside.",
-    )  # fmt: skip
+    )
 
 
 def check_theorem_samples(key, tables) -> Evidence:
@@ -212,12 +323,18 @@ def check_theorem_samples(key, tables) -> Evidence:
     slope = check_sample_size(key, tables).cases[0].observe
     return Evidence(
         (
-            Case("exponent of k in n of Lemma B.54", 7 / 2, slope, 7 / 6, tolerance=0.2,
-                 rival_says="7/6, as our copy of the theorem reads"),
+            Case(
+                "exponent of k in n of Lemma B.54",
+                predict=7 / 2,
+                observe=slope,
+                rival=7 / 6,
+                tolerance=0.2,
+                rival_says="7/6, as our copy of the theorem reads",
+            ),
         ),
         comment="Our copy of Theorem B.56 has k^(7/6), perhaps for k^(7/2): whether the theorem asks for fewer samples "
         "than its lemma is open.",
-    )  # fmt: skip
+    )
 
 
 def check_one_step(key, tables) -> Evidence:
@@ -238,18 +355,34 @@ def check_one_step(key, tables) -> Evidence:
     need_n = math.exp(samples_b54(d, k, m, 0.1, 0.1, log_xi(d, k - 1)))
     return Evidence(
         (
-            Case("test hinge loss, best |a| <= 8 k on one-step features, d = 51", 0.0, got, random, tolerance=0.1,
-                 rival_says="the same on random features"),
-            Case("largest activation <= d + 1", d + 1.0, top, 0.1, relation="at most", rival_says="0.1"),
+            Case(
+                "test hinge loss, best |a| <= 8 k on one-step features, d = 51",
+                predict=0.0,
+                observe=got,
+                rival=random,
+                tolerance=0.1,
+                rival_says="the same on random features",
+            ),
+            Case(
+                "largest activation <= d + 1",
+                predict=d + 1.0,
+                observe=top,
+                rival=0.1,
+                relation="at most",
+                rival_says="0.1",
+            ),
         ),
         (
             Assumption("n >= (2/tau^2) log(4 d m/delta)", n >= need_n, f"{n} against {need_n:.1e}"),
-            Assumption("d >= k^4 log(k d/eps)", d >= k**4 * math.log(k * d / 0.1),
-                       f"{d} against {k**4 * math.log(k * d / 0.1):.0f}"),
+            Assumption(
+                "d >= k^4 log(k d/eps)",
+                d >= k**4 * math.log(k * d / 0.1),
+                f"{d} against {k**4 * math.log(k * d / 0.1):.0f}",
+            ),
             Assumption("m >= k 2^k log(k/delta)", m >= k * 2**k * math.log(k / 0.1)),
         ),
         comment=f"Random features reach {random:.2f}. For k = 4 the lemma asks n of about 1e8 samples.",
-    )  # fmt: skip
+    )
 
 
 def check_max_concentration(key, tables) -> Evidence:
@@ -274,13 +407,27 @@ def check_max_concentration(key, tables) -> Evidence:
     slope = math.log(typical[1] / typical[0]) / math.log(8)
     return Evidence(
         (
-            Case("largest coordinate error, n = 1000, 8000", allowed, largest, np.array(allowed) / 10,
-                 relation="at most", rival_says="a tenth of it"),
-            Case("exponent of the typical error", -0.5, slope, -1 / 3, tolerance=0.05, rival_says="-1/3"),
+            Case(
+                "largest coordinate error, n = 1000, 8000",
+                predict=allowed,
+                observe=largest,
+                rival=np.array(allowed) / 10,
+                relation="at most",
+                rival_says="a tenth of it",
+            ),
+            Case(
+                "exponent of the typical error",
+                predict=-0.5,
+                observe=slope,
+                rival=-1 / 3,
+                tolerance=0.05,
+                rival_says="-1/3",
+            ),
         ),
         comment="A two-sided tail has twice the chance of a one-sided one, which the O() absorbs. Typical errors "
-        + ", ".join(f"{v:.4f}" for v in typical) + ".",
-    )  # fmt: skip
+        + ", ".join(f"{v:.4f}" for v in typical)
+        + ".",
+    )
 
 
 def check_max_cone_of_gaussians(key, tables) -> Evidence:
@@ -295,44 +442,87 @@ def check_max_cone_of_gaussians(key, tables) -> Evidence:
     mirrored = in_max_cone(-g, D, 0.1).double().numpy()
     return Evidence(
         (
-            Case("by its definition", by_hand, got, 1 - by_hand, tolerance=0.0, rival_says="the complement"),
-            Case("scale-free", got, scaled, mirrored, tolerance=0.0, rival_says="signless"),
+            Case(
+                "by its definition",
+                predict=by_hand,
+                observe=got,
+                rival=1 - by_hand,
+                tolerance=0.0,
+                rival_says="the complement",
+            ),
+            Case("scale-free", predict=got, observe=scaled, rival=mirrored, tolerance=0.0, rival_says="signless"),
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.definition_uniform_parity", ("gradient_features.definition_uniform_parity",),
-          "Fourier coefficients of majority, which the first gradient consists of.", check_majority),
-    Claim("gradient_features.lemma_b63", ("gradient_features.lemma_b63", "gradient_features.algorithm6"),
-          "The first gradient of a sign-initialised neuron under uniform parity, exactly.", check_first_gradient,
-          hits="statement",
-          printed="Thesis, Lemma B.63, with g_ij as defined in (B.546): (B.548) and (B.549) lack the factor 1/2 of "
-          "relu' = (1 + sign)/2, and outside A the coefficient is xi_(k+1), not xi_(k-1); (B.554) has that index "
-          "right. The factor cancels in the directions, which is all that Lemma B.64 uses."),
-    Claim("gradient_features.definition_b57", ("gradient_features.definition_b57",),
-          "The cone in the largest coordinate.", check_max_cone_of_gaussians),
-    Claim("gradient_features.lemma_b64", ("gradient_features.lemma_b64", "gradient_features.definition_b57"),
-          "Uniform parity has a feature in the largest coordinate and a network without loss.", check_network,
-          hits="statement",
-          printed="Thesis, Lemma B.64, 'B_G = Theta(B_G1) = Theta(d^-k)' with k fixed and d large: by the lemma's own "
-          "(B.557) the norm of the gradient is sqrt(k xi_(k-1)^2 + (d - k) xi_(k+1)^2) up to a factor, of order "
-          "d^(-(k-1)/2). As d^(-Theta(k)), which is what the theorem needs, it is right."),
-    Claim("gradient_features.theorem_b65", ("gradient_features.theorem_b65",),
-          "The derivation: with the numbers of Lemma B.64 the second term of Theorem B.62 is at most "
-          "k^2 sqrt(d log d)/(d - k).", check_bound, "refuted", hits="proof",
-          printed="Thesis, proof of Theorem B.65, 'Plug the values of parameters into Theorem B.62 and directly get "
-          "the result': with gamma_inf = sqrt k/(d - k), as the proof of Lemma B.64 has it, and 3 (k + 1) neurons "
-          "they give 6 sqrt 2 (k + 1)/k times the reported term. The statement itself is not refuted."),
-    Claim("gradient_features.lemma_b54", ("gradient_features.lemma_b54",),
-          "One step on samples gives features on which a bounded second layer has small loss.", check_one_step,
-          "assumptions unmet"),
-    Claim("gradient_features.lemma_b54_samples",
-          ("gradient_features.lemma_b54", "gradient_features.claim_uniform_bounds"),
-          "Its sample size grows as k^(7/2) d C(d, k-1) up to logarithms, which is O(d^k).", check_sample_size),
-    Claim("gradient_features.theorem_b56", ("gradient_features.theorem_b56",),
-          "The theorem's sample size follows from the lemma with an exponent of 7/2 for k: k^(7/2) d C(d, k-1).",
-          check_theorem_samples),
-    Claim("gradient_features.lemma_b59", ("gradient_features.lemma_b59",),
-          "Coordinates of the sampled gradient are within O(n^(-1/3)) (B.60, B.61).", check_max_concentration),
-)  # fmt: skip
+    Claim(
+        "gradient_features.definition_uniform_parity",
+        entries=("gradient_features.definition_uniform_parity",),
+        says="Fourier coefficients of majority, which the first gradient consists of.",
+        check=check_majority,
+    ),
+    Claim(
+        "gradient_features.lemma_b63",
+        entries=("gradient_features.lemma_b63", "gradient_features.algorithm6"),
+        says="The first gradient of a sign-initialised neuron under uniform parity, exactly.",
+        check=check_first_gradient,
+        hits="statement",
+        printed="Thesis, Lemma B.63, with g_ij as defined in (B.546): (B.548) and (B.549) lack the factor 1/2 of "
+        "relu' = (1 + sign)/2, and outside A the coefficient is xi_(k+1), not xi_(k-1); (B.554) has that index "
+        "right. The factor cancels in the directions, which is all that Lemma B.64 uses.",
+    ),
+    Claim(
+        "gradient_features.definition_b57",
+        entries=("gradient_features.definition_b57",),
+        says="The cone in the largest coordinate.",
+        check=check_max_cone_of_gaussians,
+    ),
+    Claim(
+        "gradient_features.lemma_b64",
+        entries=("gradient_features.lemma_b64", "gradient_features.definition_b57"),
+        says="Uniform parity has a feature in the largest coordinate and a network without loss.",
+        check=check_network,
+        hits="statement",
+        printed="Thesis, Lemma B.64, 'B_G = Theta(B_G1) = Theta(d^-k)' with k fixed and d large: by the lemma's own "
+        "(B.557) the norm of the gradient is sqrt(k xi_(k-1)^2 + (d - k) xi_(k+1)^2) up to a factor, of order "
+        "d^(-(k-1)/2). As d^(-Theta(k)), which is what the theorem needs, it is right.",
+    ),
+    Claim(
+        "gradient_features.theorem_b65",
+        entries=("gradient_features.theorem_b65",),
+        says="The derivation: with the numbers of Lemma B.64 the second term of Theorem B.62 is at most "
+        "k^2 sqrt(d log d)/(d - k).",
+        check=check_bound,
+        expected="refuted",
+        hits="proof",
+        printed="Thesis, proof of Theorem B.65, 'Plug the values of parameters into Theorem B.62 and directly get "
+        "the result': with gamma_inf = sqrt k/(d - k), as the proof of Lemma B.64 has it, and 3 (k + 1) neurons "
+        "they give 6 sqrt 2 (k + 1)/k times the reported term. The statement itself is not refuted.",
+    ),
+    Claim(
+        "gradient_features.lemma_b54",
+        entries=("gradient_features.lemma_b54",),
+        says="One step on samples gives features on which a bounded second layer has small loss.",
+        check=check_one_step,
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "gradient_features.lemma_b54_samples",
+        entries=("gradient_features.lemma_b54", "gradient_features.claim_uniform_bounds"),
+        says="Its sample size grows as k^(7/2) d C(d, k-1) up to logarithms, which is O(d^k).",
+        check=check_sample_size,
+    ),
+    Claim(
+        "gradient_features.theorem_b56",
+        entries=("gradient_features.theorem_b56",),
+        says="The theorem's sample size follows from the lemma with an exponent of 7/2 for k: k^(7/2) d C(d, k-1).",
+        check=check_theorem_samples,
+    ),
+    Claim(
+        "gradient_features.lemma_b59",
+        entries=("gradient_features.lemma_b59",),
+        says="Coordinates of the sampled gradient are within O(n^(-1/3)) (B.60, B.61).",
+        check=check_max_concentration,
+    ),
+)

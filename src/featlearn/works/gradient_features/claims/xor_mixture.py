@@ -7,7 +7,7 @@ import torch
 from scipy.special import erf, ndtr
 from scipy.stats import norm
 
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.measure.gradient_features import gaussian_gradients, membership
 from featlearn.tasks import GaussianMixture
 from featlearn.works.gradient_features.claims.bounds import excess, xor_numbers
@@ -33,13 +33,32 @@ def check_xor_definition(key, tables) -> Evidence:
     signal = float((batch.y[:, None] * batch.x).mean(0).norm())
     return Evidence(
         (
-            Case("cosines of the means", said, gram, np.eye(4), tolerance=1e-5, rival_says="four orthogonal means"),
-            Case("||mu_j||", np.full(4, math.sqrt(40)), truth.means.norm(dim=1).numpy(), np.ones(4), tolerance=1e-4,
-                 rival_says="1"),
-            Case("E[y x] = 0", 0.0, signal, math.sqrt(40) / 2, tolerance=5 * math.sqrt(80 / 40_000),
-                 rival_says="mu_1/2, as if -mu_1 had the other label"),
+            Case(
+                "cosines of the means",
+                predict=said,
+                observe=gram,
+                rival=np.eye(4),
+                tolerance=1e-5,
+                rival_says="four orthogonal means",
+            ),
+            Case(
+                "||mu_j||",
+                predict=np.full(4, math.sqrt(40)),
+                observe=truth.means.norm(dim=1).numpy(),
+                rival=np.ones(4),
+                tolerance=1e-4,
+                rival_says="1",
+            ),
+            Case(
+                "E[y x] = 0",
+                predict=0.0,
+                observe=signal,
+                rival=math.sqrt(40) / 2,
+                tolerance=5 * math.sqrt(80 / 40_000),
+                rival_says="mu_1/2, as if -mu_1 had the other label",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def xor_sure_gradients(d: int, m: int, key, sigma: float | int = 1.0) -> tuple[Array, Array, Array, Array, float]:
@@ -81,25 +100,57 @@ def check_xor_features(key, tables) -> Evidence:
     direction = means[0] / math.sqrt(d)
     u = 1.4
     hit = (w[:, 0].abs() > u).numpy()
-    found = membership(torch.as_tensor(full[hit]), torch.stack([
-        direction, turned(direction.float(), 20.0, key / "aside", (means[[2]] / math.sqrt(d)).float())]),
-        torch.tensor([0.02, 0.05], dtype=torch.float64))  # fmt: skip
+    found = membership(
+        torch.as_tensor(full[hit]),
+        torch.stack([direction, turned(direction.float(), 20.0, key / "aside", (means[[2]] / math.sqrt(d)).float())]),
+        torch.tensor([0.02, 0.05], dtype=torch.float64),
+    )
     return Evidence(
         (
-            Case("Pr[S_sure] at (d, sigma) = (1e3, 1), (1e6, 1), (1e3, 1.5)", said, exact, one_sided, tolerance=1e-5,
-                 rival_says="Phi in place of erf: the condition on mu_3 taken one-sided"),
-            Case("median 1 - |cos(G, D_1)| on S_sure, d = 100, 1000, 10 000", [0.0394, 0.0277, 0.0212], median,
-                 [0.1, 0.0316, 0.01], tolerance=0.002, rival_says="gamma = 1/sqrt d of the lemma"),
-            Case("G from three projections against the closed form in R^1000", full[:, :2], np.stack([g1, g3], 1),
-                 np.stack([g3, g1], 1), tolerance=1e-9, rival_says="D_1 and D_3 swapped"),
-            Case("<G, D_3> = -(sqrt d/4)(P_3 - P_4), up to the Gaussian term", law, full[:, 1], 0 * law,
-                 tolerance=0.45, rival_says="0, as (B.388) has it"),
-            Case("cone of 0.02, 0.05: direction rotated by 20 degrees", np.zeros(2), found.share[1].numpy(),
-                 found.share[0].numpy(), tolerance=0.0, rival_says="as often as D_1"),
+            Case(
+                "Pr[S_sure] at (d, sigma) = (1e3, 1), (1e6, 1), (1e3, 1.5)",
+                predict=said,
+                observe=exact,
+                rival=one_sided,
+                tolerance=1e-5,
+                rival_says="Phi in place of erf: the condition on mu_3 taken one-sided",
+            ),
+            Case(
+                "median 1 - |cos(G, D_1)| on S_sure, d = 100, 1000, 10 000",
+                predict=[0.0394, 0.0277, 0.0212],
+                observe=median,
+                rival=[0.1, 0.0316, 0.01],
+                tolerance=0.002,
+                rival_says="gamma = 1/sqrt d of the lemma",
+            ),
+            Case(
+                "G from three projections against the closed form in R^1000",
+                predict=full[:, :2],
+                observe=np.stack([g1, g3], 1),
+                rival=np.stack([g3, g1], 1),
+                tolerance=1e-9,
+                rival_says="D_1 and D_3 swapped",
+            ),
+            Case(
+                "<G, D_3> = -(sqrt d/4)(P_3 - P_4), up to the Gaussian term",
+                predict=law,
+                observe=full[:, 1],
+                rival=0 * law,
+                tolerance=0.45,
+                rival_says="0, as (B.388) has it",
+            ),
+            Case(
+                "cone of 0.02, 0.05: direction rotated by 20 degrees",
+                predict=np.zeros(2),
+                observe=found.share[1].numpy(),
+                rival=found.share[0].numpy(),
+                tolerance=0.0,
+                rival_says="as often as D_1",
+            ),
         ),
         comment="tau = 1, sigma = 1.",
         data={"d": np.array(sizes, float), "median": np.array(median)},
-    )  # fmt: skip
+    )
 
 
 def log_order(d: Array, tau: float | int = 1.0, sigma: float | int = 1.0) -> Array:
@@ -138,17 +189,35 @@ def check_xor_gamma(key, tables) -> Evidence:
         shares.append(float((1 - np.abs(g1) / np.sqrt(g1**2 + g3**2 + g0**2) < 1 / math.sqrt(size)).mean()))
     return Evidence(
         (
-            Case("exponent in d of Pr[G in the cone, ||G|| >= sqrt d/8], d = 1e8 to 1e16, as reported", order,
-                 slope(chance), strip, tolerance=0.05, rival_says="less by d^(-1/4) sqrt(log d), what it is"),
-            Case("the same, with the strip of |<w, D_3>| that the cone leaves", strip, slope(chance), order,
-                 tolerance=0.05, rival_says="the reported order of p"),
-            Case("share of S_sure in the cone, d = 100, 1000, 10 000", [0.75, 0.53, 0.36], shares, np.ones(3),
-                 tolerance=0.02, rival_says="all of S_sure"),
+            Case(
+                "exponent in d of Pr[G in the cone, ||G|| >= sqrt d/8], d = 1e8 to 1e16, as reported",
+                predict=order,
+                observe=slope(chance),
+                rival=strip,
+                tolerance=0.05,
+                rival_says="less by d^(-1/4) sqrt(log d), what it is",
+            ),
+            Case(
+                "the same, with the strip of |<w, D_3>| that the cone leaves",
+                predict=strip,
+                observe=slope(chance),
+                rival=order,
+                tolerance=0.05,
+                rival_says="the reported order of p",
+            ),
+            Case(
+                "share of S_sure in the cone, d = 100, 1000, 10 000",
+                predict=[0.75, 0.53, 0.36],
+                observe=shares,
+                rival=np.ones(3),
+                tolerance=0.02,
+                rival_says="all of S_sure",
+            ),
         ),
         comment="The component of G along mu_3 is -(sqrt d/4)(P_3 - P_4), of order sqrt d <w, D_3>/(log d)^(1/2) and "
         "not sigma_B: the cone leaves a strip of width d^(-1/4) around <w, D_3> = 0. The bound ||G|| >= sqrt d/5 of "
         "Lemma B.41 asks for d beyond e^(e^17), which 'd is large enough' allows.",
-    )  # fmt: skip
+    )
 
 
 def check_xor_comparison(key, tables) -> Evidence:
@@ -168,13 +237,25 @@ def check_xor_comparison(key, tables) -> Evidence:
     exact = own_loss(4.35, t) + 2 * other_loss(t)
     return Evidence(
         (
-            Case("hinge loss over the claimed OPT, tau~ = 8, d = 1e5", 0.5, loss / bound, less / bound, tolerance=0.5,
-                 rival_says="sqrt d/sigma = 3.9 sqrt(tau~ log d)"),
-            Case("hinge loss at d = 100, 20 000 samples against the integrals", exact, sampled,
-                 exact + 0.01, tolerance=3e-3, rival_says="0.01 more"),
+            Case(
+                "hinge loss over the claimed OPT, tau~ = 8, d = 1e5",
+                predict=0.5,
+                observe=loss / bound,
+                rival=less / bound,
+                tolerance=0.5,
+                rival_says="sqrt d/sigma = 3.9 sqrt(tau~ log d)",
+            ),
+            Case(
+                "hinge loss at d = 100, 20 000 samples against the integrals",
+                predict=exact,
+                observe=sampled,
+                rival=exact + 0.01,
+                tolerance=3e-3,
+                rival_says="0.01 more",
+            ),
         ),
         comment=f"At d = 1e5 the ratio 4.35 allows tau~ up to {tau:.0f}.",
-    )  # fmt: skip
+    )
 
 
 def check_xor_theorem(key, tables) -> Evidence:
@@ -185,31 +266,58 @@ def check_xor_theorem(key, tables) -> Evidence:
     in_s = np.polyfit(np.log(sigma), np.log([excess(xor_numbers(1e9, v)) for v in sigma]), 1)[0]
     return Evidence(
         (
-            Case("exponent in d", -0.25, float(in_d), -0.5, tolerance=1e-9, rival_says="-1/2"),
-            Case("exponent in sigma", 1.5, float(in_s), 0.5, tolerance=0.02,
-                 rival_says="1/2, the root of gamma alone without the norm of x"),
+            Case("exponent in d", predict=-0.25, observe=float(in_d), rival=-0.5, tolerance=1e-9, rival_says="-1/2"),
+            Case(
+                "exponent in sigma",
+                predict=1.5,
+                observe=float(in_s),
+                rival=0.5,
+                tolerance=0.02,
+                rival_says="1/2, the root of gamma alone without the norm of x",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("gradient_features.definition_xor", ("gradient_features.definition_xor",), "The four-cluster XOR mixture.",
-          check_xor_definition),
-    Claim("gradient_features.lemma_b37", ("gradient_features.lemma_b37",),
-          "XOR: D_j are gradient features, with Pr[S_sure] exact and a cosine that improves slowly with d.",
-          check_xor_features, hits="proof",
-          printed="Thesis, proofs of Lemma B.40 and Lemma B.38: the step to (B.388) drops the means +-mu_3, which "
-          "have a component along D_perp = D_3; and (B.353) bounds a two-sided probability by what bounds one side, "
-          "0.896 against erf(1) = 0.843 at sigma_B = 1, which the Theta of the lemma absorbs."),
-    Claim("gradient_features.lemma_b37_gamma", ("gradient_features.lemma_b37",),
-          "XOR, sigma_B fixed: gradients are in the cone of gamma = sigma_B/sqrt d around D_j with a probability of "
-          "the order of p, 1/(sqrt(log log d) (log d)^(18/25)) at tau = sigma_B = 1.", check_xor_gamma,
-          "refuted", hits="statement",
-          printed="Thesis, Lemma B.37, (B.340), 'gamma = sigma_B / sqrt d', with sigma_B fixed and d large: the "
-          "probability of that cone is smaller than p by about d^(-1/4), as G has a component of order sqrt d along "
-          "mu_3 unless <w, mu_3> is nearly 0. With a gamma that falls like a power of 1/log d the lemma would stand."),
-    Claim("gradient_features.lemma_b41", ("gradient_features.lemma_b41",), "XOR: the comparison network.",
-          check_xor_comparison),
-    Claim("gradient_features.theorem_b42", ("gradient_features.theorem_b42",),
-          "XOR: the excess over OPT scales as sigma_B^(3/2) d^(-1/4).", check_xor_theorem),
-)  # fmt: skip
+    Claim(
+        "gradient_features.definition_xor",
+        entries=("gradient_features.definition_xor",),
+        says="The four-cluster XOR mixture.",
+        check=check_xor_definition,
+    ),
+    Claim(
+        "gradient_features.lemma_b37",
+        entries=("gradient_features.lemma_b37",),
+        says="XOR: D_j are gradient features, with Pr[S_sure] exact and a cosine that improves slowly with d.",
+        check=check_xor_features,
+        hits="proof",
+        printed="Thesis, proofs of Lemma B.40 and Lemma B.38: the step to (B.388) drops the means +-mu_3, which "
+        "have a component along D_perp = D_3; and (B.353) bounds a two-sided probability by what bounds one side, "
+        "0.896 against erf(1) = 0.843 at sigma_B = 1, which the Theta of the lemma absorbs.",
+    ),
+    Claim(
+        "gradient_features.lemma_b37_gamma",
+        entries=("gradient_features.lemma_b37",),
+        says="XOR, sigma_B fixed: gradients are in the cone of gamma = sigma_B/sqrt d around D_j with a probability of "
+        "the order of p, 1/(sqrt(log log d) (log d)^(18/25)) at tau = sigma_B = 1.",
+        check=check_xor_gamma,
+        expected="refuted",
+        hits="statement",
+        printed="Thesis, Lemma B.37, (B.340), 'gamma = sigma_B / sqrt d', with sigma_B fixed and d large: the "
+        "probability of that cone is smaller than p by about d^(-1/4), as G has a component of order sqrt d along "
+        "mu_3 unless <w, mu_3> is nearly 0. With a gamma that falls like a power of 1/log d the lemma would stand.",
+    ),
+    Claim(
+        "gradient_features.lemma_b41",
+        entries=("gradient_features.lemma_b41",),
+        says="XOR: the comparison network.",
+        check=check_xor_comparison,
+    ),
+    Claim(
+        "gradient_features.theorem_b42",
+        entries=("gradient_features.theorem_b42",),
+        says="XOR: the excess over OPT scales as sigma_B^(3/2) d^(-1/4).",
+        check=check_xor_theorem,
+    ),
+)

@@ -207,10 +207,12 @@ def neurons(cell: Cell, truth: Truth, one: TwoLayer, batch: Batch, key: Key) -> 
     return {
         **{f"cone {gamma:g}": 100 * float(v) for gamma, v in zip(GAMMAS, share, strict=True)},
         "slack": float(1 - near.amax(0).min()),
-        "member": 100 * float(found.share[0, 0]), "member low": 100 * float(found.low[0, 0]),
-        "rival": 100 * float(found.share[1, 0]), "rival high": 100 * float(found.high[1, 0]),
+        "member": 100 * float(found.share[0, 0]),
+        "member low": 100 * float(found.low[0, 0]),
+        "rival": 100 * float(found.share[1, 0]),
+        "rival high": 100 * float(found.high[1, 0]),
         "draws": found.n,
-    }  # fmt: skip
+    }
 
 
 def effective(net: TwoLayer) -> Tensor:
@@ -266,9 +268,17 @@ def train(
                 )
             else:
                 run = joint(
-                    net, (first.x, first.y), (rest.x, rest.y), eta_1=cell.eta_1, eta=eta, steps=cell.steps,
-                    batch=cell.batch, key=key / "order", probes=probes, probe_at=at,
-                )  # fmt: skip
+                    net,
+                    (first.x, first.y),
+                    (rest.x, rest.y),
+                    eta_1=cell.eta_1,
+                    eta=eta,
+                    steps=cell.steps,
+                    batch=cell.batch,
+                    key=key / "order",
+                    probes=probes,
+                    probe_at=at,
+                )
             yield Trained(eta, run.steps, run.trace["looks"][:, 0], run.net)
         except Diverged:
             yield Trained(eta, (), torch.empty(0), None)

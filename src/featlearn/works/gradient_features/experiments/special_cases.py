@@ -51,11 +51,15 @@ from featlearn.works.gradient_features.rows import (
 )
 
 ENTRY = {
-    LINEAR: "gradient_features.theorem_b27", MIXTURE: "gradient_features.theorem3_18",
-    OPPOSITE: "gradient_features.theorem3_18", SKEWED: "gradient_features.theorem3_18",
-    XOR: "gradient_features.theorem_b42", PARITY: "gradient_features.theorem3_22",
-    UNIFORM: "gradient_features.theorem_b56", MULTI: "gradient_features.theorem_b69",
-}  # fmt: skip
+    LINEAR: "gradient_features.theorem_b27",
+    MIXTURE: "gradient_features.theorem3_18",
+    OPPOSITE: "gradient_features.theorem3_18",
+    SKEWED: "gradient_features.theorem3_18",
+    XOR: "gradient_features.theorem_b42",
+    PARITY: "gradient_features.theorem3_22",
+    UNIFORM: "gradient_features.theorem_b56",
+    MULTI: "gradient_features.theorem_b69",
+}
 ENTRIES = (*dict.fromkeys(ENTRY.values()), "gradient_features.theorem3_12")
 
 
@@ -132,8 +136,19 @@ def _plans(c: Config) -> list[Cell]:
     plans = []
 
     def plan(case: str, name: str, d: int, **other: Any) -> None:
-        fields = {"r": 0, "k": 0, "level": 1.0, "ratio": 4.0, "eta_1": 0.02, "steps": c.steps, "batch": 100,
-                  "etas": (0.003, 0.01, 0.03), "first": c.first, "m": 40, **other}  # fmt: skip
+        fields = {
+            "r": 0,
+            "k": 0,
+            "level": 1.0,
+            "ratio": 4.0,
+            "eta_1": 0.02,
+            "steps": c.steps,
+            "batch": 100,
+            "etas": (0.003, 0.01, 0.03),
+            "first": c.first,
+            "m": 40,
+            **other,
+        }
         if case in c.cases:
             plans.append(Cell(case, name, d, seed=0, n_test=c.n_test, draws=c.draws, **fields))
 
@@ -147,22 +162,43 @@ def _plans(c: Config) -> list[Cell]:
     for d in c.xor_d:
         half = round(c.samples_xor * d**1.5 / 2)
         plan(
-            XOR, f"d = {d}", d, r=4, m=round(c.width_xor * float(np.log(d))), eta_1=0.05, first=half,
-            steps=c.xor_steps, batch=max(1, half // c.xor_steps), etas=(0.003, 0.01, 0.03, 0.1),
-        )  # fmt: skip
+            XOR,
+            f"d = {d}",
+            d,
+            r=4,
+            m=round(c.width_xor * float(np.log(d))),
+            eta_1=0.05,
+            first=half,
+            steps=c.xor_steps,
+            batch=max(1, half // c.xor_steps),
+            etas=(0.003, 0.01, 0.03, 0.1),
+        )
     for k, steps in zip(c.k, c.parity_steps, strict=True):
         # one step size where a run takes a minute: the middle one, best or nearly so for smaller k
         etas = (0.015, 0.03, 0.06) if k < 9 else (0.03,)
         plan(PARITY, f"k = {k}", c.d, r=1, k=k, m=125, ratio=1.5, first=2 * c.first, steps=steps, batch=50, etas=etas)
     for d in c.uniform_d:
         plan(
-            UNIFORM, f"d = {d}", d, r=1, k=2, m=24, first=c.first * (2 if d > 51 else 1),
-            steps=c.uniform_steps, etas=(1 / (24 * d * d), 0.1, 0.3, 1.0),
-        )  # fmt: skip
+            UNIFORM,
+            f"d = {d}",
+            d,
+            r=1,
+            k=2,
+            m=24,
+            first=c.first * (2 if d > 51 else 1),
+            steps=c.uniform_steps,
+            etas=(1 / (24 * d * d), 0.1, 0.3, 1.0),
+        )
     plan(
-        MULTI, f"n = {c.multi_n}", c.multi_d, r=2, m=c.multi_m, first=c.multi_n, etas=(5.0, 10.0, 20.0),
+        MULTI,
+        f"n = {c.multi_n}",
+        c.multi_d,
+        r=2,
+        m=c.multi_m,
+        first=c.multi_n,
+        etas=(5.0, 10.0, 20.0),
         steps=round((4 * c.multi_m) ** 2 / special.MULTI_EPS),
-    )  # fmt: skip
+    )
     return [replace(p, eta_1=special.first_rate(p)) if p.case == UNIFORM else p for p in plans]
 
 
@@ -179,19 +215,29 @@ def run_cell(cell: Cell) -> CellResult:
     first = task.sample(truth, cell.first, key / "first")
     test = task.sample(truth, cell.n_test, key / "test")
     setting = f"{cell.case}, {cell.name}" if cell.name else cell.case
-    base = {"case": cell.case, "setting": setting, "d": cell.d, "r": cell.r, "k": cell.k, "m": cell.m,
-            "seed": cell.seed}  # fmt: skip
+    base = {
+        "case": cell.case,
+        "setting": setting,
+        "d": cell.d,
+        "r": cell.r,
+        "k": cell.k,
+        "m": cell.m,
+        "seed": cell.seed,
+    }
     best = special.best_of(cell, truth, test)
     if cell.case == MULTI:
         rows, one = _regression(cell, key, first, test, truth, base, best.loss)
-        return CellResult([*rows, {**base, "row": BEST, "loss": best.loss, "lower": best.lower},
-                           {**base, "row": NEURONS, **special.neurons(cell, truth, one, first, key)}])  # fmt: skip
+        return CellResult(
+            [
+                *rows,
+                {**base, "row": BEST, "loss": best.loss, "lower": best.lower},
+                {**base, "row": NEURONS, **special.neurons(cell, truth, one, first, key)},
+            ]
+        )
     net = special.start_of(cell, cell.m, key / "start")
     one = forgetful_step(net, first.x, first.y, cell.eta_1)
     # Algorithm 6 keeps its one sample; Algorithm 1 sees fresh ones
-    rest = first if cell.case == UNIFORM else task.sample(
-        truth, min(cell.steps * cell.batch, 400_000), key / "rest"
-    )  # fmt: skip
+    rest = first if cell.case == UNIFORM else task.sample(truth, min(cell.steps * cell.batch, 400_000), key / "rest")
     rows = [{**base, "row": NEURONS, **special.neurons(cell, truth, one, first, key)}]
     used = Batch(torch.cat([first.x, rest.x])[:20_000], torch.cat([first.y, rest.y])[:20_000])
     error, _ = special.error_of(special.frozen(net.w[0], net.b[0], used, test), test.y.double())
@@ -207,8 +253,16 @@ def run_cell(cell: Cell) -> CellResult:
             continue
         looks = [dict(zip(special.LOOKS, v, strict=False)) | {"margins": v[7:]} for v in found.looks.tolist()]
         end = looks[-1]
-        rows.append({**row, "error": end["error"], "loss": end["loss"], "gap": end["loss"] - best.loss,
-                     "moved": end["moved"], "used": end["used"]})  # fmt: skip
+        rows.append(
+            {
+                **row,
+                "error": end["error"],
+                "loss": end["loss"],
+                "gap": end["loss"] - best.loss,
+                "moved": end["moved"],
+                "used": end["used"],
+            }
+        )
         for step, look in zip(found.steps, looks, strict=True):
             margins = {f"margin {i}": v for i, v in enumerate(look.pop("margins"))} if cell.case == SKEWED else {}
             look.pop("margins", None)
@@ -235,9 +289,12 @@ def _regression(cell, key, train, test, truth, base, best) -> tuple[list[dict[st
 
 
 METRICS = {
-    NETWORK: ("error", "loss", "gap", "moved", "used", "span"), FIXED: ("error", "loss"), FIRST: ("error", "loss"),
-    BEST: ("loss",), NEURONS: (*(f"cone {g:g}" for g in GAMMAS), "slack", "member", "rival"),
-}  # fmt: skip
+    NETWORK: ("error", "loss", "gap", "moved", "used", "span"),
+    FIXED: ("error", "loss"),
+    FIRST: ("error", "loss"),
+    BEST: ("loss",),
+    NEURONS: (*(f"cone {g:g}" for g in GAMMAS), "slack", "member", "rival"),
+}
 UNITS = {"error": "%", "span": "%", "member": "%", "rival": "%", **{f"cone {g:g}": "%" for g in GAMMAS}}
 
 
@@ -254,13 +311,21 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
             entry = ENTRY[rows[0]["case"]] if rows else ""
             out += [
                 SummaryRow(
-                    setting, row, e.metric, e.value, e.low, e.high, e.n, entry=entry, unit=UNITS.get(e.metric, "")
+                    setting,
+                    row=row,
+                    metric=e.metric,
+                    value=e.value,
+                    low=e.low,
+                    high=e.high,
+                    n=e.n,
+                    entry=entry,
+                    unit=UNITS.get(e.metric, ""),
                 )
                 for e in estimates(rows, metrics=metrics)
             ]
         eta = chosen(table, setting)
         assert eta is not None
-        out.append(SummaryRow(setting, NETWORK, "chosen step size", eta, eta, eta, 1))
+        out.append(SummaryRow(setting, row=NETWORK, metric="chosen step size", value=eta, low=eta, high=eta, n=1))
     return out
 
 
@@ -328,12 +393,17 @@ def _draw_family(table: Table) -> Picture:
     pairs = len(SHARES)
     lines = []
     for i, share in enumerate(SHARES):
-        at = [{"step": r["step"], "seed": r["seed"], "v": (r[f"margin {2 * i}"] + r[f"margin {2 * i + 1}"]) / 2}
-              for r in rows]  # fmt: skip
+        at = [
+            {"step": r["step"], "seed": r["seed"], "v": (r[f"margin {2 * i}"] + r[f"margin {2 * i + 1}"]) / 2}
+            for r in rows
+        ]
         found = estimates(at, by=("step",), metrics=("v",))
         x = [e.group[0] + 1 for e in found]
-        lines.append(Series(f"pair with p = {share:g}", x, [e.value for e in found], [e.low for e in found],
-                            [e.high for e in found]))  # fmt: skip
+        lines.append(
+            Series(
+                f"pair with p = {share:g}", x, [e.value for e in found], [e.low for e in found], [e.high for e in found]
+            )
+        )
     curves(
         left,
         lines,
@@ -343,13 +413,23 @@ def _draw_family(table: Table) -> Picture:
         ylim=(-1, 8),
         title=f"mixture of {pairs} unequal pairs",
     )
-    names = {"learned": "clusters of margin 1/2", "found 0.9": "with a neuron of cosine 0.9",
-             "found 0.95": "with a neuron of cosine 0.95"}  # fmt: skip
+    names = {
+        "learned": "clusters of margin 1/2",
+        "found 0.9": "with a neuron of cosine 0.9",
+        "found 0.95": "with a neuron of cosine 0.95",
+    }
     counts = []
     for metric, name in names.items():
         found = estimates(rows, by=("step",), metrics=(metric,))
-        counts.append(Series(name, [e.group[0] + 1 for e in found], [e.value for e in found], [e.low for e in found],
-                             [e.high for e in found]))  # fmt: skip
+        counts.append(
+            Series(
+                name,
+                [e.group[0] + 1 for e in found],
+                [e.value for e in found],
+                [e.low for e in found],
+                [e.high for e in found],
+            )
+        )
     curves(right, counts, "step + 1", "of 8 clusters", log="x", ylim=(-0.3, 13), title="family over time")
     caption = (
         "Clusters come in opposite pairs of probability 0.4, 0.3, 0.2 and 0.1. Left: mean margin of each pair. Right: "
@@ -377,13 +457,36 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            xor_d=(12,), xor_steps=20, clusters=(8,), k=(3,), parity_steps=(20,), uniform_d=(9,), uniform_steps=20,
-            d=20, first=400, steps=20, multi_d=8, multi_n=600, multi_m=8, n_test=300, draws=60, seeds=(0, 1),
+            xor_d=(12,),
+            xor_steps=20,
+            clusters=(8,),
+            k=(3,),
+            parity_steps=(20,),
+            uniform_d=(9,),
+            uniform_steps=20,
+            d=20,
+            first=400,
+            steps=20,
+            multi_d=8,
+            multi_n=600,
+            multi_m=8,
+            n_test=300,
+            draws=60,
+            seeds=(0, 1),
             choose=(1000,),
         ),
         "small": Config(
-            xor_d=(50, 100), clusters=(4, 8), k=(5,), parity_steps=(2000,), uniform_d=(51,), multi_n=20_000, multi_m=60,
-            n_test=2000, draws=1000, seeds=(0, 1, 2), choose=(1000,),
+            xor_d=(50, 100),
+            clusters=(4, 8),
+            k=(5,),
+            parity_steps=(2000,),
+            uniform_d=(51,),
+            multi_n=20_000,
+            multi_m=60,
+            n_test=2000,
+            draws=1000,
+            seeds=(0, 1, 2),
+            choose=(1000,),
         ),
         "paper": Config(),
     },
@@ -393,18 +496,32 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "scale of the start", "sigma_w, sigma_a, eta_1, bt up to constants", "bt = 1; sigma_w and sigma_a from "
+            "scale of the start",
+            printed="sigma_w, sigma_a, eta_1, bt up to constants",
+            ours="bt = 1; sigma_w and sigma_a from "
             "b / (sigma_w |<x, D>|) = 1 and <w, x> / b = 4 (parities 1.5) after the first step",
-            "constants are not given, and only ratios matter",
+            why="constants are not given, and only ratios matter",
         ),
-        Deviation("step size", "Theta of the theorems, or 1/(d^2 m)", "the best of a grid on seeds of 1000 and above",
-                  "constants are not given; 1/(d^2 m) is in the grid of the uniform parity. Often the largest of its "
-                  "grid is best: on data that a network separates the hinge loss only falls faster"),
-        Deviation("samples a step", "n fresh ones at every step, n = poly", "n for the first step, then minibatches",
-                  "the later steps need fewer; on the XOR mixture both together are C d^1.5"),
-        Deviation("C", "m = Omega(log d), n = Omega(d^1.5)", "4 and 8", "not given"),
-        Deviation("multi-index: steps on a", "T steps of gradient descent", "the same T steps in closed form",
-                  "T = m^2 / eps is 2.5 million, and the problem is quadratic"),
+        Deviation(
+            "step size",
+            printed="Theta of the theorems, or 1/(d^2 m)",
+            ours="the best of a grid on seeds of 1000 and above",
+            why="constants are not given; 1/(d^2 m) is in the grid of the uniform parity. Often the largest of its "
+            "grid is best: on data that a network separates the hinge loss only falls faster",
+        ),
+        Deviation(
+            "samples a step",
+            printed="n fresh ones at every step, n = poly",
+            ours="n for the first step, then minibatches",
+            why="the later steps need fewer; on the XOR mixture both together are C d^1.5",
+        ),
+        Deviation("C", printed="m = Omega(log d), n = Omega(d^1.5)", ours="4 and 8", why="not given"),
+        Deviation(
+            "multi-index: steps on a",
+            printed="T steps of gradient descent",
+            ours="the same T steps in closed form",
+            why="T = m^2 / eps is 2.5 million, and the problem is quadratic",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

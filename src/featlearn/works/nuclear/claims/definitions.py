@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.tasks import Environments, Environments2d
 from featlearn.works.nuclear.claims.population import logistic
 from featlearn.works.nuclear.claims.sums import Part, log_tail
@@ -25,24 +25,49 @@ def check_data_model(key: Key, tables: Any) -> Evidence:
         batch = task.sample(task.draw(key), n, key / "sample" / str(agree))
         x, y = batch.x.double().numpy(), batch.y.double().numpy()
         centred = x - np.outer(y, task.mean.numpy())
-        stats.append([*(np.corrcoef(x[:, j], y)[0, 1] for j in (0, 1)), np.corrcoef(centred.T)[0, 1],
-                      (x[:, 0] * x[:, 1]).mean()])  # fmt: skip
+        stats.append(
+            [*(np.corrcoef(x[:, j], y)[0, 1] for j in (0, 1)), np.corrcoef(centred.T)[0, 1], (x[:, 0] * x[:, 1]).mean()]
+        )
     found = np.array(stats)
     tolerance = 4 / math.sqrt(n)
     shape = math.sqrt(1 / 3)
     return Evidence(
         (
-            Case("correlation of z_c with y, in and out", np.full(2, 0.5 / shape), found[:, 0], np.full(2, 0.8),
-                 tolerance=tolerance, rival_says="0.8"),
-            Case("correlation of z_e with y, in and out", np.array([0.2, -0.2]) / shape, found[:, 1],
-                 np.array([0.2, 0.2]) / shape, tolerance=tolerance, rival_says="the same in both"),
-            Case("correlation of z_c and z_e given y", np.zeros(2), found[:, 2], np.full(2, 0.05), tolerance=tolerance,
-                 rival_says="0.05"),
-            Case("E[z_c z_e] without y", np.array([0.1, -0.1]), found[:, 3], np.zeros(2), tolerance=tolerance,
-                 rival_says="0, as if independent"),
+            Case(
+                "correlation of z_c with y, in and out",
+                predict=np.full(2, 0.5 / shape),
+                observe=found[:, 0],
+                rival=np.full(2, 0.8),
+                tolerance=tolerance,
+                rival_says="0.8",
+            ),
+            Case(
+                "correlation of z_e with y, in and out",
+                predict=np.array([0.2, -0.2]) / shape,
+                observe=found[:, 1],
+                rival=np.array([0.2, 0.2]) / shape,
+                tolerance=tolerance,
+                rival_says="the same in both",
+            ),
+            Case(
+                "correlation of z_c and z_e given y",
+                predict=np.zeros(2),
+                observe=found[:, 2],
+                rival=np.full(2, 0.05),
+                tolerance=tolerance,
+                rival_says="0.05",
+            ),
+            Case(
+                "E[z_c z_e] without y",
+                predict=np.array([0.1, -0.1]),
+                observe=found[:, 3],
+                rival=np.zeros(2),
+                tolerance=tolerance,
+                rival_says="0, as if independent",
+            ),
         ),
         comment=f"{n} samples each, 4 standard errors.",
-    )  # fmt: skip
+    )
 
 
 def draw_graph(evidence: Evidence) -> Any:
@@ -80,21 +105,55 @@ def check_theory_data(key: Key, tables: Any) -> Evidence:
         fourth = np.array([((p - p.mean()) ** 4).mean() for p in parts])
         size = np.array([p.size for p in parts])
         truth_var = np.array(where.variance)
-        cases.append(Case(f"means, {name}", where.mean, mean, [0.5, 0.0 if name == "in" else 0.3],
-                          tolerance=4 * np.sqrt(truth_var / size), rival_says="another gamma"))  # fmt: skip
-        cases.append(Case(f"variances, {name}", truth_var, var, [1 / 12, 1 / 3],
-                          tolerance=4 * np.sqrt((fourth - var**2) / size), rival_says="1/3"))  # fmt: skip
+        cases.append(
+            Case(
+                f"means, {name}",
+                predict=where.mean,
+                observe=mean,
+                rival=[0.5, 0.0 if name == "in" else 0.3],
+                tolerance=4 * np.sqrt(truth_var / size),
+                rival_says="another gamma",
+            )
+        )
+        cases.append(
+            Case(
+                f"variances, {name}",
+                predict=truth_var,
+                observe=var,
+                rival=[1 / 12, 1 / 3],
+                tolerance=4 * np.sqrt((fourth - var**2) / size),
+                rival_says="1/3",
+            )
+        )
     grid = torch.linspace(-1, 1, 200_001, dtype=torch.float64)[:-1] + 5e-6
     density = task.density(grid)
     moments = [float((density * grid**k).mean() * 2) for k in (0, 1, 2)]
-    cases.append(Case("integral, mean and second moment of the density", [1.0, 0.3, 1 / 3], moments, [1.0, 0.3, 0.25],
-                      tolerance=1e-9, rival_says="1/4"))  # fmt: skip
+    cases.append(
+        Case(
+            "integral, mean and second moment of the density",
+            predict=[1.0, 0.3, 1 / 3],
+            observe=moments,
+            rival=[1.0, 0.3, 0.25],
+            tolerance=1e-9,
+            rival_says="1/4",
+        )
+    )
     flat = Environments(d=40, r=12, gamma=0.0)
     two = torch.tensor([-0.5, 0.5])
-    cases.append(Case("gamma = 0: density in and out at -0.5 and 0.5", [0.5, 0.5], flat.shifted.density(two).numpy(),
-                      task.density(two).numpy(), tolerance=1e-6, rival_says="gamma = 0.3"))  # fmt: skip
+    cases.append(
+        Case(
+            "gamma = 0: density in and out at -0.5 and 0.5",
+            predict=[0.5, 0.5],
+            observe=flat.shifted.density(two).numpy(),
+            rival=task.density(two).numpy(),
+            tolerance=1e-6,
+            rival_says="gamma = 0.3",
+        )
+    )
     least = next(r for r in range(1, 100) if 3 / math.sqrt(r) < 0.5)
-    cases.append(Case("smallest r with a gamma in (3 / sqrt(r), 1/2)", 37, least, 20, rival_says="20"))
+    cases.append(
+        Case("smallest r with a gamma in (3 / sqrt(r), 1/2)", predict=37, observe=least, rival=20, rival_says="20")
+    )
     return Evidence(cases, comment=f"{n} samples of d = 40, r = 12, gamma = 0.3, 4 standard errors.")
 
 
@@ -113,19 +172,52 @@ def check_logistic(key: Key, tables: Any) -> Evidence:
     finite = (np.logaddexp(0, -(z + step)) - np.logaddexp(0, -(z - step))) / (2 * step)
     return Evidence(
         (
-            Case("(1) l > 0, its steps down, l'' > 0", np.zeros((3, len(z) - 1)),
-                 np.array([loss[1:], -np.diff(loss), curvature[1:]]), np.full((3, len(z) - 1), 0.01), "at least", 0.0,
-                 "0.01"),
-            Case("(2) l' = -1 / (1 + e^z), against differences", -1 / (1 + np.exp(z)), finite, -np.exp(-z.clip(0)),
-                 tolerance=1e-7, rival_says="-e^-z"),
-            Case("(3) l''' < 0 for z > 0", np.zeros(len(above)), third[z > 0], np.full(len(above), -1e-3), "at most",
-                 -1e-16, "-0.001"),
-            Case("(4) l'(z + c) / (e^-c l'(z))", np.ones(shifted.shape), shifted, np.full(shifted.shape, 1.01),
-                 "at least", 1e-12, "1.01"),
-            Case("(4) is sharp: least ratio", 1.0, float(shifted.min()), 1.001, tolerance=1e-9, rival_says="1.001"),
+            Case(
+                "(1) l > 0, its steps down, l'' > 0",
+                predict=np.zeros((3, len(z) - 1)),
+                observe=np.array([loss[1:], -np.diff(loss), curvature[1:]]),
+                rival=np.full((3, len(z) - 1), 0.01),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.01",
+            ),
+            Case(
+                "(2) l' = -1 / (1 + e^z), against differences",
+                predict=-1 / (1 + np.exp(z)),
+                observe=finite,
+                rival=-np.exp(-z.clip(0)),
+                tolerance=1e-7,
+                rival_says="-e^-z",
+            ),
+            Case(
+                "(3) l''' < 0 for z > 0",
+                predict=np.zeros(len(above)),
+                observe=third[z > 0],
+                rival=np.full(len(above), -1e-3),
+                relation="at most",
+                tolerance=-1e-16,
+                rival_says="-0.001",
+            ),
+            Case(
+                "(4) l'(z + c) / (e^-c l'(z))",
+                predict=np.ones(shifted.shape),
+                observe=shifted,
+                rival=np.full(shifted.shape, 1.01),
+                relation="at least",
+                tolerance=1e-12,
+                rival_says="1.01",
+            ),
+            Case(
+                "(4) is sharp: least ratio",
+                predict=1.0,
+                observe=float(shifted.min()),
+                rival=1.001,
+                tolerance=1e-9,
+                rival_says="1.001",
+            ),
         ),
         comment="6001 points in [-30, 30], 40 shifts in [0.01, 10].",
-    )  # fmt: skip
+    )
 
 
 def irwin_hall(r: int, x: Fraction) -> Fraction:
@@ -148,15 +240,29 @@ def check_tails(key: Key, tables: Any) -> Evidence:
     hoeffding = np.array([-m * gamma**2 / 2 for m, gamma in pairs])
     return Evidence(
         (
-            Case("log P(S_R <= r/4) for r = 4, 16, 40, 100", [-r / 8 for r in sizes], invariant,
-                 [-r / 2 for r in sizes], "at most", 0.0, "exp(-r/2)"),
-            Case("log P(S_U <= 0) for (d - r, gamma) = (20, .1), (100, .3), (200, .48)", hoeffding, environmental,
-                 8 * hoeffding, "at most", 0.0, "the exponent eight times"),
+            Case(
+                "log P(S_R <= r/4) for r = 4, 16, 40, 100",
+                predict=[-r / 8 for r in sizes],
+                observe=invariant,
+                rival=[-r / 2 for r in sizes],
+                relation="at most",
+                tolerance=0.0,
+                rival_says="exp(-r/2)",
+            ),
+            Case(
+                "log P(S_U <= 0) for (d - r, gamma) = (20, .1), (100, .3), (200, .48)",
+                predict=hoeffding,
+                observe=environmental,
+                rival=8 * hoeffding,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="the exponent eight times",
+            ),
         ),
         comment=f"Exact exponents are {listed(-8 * invariant / sizes)} times those of the first bound and "
         f"{listed(environmental / hoeffding)} times those of the second.",
         data={"invariant": invariant, "environmental": environmental},
-    )  # fmt: skip
+    )
 
 
 def check_objectives(key: Key, tables: Any) -> Evidence:
@@ -182,14 +288,25 @@ def check_objectives(key: Key, tables: Any) -> Evidence:
     reduced += lam / 2 * (4 * alpha**2 + 5 * beta**2)
     return Evidence(
         (
-            Case("dL/dw_j = E[l'(y f) z_j] + lambda w_j", finite, slope, slope - lam * w, tolerance=1e-6,
-                 rival_says="without lambda w_j"),
-            Case("two unknowns: l(alpha S_R + beta S_U) and (lambda/2)(r alpha^2 + (d - r) beta^2)", reduced,
-                 value(both), reduced + lam / 2 * (alpha**2 - beta**2), tolerance=1e-12,
-                 rival_says="one feature counted wrongly"),
+            Case(
+                "dL/dw_j = E[l'(y f) z_j] + lambda w_j",
+                predict=finite,
+                observe=slope,
+                rival=slope - lam * w,
+                tolerance=1e-6,
+                rival_says="without lambda w_j",
+            ),
+            Case(
+                "two unknowns: l(alpha S_R + beta S_U) and (lambda/2)(r alpha^2 + (d - r) beta^2)",
+                predict=reduced,
+                observe=value(both),
+                rival=reduced + lam / 2 * (alpha**2 - beta**2),
+                tolerance=1e-12,
+                rival_says="one feature counted wrongly",
+            ),
         ),
         comment="500 samples, d = 9, r = 4, gamma = 0.25.",
-    )  # fmt: skip
+    )
 
 
 def check_minimiser(key: Key, tables: Any) -> Evidence:
@@ -200,36 +317,81 @@ def check_minimiser(key: Key, tables: Any) -> Evidence:
     loss = np.array([float(p @ logistic(c * x)[0]) for c in scales])
     return Evidence(
         (
-            Case("loss of c w against that of 4 c w, one invariant feature: share that falls", 1.0,
-                 float((np.diff(loss) < 0).mean()), 0.9, rival_says="not always"),
-            Case("c times the loss for large c: pi^2 / 12", math.pi**2 / 12, float((scales * loss)[5]), 0.7,
-                 tolerance=1e-3, rival_says="0.7"),
-            Case("share of w with no better multiple", 1.0, float((np.diff(loss) >= 0).mean()), 2.0, "at least", 0.0,
-                 "2"),
+            Case(
+                "loss of c w against that of 4 c w, one invariant feature: share that falls",
+                predict=1.0,
+                observe=float((np.diff(loss) < 0).mean()),
+                rival=0.9,
+                rival_says="not always",
+            ),
+            Case(
+                "c times the loss for large c: pi^2 / 12",
+                predict=math.pi**2 / 12,
+                observe=float((scales * loss)[5]),
+                rival=0.7,
+                tolerance=1e-3,
+                rival_says="0.7",
+            ),
+            Case(
+                "share of w with no better multiple",
+                predict=1.0,
+                observe=float((np.diff(loss) >= 0).mean()),
+                rival=2.0,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="2",
+            ),
         ),
         comment="E l(c z) = (pi^2 / 12) / c for large c: the infimum 0 is not attained for any B_rank >= 1, so that "
         "'the optimal solution' of ERM-rank is a direction, or needs a bound on the norm.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("nuclear.data_model", ("nuclear.data_model", "nuclear.fig6_1"),
-          "The invariant latent keeps its correlation with the label across environments, the environmental one does "
-          "not; given the label the two are uncorrelated.", check_data_model, draw=draw_graph),
-    Claim("nuclear.data_theory", ("nuclear.data_theory",),
-          "Invariant features have mean 1/2 and variance 1/12, environmental ones gamma and 1/3 - gamma^2; gamma in "
-          "(3 / sqrt(r), 1/2) needs r > 36.", check_theory_data),
-    Claim("nuclear.lemmaE_1", ("nuclear.lemmaE_1",),
-          "The logistic loss is decreasing and convex, l' = -1 / (1 + e^z) is concave above 0, l'(z + c) <= e^-c "
-          "l'(z).",
-          check_logistic),
-    Claim("nuclear.lemmaE_4", ("nuclear.lemmaE_4",),
-          "P(S_U <= 0) <= exp(-(d - r) gamma^2 / 2) and P(S_R <= r/4) <= exp(-r/8).", check_tails),
-    Claim("nuclear.objectives", ("nuclear.objectives",),
-          "Gradients are E[l' z_j] + lambda w_j, and ERM-l2 has two unknowns.", check_objectives),
-    Claim("nuclear.rank_minimiser", ("nuclear.objectives", "nuclear.lemma6_2"),
-          "ERM-rank has a minimiser.", check_minimiser, expected="refuted", hits="statement",
-          printed="Thesis, Lemma 6.2, 'we have an optimal w* for ERM-rank objective function', read as a minimiser of "
-          "(6.5), which bounds the number of weights and not their size: the loss of c w falls to 0 as c grows, and no "
-          "w attains it. As a statement on directions, or with a bound on the norm, it holds: nuclear.lemma6_2."),
-)  # fmt: skip
+    Claim(
+        "nuclear.data_model",
+        entries=("nuclear.data_model", "nuclear.fig6_1"),
+        says="The invariant latent keeps its correlation with the label across environments, the "
+        "environmental one does "
+        "not; given the label the two are uncorrelated.",
+        check=check_data_model,
+        draw=draw_graph,
+    ),
+    Claim(
+        "nuclear.data_theory",
+        entries=("nuclear.data_theory",),
+        says="Invariant features have mean 1/2 and variance 1/12, environmental ones gamma and 1/3 - gamma^2; gamma in "
+        "(3 / sqrt(r), 1/2) needs r > 36.",
+        check=check_theory_data,
+    ),
+    Claim(
+        "nuclear.lemmaE_1",
+        entries=("nuclear.lemmaE_1",),
+        says="The logistic loss is decreasing and convex, l' = -1 / (1 + e^z) is concave above 0, l'(z + c) <= e^-c "
+        "l'(z).",
+        check=check_logistic,
+    ),
+    Claim(
+        "nuclear.lemmaE_4",
+        entries=("nuclear.lemmaE_4",),
+        says="P(S_U <= 0) <= exp(-(d - r) gamma^2 / 2) and P(S_R <= r/4) <= exp(-r/8).",
+        check=check_tails,
+    ),
+    Claim(
+        "nuclear.objectives",
+        entries=("nuclear.objectives",),
+        says="Gradients are E[l' z_j] + lambda w_j, and ERM-l2 has two unknowns.",
+        check=check_objectives,
+    ),
+    Claim(
+        "nuclear.rank_minimiser",
+        entries=("nuclear.objectives", "nuclear.lemma6_2"),
+        says="ERM-rank has a minimiser.",
+        check=check_minimiser,
+        expected="refuted",
+        hits="statement",
+        printed="Thesis, Lemma 6.2, 'we have an optimal w* for ERM-rank objective function', read as a minimiser of "
+        "(6.5), which bounds the number of weights and not their size: the loss of c w falls to 0 as c grows, and no "
+        "w attains it. As a statement on directions, or with a bound on the norm, it holds: nuclear.lemma6_2.",
+    ),
+)

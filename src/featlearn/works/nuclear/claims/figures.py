@@ -7,8 +7,8 @@ import torch
 from scipy.stats import binom
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
 from featlearn.lab.inventory import printed
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.tasks import Environments2d
 from featlearn.works.nuclear.claims.population import (
     largest_nuclear,
@@ -53,21 +53,43 @@ def check_law(key: Key, tables: Any) -> Evidence:
         found.append((margin > 0).mean(0))
         x = batch.x.double().numpy()
         moments.append(x.T @ x / n)
-    by_hand = np.array([[0.65, 1, 0.985, 0.955, 0.8971, 0.85, 0.8, 0.7375], [0.85, 1, 0.965, 0.895, 0.7599, 0.65,
-                        0.3 + 0.35 / 1.5, 0.3875]])  # fmt: skip
+    by_hand = np.array(
+        [
+            [0.65, 1, 0.985, 0.955, 0.8971, 0.85, 0.8, 0.7375],
+            [0.85, 1, 0.965, 0.895, 0.7599, 0.65, 0.3 + 0.35 / 1.5, 0.3875],
+        ]
+    )
     error = np.sqrt(closed * (1 - closed) / n)
     exact = np.stack([t.second_moments.numpy() for t in (IN, OUT)])
     return Evidence(
         (
-            Case("1 - 0.15 b and 1 - 0.35 b, b <= 1; 0.7 + 0.15 / b and 0.3 + 0.35 / b above; mirrored below 0",
-                 by_hand, closed, by_hand[::-1], tolerance=1e-9, rival_says="in and out exchanged"),
-            Case("the same on samples, b = -1, 0, .1, .3, .686, 1, 1.5, 4", closed, np.stack(found),
-                 closed - 0.005 * (closed < 1), tolerance=4 * error + 1e-12, rival_says="half a percent less"),
-            Case("second moments 1/3 and +-0.1", exact, np.array(moments), np.abs(exact), tolerance=4 * 0.34 / n**0.5,
-                 rival_says="the same in and out"),
+            Case(
+                "1 - 0.15 b and 1 - 0.35 b, b <= 1; 0.7 + 0.15 / b and 0.3 + 0.35 / b above; mirrored below 0",
+                predict=by_hand,
+                observe=closed,
+                rival=by_hand[::-1],
+                tolerance=1e-9,
+                rival_says="in and out exchanged",
+            ),
+            Case(
+                "the same on samples, b = -1, 0, .1, .3, .686, 1, 1.5, 4",
+                predict=closed,
+                observe=np.stack(found),
+                rival=closed - 0.005 * (closed < 1),
+                tolerance=4 * error + 1e-12,
+                rival_says="half a percent less",
+            ),
+            Case(
+                "second moments 1/3 and +-0.1",
+                predict=exact,
+                observe=np.array(moments),
+                rival=np.abs(exact),
+                tolerance=4 * 0.34 / n**0.5,
+                rival_says="the same in and out",
+            ),
         ),
         comment=f"{n} samples each, 4 standard errors.",
-    )  # fmt: skip
+    )
 
 
 def check_decay(key: Key, tables: Any) -> Evidence:
@@ -78,19 +100,54 @@ def check_decay(key: Key, tables: Any) -> Evidence:
     limit = float(IN.mean[1] / IN.mean[0])
     return Evidence(
         (
-            Case("step of b along lambda, never down", np.zeros(len(b) - 1), np.diff(b), np.full(len(b) - 1, 0.02),
-                 "at least", 0.0, "0.02 each"),
-            Case("b at lambda = 1e4", limit, float(b[-1]), 0.2, tolerance=1e-3, rival_says="half of it"),
-            Case("b at lambda = 1e-4", 0.0, float(b[0]), 0.4, tolerance=0.06, rival_says="the other limit"),
-            Case("accuracy out of distribution, every lambda", np.full(len(b), 0.86), out, np.full(len(b), 0.9),
-                 "at least", 1e-9, "0.9"),
-            Case("in distribution, every lambda", np.full(len(b), 0.94), inside, np.full(len(b), 0.96), "at least",
-                 1e-9, "0.96"),
+            Case(
+                "step of b along lambda, never down",
+                predict=np.zeros(len(b) - 1),
+                observe=np.diff(b),
+                rival=np.full(len(b) - 1, 0.02),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.02 each",
+            ),
+            Case(
+                "b at lambda = 1e4",
+                predict=limit,
+                observe=float(b[-1]),
+                rival=0.2,
+                tolerance=1e-3,
+                rival_says="half of it",
+            ),
+            Case(
+                "b at lambda = 1e-4",
+                predict=0.0,
+                observe=float(b[0]),
+                rival=0.4,
+                tolerance=0.06,
+                rival_says="the other limit",
+            ),
+            Case(
+                "accuracy out of distribution, every lambda",
+                predict=np.full(len(b), 0.86),
+                observe=out,
+                rival=np.full(len(b), 0.9),
+                relation="at least",
+                tolerance=1e-9,
+                rival_says="0.9",
+            ),
+            Case(
+                "in distribution, every lambda",
+                predict=np.full(len(b), 0.94),
+                observe=inside,
+                rival=np.full(len(b), 0.96),
+                relation="at least",
+                tolerance=1e-9,
+                rival_says="0.96",
+            ),
         ),
         comment=f"lambda = 1e-4 has b = {b[0]:.4f} and {out[0]:.4f} out of distribution; the data are separable by x1, "
         "so that b and the error go to 0 with lambda.",
         data={"lambda": DECAYS, "b": b, "in": inside, "out": out},
-    )  # fmt: skip
+    )
 
 
 def check_nuclear(key: Key, tables: Any) -> Evidence:
@@ -108,21 +165,63 @@ def check_nuclear(key: Key, tables: Any) -> Evidence:
     pull = (v @ mean / 2 / np.sqrt(np.einsum("ni,ij,nj->n", v, sigma, v))).max()
     return Evidence(
         (
-            Case("b as mu -> mu_max", float(way[1] / way[0]), float(b[-1]), 0.4, tolerance=1e-6,
-                 rival_says="the limit of weight decay"),
-            Case("the same, 0.05 - 0.2/3 over 0.02 - 0.5/3", 0.11364, float(way[1] / way[0]), 0.1, tolerance=5e-6,
-                 rival_says="0.1"),
-            Case("b at mu = 1e-4", 0.0, float(b[0]), 0.1136, tolerance=0.01, rival_says="the other limit"),
-            Case("mu_max", 0.4354, top, 0.5, tolerance=5e-5, rival_says="0.5, as if features were alone"),
-            Case("mu_max by directions", top, float(pull), top * 0.99, tolerance=1e-6, rival_says="1 % less"),
-            Case("w beyond it", np.zeros(2), beyond, way * 1e-3, tolerance=1e-9, rival_says="small"),
-            Case("accuracy out of distribution, every mu", np.full(len(b), 0.9601), out, np.full(len(b), 0.965),
-                 "at least", 0.0, "0.965"),
+            Case(
+                "b as mu -> mu_max",
+                predict=float(way[1] / way[0]),
+                observe=float(b[-1]),
+                rival=0.4,
+                tolerance=1e-6,
+                rival_says="the limit of weight decay",
+            ),
+            Case(
+                "the same, 0.05 - 0.2/3 over 0.02 - 0.5/3",
+                predict=0.11364,
+                observe=float(way[1] / way[0]),
+                rival=0.1,
+                tolerance=5e-6,
+                rival_says="0.1",
+            ),
+            Case(
+                "b at mu = 1e-4",
+                predict=0.0,
+                observe=float(b[0]),
+                rival=0.1136,
+                tolerance=0.01,
+                rival_says="the other limit",
+            ),
+            Case(
+                "mu_max",
+                predict=0.4354,
+                observe=top,
+                rival=0.5,
+                tolerance=5e-5,
+                rival_says="0.5, as if features were alone",
+            ),
+            Case(
+                "mu_max by directions",
+                predict=top,
+                observe=float(pull),
+                rival=top * 0.99,
+                tolerance=1e-6,
+                rival_says="1 % less",
+            ),
+            Case(
+                "w beyond it", predict=np.zeros(2), observe=beyond, rival=way * 1e-3, tolerance=1e-9, rival_says="small"
+            ),
+            Case(
+                "accuracy out of distribution, every mu",
+                predict=np.full(len(b), 0.9601),
+                observe=out,
+                rival=np.full(len(b), 0.965),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.965",
+            ),
         ),
         comment=f"b is largest inside the interval, {b.max():.5f} at mu = {WEIGHTS[b.argmax()]:.3f}, where "
         f"{out.min():.5f} are right out of distribution: a little beyond the limit's {out[-1]:.5f}.",
         data={"mu": WEIGHTS, "b": b, "in": inside, "out": out},
-    )  # fmt: skip
+    )
 
 
 def check_fig6_2(key: Key, tables: Any) -> Evidence:
@@ -136,19 +235,45 @@ def check_fig6_2(key: Key, tables: Any) -> Evidence:
     most = ways[0][np.abs(ways[1] - said) < 1e-4].max()
     return Evidence(
         (
-            Case("the direction with 0.76 out of distribution", said, float(out[0]), 0.94, tolerance=1e-9,
-                 rival_says="0.94"),
-            Case("in distribution it has", 0.897, float(inside[0]), 0.99, tolerance=5e-4, rival_says="0.99"),
-            Case("most in distribution over all directions with 0.76 out of it", 0.897, float(most), 0.95,
-                 tolerance=1e-3, rival_says="0.95"),
-            Case("lowest accuracy out of distribution over lambda, down to the reported", said, float(decayed.min()),
-                 0.5, "at most", 0.005, "0.5"),
+            Case(
+                "the direction with 0.76 out of distribution",
+                predict=said,
+                observe=float(out[0]),
+                rival=0.94,
+                tolerance=1e-9,
+                rival_says="0.94",
+            ),
+            Case(
+                "in distribution it has",
+                predict=0.897,
+                observe=float(inside[0]),
+                rival=0.99,
+                tolerance=5e-4,
+                rival_says="0.99",
+            ),
+            Case(
+                "most in distribution over all directions with 0.76 out of it",
+                predict=0.897,
+                observe=float(most),
+                rival=0.95,
+                tolerance=1e-3,
+                rival_says="0.95",
+            ),
+            Case(
+                "lowest accuracy out of distribution over lambda, down to the reported",
+                predict=said,
+                observe=float(decayed.min()),
+                rival=0.5,
+                relation="at most",
+                tolerance=0.005,
+                rival_says="0.5",
+            ),
         ),
         comment=f"0.76 means b = {b:.3f}; converged ERM has b = 0, and weight decay b < 0.4, 0.86 at least. Such a b "
         "comes from a start, an early stop or a small sample, and goes with 10 % errors in distribution; 'nearly "
         "perfect' has no threshold in the text.",
         data={"in": inside, "out": out},
-    )  # fmt: skip
+    )
 
 
 def check_fig6_3(key: Key, tables: Any) -> Evidence:
@@ -162,19 +287,44 @@ def check_fig6_3(key: Key, tables: Any) -> Evidence:
     chance = float(binom.cdf(189, 200, nuclear.min()))
     return Evidence(
         (
-            Case("the direction with 0.94 out of distribution", said, float(out[0]), 0.76, tolerance=1e-9,
-                 rival_says="0.76"),
-            Case("in distribution it has", 0.974, float(inside[0]), 0.98, tolerance=5e-4, rival_says="0.98"),
-            Case("lowest accuracy out of distribution over mu, unit head, on the law", 0.9602, float(nuclear.min()),
-                 said, tolerance=5e-4, rival_says="the reported accuracy, exactly"),
-            Case("chance that 200 test points give 0.945 or less there", 0.176, chance, 0.01, tolerance=5e-4,
-                 rival_says="1 %: too rare to be seen once"),
+            Case(
+                "the direction with 0.94 out of distribution",
+                predict=said,
+                observe=float(out[0]),
+                rival=0.76,
+                tolerance=1e-9,
+                rival_says="0.76",
+            ),
+            Case(
+                "in distribution it has",
+                predict=0.974,
+                observe=float(inside[0]),
+                rival=0.98,
+                tolerance=5e-4,
+                rival_says="0.98",
+            ),
+            Case(
+                "lowest accuracy out of distribution over mu, unit head, on the law",
+                predict=0.9602,
+                observe=float(nuclear.min()),
+                rival=said,
+                tolerance=5e-4,
+                rival_says="the reported accuracy, exactly",
+            ),
+            Case(
+                "chance that 200 test points give 0.945 or less there",
+                predict=0.176,
+                observe=chance,
+                rival=0.01,
+                tolerance=5e-4,
+                rival_says="1 %: too rare to be seen once",
+            ),
         ),
         comment=f"One measured accuracy, 0.94, with sample sizes unstated, is compatible with the law's "
         f"{nuclear.min():.4f}. As an exact accuracy it means b = {b:.3f} and {inside[0]:.3f} in distribution, which "
         f"weight decay has near lambda = {near:.2g}.",
         data={"in": inside, "out": out},
-    )  # fmt: skip
+    )
 
 
 def check_matched(key: Key, tables: Any) -> Evidence:
@@ -186,16 +336,36 @@ def check_matched(key: Key, tables: Any) -> Evidence:
     pairs = (f"{v:g}: {b:.3f} against {a:.3f}" for v, a, b in zip(LOSSES, one, two, strict=True))
     return Evidence(
         (
-            Case("training losses reached by both", np.array([LOSSES, LOSSES]), loss, np.array([LOSSES[::-1]] * 2),
-                 tolerance=1e-9, rival_says="in the opposite order"),
-            Case("accuracy out of distribution, nuclear norm against weight decay", one, two, two + 1e-3, "at least",
-                 -1e-3, "a tenth of a percent more than it has"),
-            Case("the gain grows with the loss", np.zeros(len(LOSSES) - 1), np.diff(two - one), np.full(4, 0.05),
-                 "at least", 0.0, "by 5 points a step"),
+            Case(
+                "training losses reached by both",
+                predict=np.array([LOSSES, LOSSES]),
+                observe=loss,
+                rival=np.array([LOSSES[::-1]] * 2),
+                tolerance=1e-9,
+                rival_says="in the opposite order",
+            ),
+            Case(
+                "accuracy out of distribution, nuclear norm against weight decay",
+                predict=one,
+                observe=two,
+                rival=two + 1e-3,
+                relation="at least",
+                tolerance=-1e-3,
+                rival_says="a tenth of a percent more than it has",
+            ),
+            Case(
+                "the gain grows with the loss",
+                predict=np.zeros(len(LOSSES) - 1),
+                observe=np.diff(two - one),
+                rival=np.full(4, 0.05),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="by 5 points a step",
+            ),
         ),
         comment="At loss " + "; ".join(pairs) + ".",
         data={"loss": np.array(LOSSES), "weight decay": one, "nuclear norm": two},
-    )  # fmt: skip
+    )
 
 
 def check_converged(key: Key, tables: Any) -> Evidence:
@@ -207,15 +377,36 @@ def check_converged(key: Key, tables: Any) -> Evidence:
     limit = float(accuracies(np.array([[1.0, 0.0]]))[1][0])
     return Evidence(
         (
-            Case("ERM as its decay goes to 0: step of the accuracy, up", np.zeros(3), np.diff(erm), np.full(3, 0.1),
-                 "at least", 0.0, "by 0.1"),
-            Case("ERM at lambda = 1e-6", limit, float(erm[-1]), 0.98, tolerance=0.005, rival_says="0.98"),
-            Case("nuclear norm against converged ERM, every mu", np.full(len(nuclear), limit), nuclear,
-                 np.full(len(nuclear), 1.1), "at least", 0.0, "1.1"),
+            Case(
+                "ERM as its decay goes to 0: step of the accuracy, up",
+                predict=np.zeros(3),
+                observe=np.diff(erm),
+                rival=np.full(3, 0.1),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="by 0.1",
+            ),
+            Case(
+                "ERM at lambda = 1e-6",
+                predict=limit,
+                observe=float(erm[-1]),
+                rival=0.98,
+                tolerance=0.005,
+                rival_says="0.98",
+            ),
+            Case(
+                "nuclear norm against converged ERM, every mu",
+                predict=np.full(len(nuclear), limit),
+                observe=nuclear,
+                rival=np.full(len(nuclear), 1.1),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="1.1",
+            ),
         ),
         comment=f"Converged ERM makes no errors on this law (accuracy {limit:g}); the nuclear norm has "
         f"{nuclear.max():.4f} to {nuclear.min():.4f}.",
-    )  # fmt: skip
+    )
 
 
 def draw_paths(evidence: Evidence) -> Any:
@@ -232,8 +423,13 @@ def draw_paths(evidence: Evidence) -> Any:
         axes.plot([plane_loss(v) for v in w], accuracies(w)[1], color=colour, label=name)
     for figure_, row in (("fig6_2", "ERM"), ("fig6_3", "ERM-NU")):
         axes.axhline(printed_accuracy(figure_, row), color="0.4", ls=":", lw=1)
-        axes.annotate(f"reported, {row}", (0.02, printed_accuracy(figure_, row)), xytext=(0, 3), fontsize=8,
-                      textcoords="offset points")  # fmt: skip
+        axes.annotate(
+            f"reported, {row}",
+            (0.02, printed_accuracy(figure_, row)),
+            xytext=(0, 3),
+            fontsize=8,
+            textcoords="offset points",
+        )
     axes.set(xlabel="training loss", ylabel="accuracy out of distribution", xlim=(0, 0.7), ylim=(0.74, 1.005))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.2))
@@ -241,33 +437,62 @@ def draw_paths(evidence: Evidence) -> Any:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("nuclear.plane_law", ("nuclear.fig6_2", "nuclear.fig6_3"),
-          "A direction (1, b) is right on 1 - 0.15 b in and 1 - 0.35 b out of distribution for 0 <= b <= 1.",
-          check_law),
-    Claim("nuclear.plane_decay", ("nuclear.fig6_2",),
-          "ERM with weight decay has b from 0 to 0.4 as lambda grows, so at least 0.86 out of distribution.",
-          check_decay),
-    Claim("nuclear.plane_nuclear", ("nuclear.fig6_3",),
-          "ERM with the nuclear norm (unit head) has b from 0 to 0.1136, w = 0 from mu = 0.4354 on, and at least "
-          "0.9601 out of distribution.", check_nuclear),
-    Claim("nuclear.fig6_2_accuracy", ("nuclear.fig6_2",),
-          "On the law ERM has 0.76 out of distribution at convergence, with or without weight decay.", check_fig6_2,
-          expected="refuted", hits="number",
-          printed="Thesis, Section 6.3.1, 'using gradient descent until convergence ... the model trained with ERM "
-          "only achieves an accuracy of 0.76', read as the limit of training on the law: there converged ERM has 1, "
-          "and with any weight decay 0.86 or more; a direction with 0.76 has at most 0.897 in distribution, called "
-          "nearly perfect. Sample sizes and the criterion of convergence are not stated; an early stop gives such a "
-          "number."),
-    Claim("nuclear.fig6_3_accuracy", ("nuclear.fig6_3",),
-          "ERM-NU (unit head) has 0.9602 or more out of distribution on the law, whatever its weight; a measured 0.94 "
-          "is within reach of a small sample.", check_fig6_3),
-    Claim("nuclear.fig6_3_matched", ("nuclear.fig6_3",),
-          "At equal training loss the nuclear norm is better out of distribution than weight decay.", check_matched,
-          draw=draw_paths),
-    Claim("nuclear.fig6_3_converged", ("nuclear.fig6_3",),
-          "On the law, converged, the nuclear norm is better out of distribution than ERM without any penalty.",
-          check_converged, expected="refuted", hits="number",
-          printed="Thesis, Section 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the "
-          "limit of training on the law: the data are separable by x1 alone, so that converged ERM makes no errors "
-          "out of distribution. The gain exists against ERM with weight decay or stopped early."),
-)  # fmt: skip
+    Claim(
+        "nuclear.plane_law",
+        entries=("nuclear.fig6_2", "nuclear.fig6_3"),
+        says="A direction (1, b) is right on 1 - 0.15 b in and 1 - 0.35 b out of distribution for 0 <= b <= 1.",
+        check=check_law,
+    ),
+    Claim(
+        "nuclear.plane_decay",
+        entries=("nuclear.fig6_2",),
+        says="ERM with weight decay has b from 0 to 0.4 as lambda grows, so at least 0.86 out of distribution.",
+        check=check_decay,
+    ),
+    Claim(
+        "nuclear.plane_nuclear",
+        entries=("nuclear.fig6_3",),
+        says="ERM with the nuclear norm (unit head) has b from 0 to 0.1136, w = 0 from mu = 0.4354 on, and at least "
+        "0.9601 out of distribution.",
+        check=check_nuclear,
+    ),
+    Claim(
+        "nuclear.fig6_2_accuracy",
+        entries=("nuclear.fig6_2",),
+        says="On the law ERM has 0.76 out of distribution at convergence, with or without weight decay.",
+        check=check_fig6_2,
+        expected="refuted",
+        hits="number",
+        printed="Thesis, Section 6.3.1, 'using gradient descent until convergence ... the model trained with ERM "
+        "only achieves an accuracy of 0.76', read as the limit of training on the law: there converged ERM has 1, "
+        "and with any weight decay 0.86 or more; a direction with 0.76 has at most 0.897 in distribution, called "
+        "nearly perfect. Sample sizes and the criterion of convergence are not stated; an early stop gives such a "
+        "number.",
+    ),
+    Claim(
+        "nuclear.fig6_3_accuracy",
+        entries=("nuclear.fig6_3",),
+        says="ERM-NU (unit head) has 0.9602 or more out of distribution on the law, whatever its "
+        "weight; a measured 0.94 "
+        "is within reach of a small sample.",
+        check=check_fig6_3,
+    ),
+    Claim(
+        "nuclear.fig6_3_matched",
+        entries=("nuclear.fig6_3",),
+        says="At equal training loss the nuclear norm is better out of distribution than weight decay.",
+        check=check_matched,
+        draw=draw_paths,
+    ),
+    Claim(
+        "nuclear.fig6_3_converged",
+        entries=("nuclear.fig6_3",),
+        says="On the law, converged, the nuclear norm is better out of distribution than ERM without any penalty.",
+        check=check_converged,
+        expected="refuted",
+        hits="number",
+        printed="Thesis, Section 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the "
+        "limit of training on the law: the data are separable by x1 alone, so that converged ERM makes no errors "
+        "out of distribution. The gain exists against ERM with weight decay or stopped early.",
+    ),
+)

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 from featlearn.core import Key
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence
 from featlearn.lab.inventory import entry
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 from featlearn.methods import nuclear_norm, stable_rank
 from featlearn.methods.domains import Minibatch, State, erm, with_nuclear_norm
 
@@ -55,20 +55,60 @@ def check_norm(key: Key, tables: Any) -> Evidence:
     finite = np.array(finite)
     return Evidence(
         (
-            Case("norm against the sum of singular values", exact, ours, frobenius, tolerance=1e-9 * exact,
-                 rival_says="Frobenius norm"),
-            Case("at most sigma_1 rank", top * rank, exact, top * rank / 2, "at most", 1e-9, "half of it"),
-            Case("at most sqrt(rank) Frobenius", np.sqrt(rank) * frobenius, exact, frobenius, "at most", 1e-9,
-                 "the Frobenius norm itself"),
-            Case("at least Frobenius", frobenius, exact, np.sqrt(rank) * frobenius, "at least", 1e-9,
-                 "times sqrt(rank)"),
-            Case("gradient U V' at full rank", np.concatenate(polar), np.concatenate(slopes), np.concatenate(unit),
-                 tolerance=1e-5, rival_says="M / |M|_F"),
-            Case("the same along random directions, finite differences", finite[:, 0], finite[:, 1],
-                 1.001 * finite[:, 0], tolerance=1e-6 + 1e-6 * np.abs(finite[:, 0]), rival_says="a slope 0.1 % off"),
+            Case(
+                "norm against the sum of singular values",
+                predict=exact,
+                observe=ours,
+                rival=frobenius,
+                tolerance=1e-9 * exact,
+                rival_says="Frobenius norm",
+            ),
+            Case(
+                "at most sigma_1 rank",
+                predict=top * rank,
+                observe=exact,
+                rival=top * rank / 2,
+                relation="at most",
+                tolerance=1e-9,
+                rival_says="half of it",
+            ),
+            Case(
+                "at most sqrt(rank) Frobenius",
+                predict=np.sqrt(rank) * frobenius,
+                observe=exact,
+                rival=frobenius,
+                relation="at most",
+                tolerance=1e-9,
+                rival_says="the Frobenius norm itself",
+            ),
+            Case(
+                "at least Frobenius",
+                predict=frobenius,
+                observe=exact,
+                rival=np.sqrt(rank) * frobenius,
+                relation="at least",
+                tolerance=1e-9,
+                rival_says="times sqrt(rank)",
+            ),
+            Case(
+                "gradient U V' at full rank",
+                predict=np.concatenate(polar),
+                observe=np.concatenate(slopes),
+                rival=np.concatenate(unit),
+                tolerance=1e-5,
+                rival_says="M / |M|_F",
+            ),
+            Case(
+                "the same along random directions, finite differences",
+                predict=finite[:, 0],
+                observe=finite[:, 1],
+                rival=1.001 * finite[:, 0],
+                tolerance=1e-6 + 1e-6 * np.abs(finite[:, 0]),
+                rival_says="a slope 0.1 % off",
+            ),
         ),
         comment=f"{MATRICES} matrices, tall, wide and rank-deficient; {len(full)} of full rank for the gradient.",
-    )  # fmt: skip
+    )
 
 
 def check_envelope(key: Key, tables: Any) -> Evidence:
@@ -91,18 +131,51 @@ def check_envelope(key: Key, tables: Any) -> Evidence:
     strict = np.array([v for m, v in zip(found, rank - norm, strict=True) if min(m.shape) > 1 and v > 1e-6])
     return Evidence(
         (
-            Case("norm on the unit ball, at most the rank", rank, norm, rank * 0.7, "at most", 1e-9, "0.7 of the rank"),
-            Case("equal to the rank where every singular value is 1", ranks, equal, ranks - 1, tolerance=1e-9,
-                 rival_says="one less"),
-            Case("share of other matrices strictly below", 1.0, len(strict) / int((rank > 1).sum()), 0.9, tolerance=0.0,
-                 rival_says="some with equality"),
-            Case("mean rank of a mixture that makes M, bound for any convex function below the rank", norm, mixed, rank,
-                 tolerance=1e-9, rival_says="the rank of M"),
-            Case("largest error of that mixture", 0.0, max(rebuilt), 1.0, tolerance=1e-12, rival_says="1"),
+            Case(
+                "norm on the unit ball, at most the rank",
+                predict=rank,
+                observe=norm,
+                rival=rank * 0.7,
+                relation="at most",
+                tolerance=1e-9,
+                rival_says="0.7 of the rank",
+            ),
+            Case(
+                "equal to the rank where every singular value is 1",
+                predict=ranks,
+                observe=equal,
+                rival=ranks - 1,
+                tolerance=1e-9,
+                rival_says="one less",
+            ),
+            Case(
+                "share of other matrices strictly below",
+                predict=1.0,
+                observe=len(strict) / int((rank > 1).sum()),
+                rival=0.9,
+                tolerance=0.0,
+                rival_says="some with equality",
+            ),
+            Case(
+                "mean rank of a mixture that makes M, bound for any convex function below the rank",
+                predict=norm,
+                observe=mixed,
+                rival=rank,
+                tolerance=1e-9,
+                rival_says="the rank of M",
+            ),
+            Case(
+                "largest error of that mixture",
+                predict=0.0,
+                observe=max(rebuilt),
+                rival=1.0,
+                tolerance=1e-12,
+                rival_says="1",
+            ),
         ),
         comment="The mixture gives the tightest bound: g convex and below the rank has g(M) <= sum of weights times "
         "ranks = ||M||_*.",
-    )  # fmt: skip
+    )
 
 
 # --- method ----------------------------------------------------------------------------------------------------------
@@ -134,24 +207,60 @@ def check_method(key: Key, tables: Any) -> Evidence:
     rows = 3 * 32
     return Evidence(
         (
-            Case("loss(lambda) - loss(0), summed form", lam * norm, values["sum"], lam * norm / (3 * n), tolerance=1e-9,
-                 rival_says="divided by the rows"),
-            Case("the same as the released code has it", lam * norm / (3 * n), values["mean"], lam * norm,
-                 tolerance=1e-9, rival_says="not divided"),
-            Case("first step of the released code's penalty", [0.0, 1.0],
-                 [float(late(featurizer, classifier, batches, State(key, step=t)).loss > plain.loss)
-                  for t in (100, 101)],
-                 [1.0, 1.0], rival_says="from the first step"),
-            Case("gradient of the penalty: U V'", (u @ vt).ravel(), slope.numpy().ravel(), (u @ vt).ravel() * 1.01,
-                 tolerance=1e-6, rival_says="1 % more"),
-            Case("Gram path against the SVD, 32 x 2048 in float32", svd, gram, svd * 1.001, tolerance=1e-4 * svd,
-                 rival_says="0.1 % more"),
-            Case("weight that acts with lambda = 0.01 on 96 rows", 1.04e-4, lam / rows, lam / 32, tolerance=5e-7,
-                 rival_says="0.01 / 32"),
+            Case(
+                "loss(lambda) - loss(0), summed form",
+                predict=lam * norm,
+                observe=values["sum"],
+                rival=lam * norm / (3 * n),
+                tolerance=1e-9,
+                rival_says="divided by the rows",
+            ),
+            Case(
+                "the same as the released code has it",
+                predict=lam * norm / (3 * n),
+                observe=values["mean"],
+                rival=lam * norm,
+                tolerance=1e-9,
+                rival_says="not divided",
+            ),
+            Case(
+                "first step of the released code's penalty",
+                predict=[0.0, 1.0],
+                observe=[
+                    float(late(featurizer, classifier, batches, State(key, step=t)).loss > plain.loss)
+                    for t in (100, 101)
+                ],
+                rival=[1.0, 1.0],
+                rival_says="from the first step",
+            ),
+            Case(
+                "gradient of the penalty: U V'",
+                predict=(u @ vt).ravel(),
+                observe=slope.numpy().ravel(),
+                rival=(u @ vt).ravel() * 1.01,
+                tolerance=1e-6,
+                rival_says="1 % more",
+            ),
+            Case(
+                "Gram path against the SVD, 32 x 2048 in float32",
+                predict=svd,
+                observe=gram,
+                rival=svd * 1.001,
+                tolerance=1e-4 * svd,
+                rival_says="0.1 % more",
+            ),
+            Case(
+                "weight that acts with lambda = 0.01 on 96 rows",
+                predict=1.04e-4,
+                observe=lam / rows,
+                rival=lam / 32,
+                tolerance=5e-7,
+                rival_says="0.01 / 32",
+            ),
         ),
         comment="Equation 6.3 has ||Phi(X)||_* alone. The released code divides it by the rows and starts at step "
         f"101; with this division lambda is {said}.",
-    )  # fmt: skip
+    )
 
 
 def check_loophole(key: Key, tables: Any) -> Evidence:
@@ -166,17 +275,35 @@ def check_loophole(key: Key, tables: Any) -> Evidence:
     decayed = np.array([v + 0.5 * float((head / c).square().sum()) for v, c in zip(penalty, scales, strict=True)])
     return Evidence(
         (
-            Case("cross entropy with c Phi and head / c", [entropy[1]] * 4, entropy,
-                 [float(functional.cross_entropy(c * x @ head, y)) for c in scales], tolerance=1e-9,
-                 rival_says="head left as it was"),
-            Case("penalty: c times the norm", norm * np.array(scales), penalty, [norm] * 4, tolerance=1e-9,
-                 rival_says="unchanged"),
-            Case("penalty plus head decay: c = 1e-3 against c = 1, ratio", 10.0, float(decayed[3] / decayed[1]), 1e9,
-                 "at least", 0.0, "a billion"),
+            Case(
+                "cross entropy with c Phi and head / c",
+                predict=[entropy[1]] * 4,
+                observe=entropy,
+                rival=[float(functional.cross_entropy(c * x @ head, y)) for c in scales],
+                tolerance=1e-9,
+                rival_says="head left as it was",
+            ),
+            Case(
+                "penalty: c times the norm",
+                predict=norm * np.array(scales),
+                observe=penalty,
+                rival=[norm] * 4,
+                tolerance=1e-9,
+                rival_says="unchanged",
+            ),
+            Case(
+                "penalty plus head decay: c = 1e-3 against c = 1, ratio",
+                predict=10.0,
+                observe=float(decayed[3] / decayed[1]),
+                rival=1e9,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="a billion",
+            ),
         ),
         comment="With a free head and no weight decay the penalty has infimum 0 at fixed predictions: the nuclear norm "
         "then limits scale and training time, not rank. Decay of the head or a head of fixed norm closes the loophole.",
-    )  # fmt: skip
+    )
 
 
 LISTING = "loss += self.{name} * norm"
@@ -196,11 +323,16 @@ def check_listing(key: Key, tables: Any) -> Evidence:
     """The listing with a name for the weight that Python accepts."""
     return Evidence(
         (
-            Case("with another name for the weight it compiles", 1.0, compiles(LISTING.format(name="weight")),
-                 compiles(LISTING.format(name="lambda")), rival_says="with lambda, which is a keyword of Python"),
+            Case(
+                "with another name for the weight it compiles",
+                predict=1.0,
+                observe=compiles(LISTING.format(name="weight")),
+                rival=compiles(LISTING.format(name="lambda")),
+                rival_says="with lambda, which is a keyword of Python",
+            ),
         ),
         comment="The listing illustrates two lines; torch.svd, which it calls, is deprecated by now.",
-    )  # fmt: skip
+    )
 
 
 def check_batch(key: Key, tables: Any) -> Evidence:
@@ -210,13 +342,20 @@ def check_batch(key: Key, tables: Any) -> Evidence:
     rank = int(torch.linalg.matrix_rank(torch.randn(96, 2048, generator=g, dtype=torch.float64)))
     return Evidence(
         (
-            Case("rows with 32 per domain, 3 and 5 training domains", [96, 160], rows[:2], [32, 32],
-                 rival_says="one domain alone"),
-            Case("rank of 96 rows of 2048 independent features", 96, rank, 2048, rival_says="2048"),
+            Case(
+                "rows with 32 per domain, 3 and 5 training domains",
+                predict=[96, 160],
+                observe=rows[:2],
+                rival=[32, 32],
+                rival_says="one domain alone",
+            ),
+            Case(
+                "rank of 96 rows of 2048 independent features", predict=96, observe=rank, rival=2048, rival_says="2048"
+            ),
         ),
         (Assumption("batch size > d", False, f"{rows.min()} to {rows.max()} rows, d = 2048"),),
         comment="With fewer rows than features the rank of a batch is at most its number of rows, whatever d is.",
-    )  # fmt: skip
+    )
 
 
 # --- stable rank -----------------------------------------------------------------------------------------------------
@@ -232,13 +371,43 @@ def check_stable_rank(key: Key, tables: Any) -> Evidence:
     printed = np.array([float(stable_rank(10 * m, "printed")) for m in found])
     return Evidence(
         (
-            Case("|M|_F^2 / |M|_2^2", exact, usual, np.sqrt(exact), tolerance=1e-9, rival_says="its square root"),
-            Case("at most the rank", rank, usual, rank * 0.8, "at most", 1e-9, "0.8 of the rank"),
-            Case("at least 1", np.ones(len(usual)), usual, np.full(len(usual), 1.5), "at least", 1e-9, "1.5"),
-            Case("of 10 M", usual, scaled, printed, tolerance=1e-9, rival_says="|M|_F^2 / |M|_2, times 10"),
+            Case(
+                "|M|_F^2 / |M|_2^2",
+                predict=exact,
+                observe=usual,
+                rival=np.sqrt(exact),
+                tolerance=1e-9,
+                rival_says="its square root",
+            ),
+            Case(
+                "at most the rank",
+                predict=rank,
+                observe=usual,
+                rival=rank * 0.8,
+                relation="at most",
+                tolerance=1e-9,
+                rival_says="0.8 of the rank",
+            ),
+            Case(
+                "at least 1",
+                predict=np.ones(len(usual)),
+                observe=usual,
+                rival=np.full(len(usual), 1.5),
+                relation="at least",
+                tolerance=1e-9,
+                rival_says="1.5",
+            ),
+            Case(
+                "of 10 M",
+                predict=usual,
+                observe=scaled,
+                rival=printed,
+                tolerance=1e-9,
+                rival_says="|M|_F^2 / |M|_2, times 10",
+            ),
         ),
         comment=f"{MATRICES} matrices.",
-    )  # fmt: skip
+    )
 
 
 def check_printed_rank(key: Key, tables: Any) -> Evidence:
@@ -248,14 +417,26 @@ def check_printed_rank(key: Key, tables: Any) -> Evidence:
     one, two = (np.array([float(stable_rank(c * v, "printed")) for v in found]) for c in (1.0, 2.0))
     return Evidence(
         (
-            Case("of 10 I_3: |M|_F^2 / |M|_2^2 and |M|_F^2 / |M|_2", [3.0, 30.0],
-                 [float(stable_rank(m)), float(stable_rank(m, "printed"))], [30.0, 3.0], tolerance=1e-9,
-                 rival_says="the other way round"),
-            Case("|M|_F^2 / |M|_2 of 2 M", 2 * one, two, one, tolerance=1e-9, rival_says="unchanged, as a rank is"),
+            Case(
+                "of 10 I_3: |M|_F^2 / |M|_2^2 and |M|_F^2 / |M|_2",
+                predict=[3.0, 30.0],
+                observe=[float(stable_rank(m)), float(stable_rank(m, "printed"))],
+                rival=[30.0, 3.0],
+                tolerance=1e-9,
+                rival_says="the other way round",
+            ),
+            Case(
+                "|M|_F^2 / |M|_2 of 2 M",
+                predict=2 * one,
+                observe=two,
+                rival=one,
+                tolerance=1e-9,
+                rival_says="unchanged, as a rank is",
+            ),
         ),
         comment="Our copy of 6.3.3 has |M|_2 without a square, which may have been lost in it, the text around being "
         "damaged: which form Figure 6.5 shows is open.",
-    )  # fmt: skip
+    )
 
 
 def check_lipschitz(key: Key, tables: Any) -> Evidence:
@@ -275,39 +456,86 @@ def check_lipschitz(key: Key, tables: Any) -> Evidence:
     usual = np.array([float((stable_rank(e * a) - stable_rank(e * b)).abs() / (e * (a - b).norm())) for e in small])
     return Evidence(
         (
-            Case("|M|_F^2 / |M|_2: difference over distance, at most min(m, n)", k, max(worst, steep), k / 2, "at most",
-                 1e-9, "half of that"),
-            Case("|M|_F^2 / |M|_2^2: difference over distance times the size of the matrices", usual[0], usual * small,
-                 usual, tolerance=1e-9, rival_says="one constant at every size"),
+            Case(
+                "|M|_F^2 / |M|_2: difference over distance, at most min(m, n)",
+                predict=k,
+                observe=max(worst, steep),
+                rival=k / 2,
+                relation="at most",
+                tolerance=1e-9,
+                rival_says="half of that",
+            ),
+            Case(
+                "|M|_F^2 / |M|_2^2: difference over distance times the size of the matrices",
+                predict=usual[0],
+                observe=usual * small,
+                rival=usual,
+                tolerance=1e-9,
+                rival_says="one constant at every size",
+            ),
         ),
         comment="The gradient of |M|_F^2 / |M|_2 has norm |M|_F^2 / |M|_2^2 <= min(m, n). The usual form is Lipschitz "
         "on matrices that stay away from 0, with a constant that goes with one over their size.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("nuclear.norm", ("nuclear.def_nuclear_norm",),
-          "The nuclear norm is the sum of singular values, between |M|_F and sqrt(rank) |M|_F, with gradient U V'.",
-          check_norm),
-    Claim("nuclear.norm_envelope", ("nuclear.def_nuclear_norm",),
-          "On the unit ball of the operator norm it is the largest convex function below the rank.", check_envelope),
-    Claim("nuclear.method", ("nuclear.method_ermnu",),
-          "ERM-NU adds lambda ||Phi(X)||_* to the loss, with gradient lambda U V'; the released code divides by rows.",
-          check_method),
-    Claim("nuclear.method_loophole", ("nuclear.method_ermnu",),
-          "With a free head and no weight decay the penalty has infimum 0 at fixed predictions.", check_loophole),
-    Claim("nuclear.method_listing", ("nuclear.method_ermnu",),
-          "The two lines of the listing are Python under another name for the weight than lambda.", check_listing),
-    Claim("nuclear.method_batch", ("nuclear.method_ermnu",),
-          "In the experiments a batch has fewer rows than features, so that its rank is at most its number of rows; "
-          "the premise of the motivation, a batch size above d, is not met there.", check_batch,
-          expected="assumptions unmet"),
-    Claim("nuclear.stable_rank", ("nuclear.def_stable_rank",),
-          "|M|_F^2 / |M|_2^2 lies between 1 and the rank and does not depend on scale.", check_stable_rank),
-    Claim("nuclear.stable_rank_printed", ("nuclear.def_stable_rank",),
-          "|M|_F^2 / |M|_2, the form that our copy has, goes up with the scale of M, unlike |M|_F^2 / |M|_2^2.",
-          check_printed_rank),
-    Claim("nuclear.stable_rank_lipschitz", ("nuclear.def_stable_rank",),
-          "'A continuous and Lipschitz function': |M|_F^2 / |M|_2 is, with constant min(m, n); the usual form is on "
-          "matrices of one size.", check_lipschitz),
-)  # fmt: skip
+    Claim(
+        "nuclear.norm",
+        entries=("nuclear.def_nuclear_norm",),
+        says="The nuclear norm is the sum of singular values, between |M|_F and sqrt(rank) |M|_F, with gradient U V'.",
+        check=check_norm,
+    ),
+    Claim(
+        "nuclear.norm_envelope",
+        entries=("nuclear.def_nuclear_norm",),
+        says="On the unit ball of the operator norm it is the largest convex function below the rank.",
+        check=check_envelope,
+    ),
+    Claim(
+        "nuclear.method",
+        entries=("nuclear.method_ermnu",),
+        says="ERM-NU adds lambda ||Phi(X)||_* to the loss, with gradient lambda U V'; the released "
+        "code divides by rows.",
+        check=check_method,
+    ),
+    Claim(
+        "nuclear.method_loophole",
+        entries=("nuclear.method_ermnu",),
+        says="With a free head and no weight decay the penalty has infimum 0 at fixed predictions.",
+        check=check_loophole,
+    ),
+    Claim(
+        "nuclear.method_listing",
+        entries=("nuclear.method_ermnu",),
+        says="The two lines of the listing are Python under another name for the weight than lambda.",
+        check=check_listing,
+    ),
+    Claim(
+        "nuclear.method_batch",
+        entries=("nuclear.method_ermnu",),
+        says="In the experiments a batch has fewer rows than features, so that its rank is at most its number of rows; "
+        "the premise of the motivation, a batch size above d, is not met there.",
+        check=check_batch,
+        expected="assumptions unmet",
+    ),
+    Claim(
+        "nuclear.stable_rank",
+        entries=("nuclear.def_stable_rank",),
+        says="|M|_F^2 / |M|_2^2 lies between 1 and the rank and does not depend on scale.",
+        check=check_stable_rank,
+    ),
+    Claim(
+        "nuclear.stable_rank_printed",
+        entries=("nuclear.def_stable_rank",),
+        says="|M|_F^2 / |M|_2, the form that our copy has, goes up with the scale of M, unlike |M|_F^2 / |M|_2^2.",
+        check=check_printed_rank,
+    ),
+    Claim(
+        "nuclear.stable_rank_lipschitz",
+        entries=("nuclear.def_stable_rank",),
+        says="'A continuous and Lipschitz function': |M|_F^2 / |M|_2 is, with constant min(m, n); the usual form is on "
+        "matrices of one size.",
+        check=check_lipschitz,
+    ),
+)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.tasks import Environments
 from featlearn.works.nuclear.claims.optima import GRID, SIZES, column, least, premises
 from featlearn.works.nuclear.claims.population import decayed, log_accuracy
@@ -30,12 +30,18 @@ def check_rank(key: Key, tables: Any) -> Evidence:
         mixed.append(float((z @ w >= 0).mean()))
     return Evidence(
         (
-            Case("accuracy with positive weights on 1, 10 and 40 invariant features", np.ones(3), right, mixed,
-                 tolerance=0.0, rival_says="four times as many environmental ones beside them"),
+            Case(
+                "accuracy with positive weights on 1, 10 and 40 invariant features",
+                predict=np.ones(3),
+                observe=right,
+                rival=mixed,
+                tolerance=0.0,
+                rival_says="four times as many environmental ones beside them",
+            ),
         ),
         comment=f"{n} samples; each z_j of R is at least 0, so that the sum is. f = 0 counts as right, an event of "
         "probability 0.",
-    )  # fmt: skip
+    )
 
 
 def check_proposition(key: Key, tables: Any) -> Evidence:
@@ -48,18 +54,40 @@ def check_proposition(key: Key, tables: Any) -> Evidence:
     lowest = min(o.alpha * math.sqrt(t.r) for t, o in few)
     return Evidence(
         (
-            Case("log of the accuracy, at most -r/10", bound, log, 30 * bound, "at most", 0.0, "-3 r"),
-            Case("the same at lambda = 1e-10, far below what is assumed, four points", less, small, 30 * less,
-                 "at most", 0.0, "-3 r"),
-            Case("far worse than guessing: largest log accuracy", math.log(0.5), float(log.max()), -100.0, "at most",
-                 0.0, "exp(-100)"),
+            Case(
+                "log of the accuracy, at most -r/10",
+                predict=bound,
+                observe=log,
+                rival=30 * bound,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="-3 r",
+            ),
+            Case(
+                "the same at lambda = 1e-10, far below what is assumed, four points",
+                predict=less,
+                observe=small,
+                rival=30 * less,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="-3 r",
+            ),
+            Case(
+                "far worse than guessing: largest log accuracy",
+                predict=math.log(0.5),
+                observe=float(log.max()),
+                rival=-100.0,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="exp(-100)",
+            ),
         ),
         premises(),
         comment=f"{SIZES}. The accuracies are exp({log.max():.1f}) and less; the exponents are "
         f"{(log / bound).min():.1f} to {(log / bound).max():.1f} times r/10. Without the lower bound on lambda the "
         f"conclusion holds all the same at these sizes, although alpha sqrt(r) is {lowest:.2f} and more there.",
         data={"log accuracy": log, "bound": bound},
-    )  # fmt: skip
+    )
 
 
 def hoeffding(task: Environments, squares: float) -> float:
@@ -81,17 +109,46 @@ def check_hoeffding(key: Key, tables: Any) -> Evidence:
     worst = column(lambda t, lam, o: log_accuracy(t.shifted, 3 / (4 * t.gamma), 1.0))
     return Evidence(
         (
-            Case("log accuracy, at most E.49 with 9 r / (16 gamma^2) + 4 (d - r)", exponent, log, 40 * exponent,
-                 "at most", 0.0, "forty times the exponent"),
-            Case("the same at the largest ratio that Lemma 6.1 allows (E.46)", exponent, worst, 20 * exponent,
-                 "at most", 0.0, "twenty times the exponent"),
-            Case("E.49 so corrected, at most E.52", fifth, exponent, 2 * fifth, "at most", 0.0, "twice E.52"),
-            Case("E.52, at most -r/10", column(lambda t, lam, o: -t.r / 10), fifth,
-                 column(lambda t, lam, o: -t.r / 9), "at most", 1e-12, "-r/9"),
+            Case(
+                "log accuracy, at most E.49 with 9 r / (16 gamma^2) + 4 (d - r)",
+                predict=exponent,
+                observe=log,
+                rival=40 * exponent,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="forty times the exponent",
+            ),
+            Case(
+                "the same at the largest ratio that Lemma 6.1 allows (E.46)",
+                predict=exponent,
+                observe=worst,
+                rival=20 * exponent,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="twenty times the exponent",
+            ),
+            Case(
+                "E.49 so corrected, at most E.52",
+                predict=fifth,
+                observe=exponent,
+                rival=2 * fifth,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="twice E.52",
+            ),
+            Case(
+                "E.52, at most -r/10",
+                predict=column(lambda t, lam, o: -t.r / 10),
+                observe=fifth,
+                rival=column(lambda t, lam, o: -t.r / 9),
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="-r/9",
+            ),
         ),
         premises(),
         comment=f"{SIZES}. 9 r / (16 gamma^2) < 0.5625 (d - r), so that 5 (d - r) in E.51 is enough.",
-    )  # fmt: skip
+    )
 
 
 def check_e49(key: Key, tables: Any) -> Evidence:
@@ -103,15 +160,36 @@ def check_e49(key: Key, tables: Any) -> Evidence:
     crossing = math.sqrt(9 / 64)
     return Evidence(
         (
-            Case("sum of squared ranges over 5 (d - r)", np.ones(len(five)), five, np.full(len(five), 0.9), "at most",
-                 0.0, "0.9"),
-            Case("gamma from which 4 d is enough: 3/8", 0.375, crossing, 0.5, tolerance=1e-12, rival_says="1/2"),
-            Case("sum of squared ranges over 4 d", np.ones(len(ratio)), ratio, np.full(len(ratio), 0.9), "at most", 0.0,
-                 "0.9"),
+            Case(
+                "sum of squared ranges over 5 (d - r)",
+                predict=np.ones(len(five)),
+                observe=five,
+                rival=np.full(len(five), 0.9),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="0.9",
+            ),
+            Case(
+                "gamma from which 4 d is enough: 3/8",
+                predict=0.375,
+                observe=crossing,
+                rival=0.5,
+                tolerance=1e-12,
+                rival_says="1/2",
+            ),
+            Case(
+                "sum of squared ranges over 4 d",
+                predict=np.ones(len(ratio)),
+                observe=ratio,
+                rival=np.full(len(ratio), 0.9),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="0.9",
+            ),
         ),
         comment=f"True for gamma = {', '.join(str(g) for g in valid)} of the grid; the range of an invariant term is "
         "3 / (4 gamma), above 2 for gamma < 3/8.",
-    )  # fmt: skip
+    )
 
 
 SWEEP = (0.1, 0.2, 0.25, 0.3, 0.5, 1.0)
@@ -138,16 +216,35 @@ def check_sharp(key: Key, tables: Any) -> Evidence:
     at = float(np.interp(0.0, -np.array(odds), sizes - 40)) * 0.48**2 / 40
     return Evidence(
         (
-            Case("accuracy at (d - r) gamma^2 / r = .1, .2, .25, .3, .5, 1", by_hand, accuracy, by_hand[::-1],
-                 tolerance=1e-3, rival_says="in the opposite order"),
-            Case("(d - r) gamma^2 / r where the accuracy is 1/2", 0.25, at, 1.0, tolerance=0.01,
-                 rival_says="1, the premise"),
-            Case("the bound at 0.1, where d is too small: log accuracy above -r/10", -4.0, math.log(accuracy[0]), 0.5,
-                 "at least", 0.0, "above 1"),
+            Case(
+                "accuracy at (d - r) gamma^2 / r = .1, .2, .25, .3, .5, 1",
+                predict=by_hand,
+                observe=accuracy,
+                rival=by_hand[::-1],
+                tolerance=1e-3,
+                rival_says="in the opposite order",
+            ),
+            Case(
+                "(d - r) gamma^2 / r where the accuracy is 1/2",
+                predict=0.25,
+                observe=at,
+                rival=1.0,
+                tolerance=0.01,
+                rival_says="1, the premise",
+            ),
+            Case(
+                "the bound at 0.1, where d is too small: log accuracy above -r/10",
+                predict=-4.0,
+                observe=math.log(accuracy[0]),
+                rival=0.5,
+                relation="at least",
+                tolerance=0.0,
+                rival_says="above 1",
+            ),
         ),
         comment="r = 40, gamma = 0.48, lambda = 0.6. The premise asks four times the features that turn the accuracy.",
         data={"ratio": np.array(SWEEP), "accuracy": accuracy},
-    )  # fmt: skip
+    )
 
 
 def draw_sweep(evidence: Evidence) -> Any:
@@ -177,7 +274,9 @@ def check_constant(key: Key, tables: Any) -> Evidence:
     smallest = next(r for r in range(1, 100) if 3 / math.sqrt(r) < 0.5)
     return Evidence(
         (
-            Case("smallest r with a gamma in (3 / sqrt(r), 1/2)", 37, smallest, 20, rival_says="20"),
+            Case(
+                "smallest r with a gamma in (3 / sqrt(r), 1/2)", predict=37, observe=smallest, rival=20, rival_says="20"
+            ),
             Case("r excluded by r > C alone, C < 20", 0.0, 0.0, vacuous="a C of 37 or more"),
         ),
         comment="gamma > 3 / sqrt(r) and gamma < 1/2 leave r > 36: no r is excluded by C < 20 that is not already.",
@@ -185,22 +284,50 @@ def check_constant(key: Key, tables: Any) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("nuclear.prop6_3_rank", ("nuclear.prop6_3", "nuclear.text_claims"),
-          "Positive weights on invariant features alone are right on all points out of distribution.", check_rank),
-    Claim("nuclear.prop6_3", ("nuclear.prop6_3", "nuclear.text_claims"),
-          "ERM-l2 is right on at most exp(-r/10) of the points out of distribution.", check_proposition),
-    Claim("nuclear.prop6_3_proof", ("nuclear.prop6_3",),
-          "The chain E.46-E.53 with the right sum of squared ranges.", check_hoeffding, hits="proof",
-          printed="Thesis, proof of Proposition E.8, between (E.44) and (E.45): 'We denote w*_l2 as the optimal "
-          "solution for the ERM-rank objective function', a slip for ERM-l2, whose alpha and beta follow."),
-    Claim("nuclear.prop6_3_e49", ("nuclear.prop6_3",),
-          "The sum of squared ranges in E.49 is at most 4 d.", check_e49, expected="refuted", hits="proof",
-          printed="Thesis, proof of Proposition E.8, (E.49): Hoeffding's inequality with 4 d for the sum of squared "
-          "ranges, which is 9 r / (16 gamma^2) + 4 (d - r), above 4 d for gamma < 3/8. The 5 (d - r) of (E.51) bounds "
-          "it, and the proposition stands."),
-    Claim("nuclear.prop6_3_sharp", ("nuclear.prop6_3",),
-          "The accuracy of ERM-l2 falls through 1/2 near d - r = r / (4 gamma^2), a quarter of what is assumed.",
-          check_sharp, draw=draw_sweep),
-    Claim("nuclear.prop6_3_constant", ("nuclear.prop6_3",),
-          "r > C with C < 20 restricts r.", check_constant, expected="vacuous"),
-)  # fmt: skip
+    Claim(
+        "nuclear.prop6_3_rank",
+        entries=("nuclear.prop6_3", "nuclear.text_claims"),
+        says="Positive weights on invariant features alone are right on all points out of distribution.",
+        check=check_rank,
+    ),
+    Claim(
+        "nuclear.prop6_3",
+        entries=("nuclear.prop6_3", "nuclear.text_claims"),
+        says="ERM-l2 is right on at most exp(-r/10) of the points out of distribution.",
+        check=check_proposition,
+    ),
+    Claim(
+        "nuclear.prop6_3_proof",
+        entries=("nuclear.prop6_3",),
+        says="The chain E.46-E.53 with the right sum of squared ranges.",
+        check=check_hoeffding,
+        hits="proof",
+        printed="Thesis, proof of Proposition E.8, between (E.44) and (E.45): 'We denote w*_l2 as the optimal "
+        "solution for the ERM-rank objective function', a slip for ERM-l2, whose alpha and beta follow.",
+    ),
+    Claim(
+        "nuclear.prop6_3_e49",
+        entries=("nuclear.prop6_3",),
+        says="The sum of squared ranges in E.49 is at most 4 d.",
+        check=check_e49,
+        expected="refuted",
+        hits="proof",
+        printed="Thesis, proof of Proposition E.8, (E.49): Hoeffding's inequality with 4 d for the sum of squared "
+        "ranges, which is 9 r / (16 gamma^2) + 4 (d - r), above 4 d for gamma < 3/8. The 5 (d - r) of (E.51) bounds "
+        "it, and the proposition stands.",
+    ),
+    Claim(
+        "nuclear.prop6_3_sharp",
+        entries=("nuclear.prop6_3",),
+        says="The accuracy of ERM-l2 falls through 1/2 near d - r = r / (4 gamma^2), a quarter of what is assumed.",
+        check=check_sharp,
+        draw=draw_sweep,
+    ),
+    Claim(
+        "nuclear.prop6_3_constant",
+        entries=("nuclear.prop6_3",),
+        says="r > C with C < 20 restricts r.",
+        check=check_constant,
+        expected="vacuous",
+    ),
+)

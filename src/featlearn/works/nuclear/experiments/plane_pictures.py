@@ -67,10 +67,13 @@ def _features(table: Table) -> Mapping[str, Picture]:
             fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         caption = (
             f"Learned features A x of 400 points after training with {name} on {row['setting']}"
-            + (": plain gradient descent with a free head." if name == ERM else
-               ": the nuclear norm with a unit head leaves one direction.")
+            + (
+                ": plain gradient descent with a free head."
+                if name == ERM
+                else ": the nuclear norm with a unit head leaves one direction."
+            )
             + f" The print has OOD accuracy {PRINTED[name]:g}."
-        )  # fmt: skip
+        )
         pictures[entry] = Picture(fig, caption, data=data)
     return pictures
 
@@ -140,8 +143,10 @@ def _matched(table: Table) -> Mapping[str, Picture]:
     if own:
         x, y = ([float(np.mean([r[m] for r in rs])) for rs in own] for m in ("train_loss", "ood"))
         lines.append(Series("no penalty, over time", x, y))
-        data += [{"row": "no penalty, over time", "step": t, "train_loss": a, "ood": b}
-                 for t, a, b in zip(steps, x, y, strict=True)]  # fmt: skip
+        data += [
+            {"row": "no penalty, over time", "step": t, "train_loss": a, "ood": b}
+            for t, a, b in zip(steps, x, y, strict=True)
+        ]
     axes = curves(fig, lines, "training loss", "OOD accuracy")
     axes.axhline(PRINTED[NU], color=style.PRINT, linestyle=":", linewidth=1.3)
     caption = (

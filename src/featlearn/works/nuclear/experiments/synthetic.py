@@ -114,12 +114,24 @@ def cells(config: Config) -> list[Cell]:
     c = config
     return [
         Cell(
-            n, c.agree, c.starts, c.scales, c.weight, c.decay_unit, c.decay_free, c.nuclear, c.rate, c.steps,
-            c.end_rate, c.end_steps, seed, seed == c.seeds[0],
+            n,
+            c.agree,
+            c.starts,
+            c.scales,
+            c.weight,
+            c.decay_unit,
+            c.decay_free,
+            c.nuclear,
+            c.rate,
+            c.steps,
+            c.end_rate,
+            c.end_steps,
+            seed,
+            seed == c.seeds[0],
         )
         for n in c.n
         for seed in c.seeds
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True)
@@ -249,10 +261,18 @@ def path_rows(members: Members, points: Points, cell: Cell, groups: Sequence[Map
         own = slice(i * cell.starts, (i + 1) * cell.starts)
         low, middle, high = torch.quantile(out[own], torch.tensor([0.05, 0.5, 0.95], dtype=out.dtype)).tolist()
         near = (out[own] - PRINTED[str(group["row"])]).abs() <= NEAR
-        rows.append({
-            **group, "step": step, "ood_low": low, "ood": middle, "ood_high": high, "id": float(inside[own].mean()),
-            "train_loss": float(loss[own].mean()), "near": float(near.double().mean()),
-        })  # fmt: skip
+        rows.append(
+            {
+                **group,
+                "step": step,
+                "ood_low": low,
+                "ood": middle,
+                "ood_high": high,
+                "id": float(inside[own].mean()),
+                "train_loss": float(loss[own].mean()),
+                "near": float(near.double().mean()),
+            }
+        )
     return rows
 
 
@@ -286,9 +306,11 @@ def run_cell(cell: Cell) -> CellResult:
 
     paths = descend(joined(parts), points, cell.rate, cell.steps, looks, look)
     kinds = (
-        (DECAY_UNIT, False, 0.0, cell.decay_unit), (DECAY_FREE, True, 0.0, cell.decay_free),
-        (NUCLEAR_UNIT, False, 1.0, cell.nuclear), (NUCLEAR_FREE, True, 1.0, cell.nuclear),
-    )  # fmt: skip
+        (DECAY_UNIT, False, 0.0, cell.decay_unit),
+        (DECAY_FREE, True, 0.0, cell.decay_free),
+        (NUCLEAR_UNIT, False, 1.0, cell.nuclear),
+        (NUCLEAR_FREE, True, 1.0, cell.nuclear),
+    )
     few = 2
     parts = [
         started(key / "end", few, 1.0, free, [nu * w for w in ladder], [(1 - nu) * w for w in ladder])
@@ -324,12 +346,20 @@ def end_rows(
     rows = []
     for i, (name, weight) in enumerate(names):
         own = slice(i * few, (i + 1) * few)
-        rows.append({
-            **base, "row": name, "weight": weight, "slope": float((w[own, 1] / w[own, 0]).mean()),
-            "id": float(inside[own].mean()), "ood": float(out[own].mean()), "train_loss": float(loss[own].mean()),
-            "spread": float(out[own].max() - out[own].min()), "head_norm": float(ends.head[own].norm(dim=1).mean()),
-            "top": float(top[own].mean()),
-        })  # fmt: skip
+        rows.append(
+            {
+                **base,
+                "row": name,
+                "weight": weight,
+                "slope": float((w[own, 1] / w[own, 0]).mean()),
+                "id": float(inside[own].mean()),
+                "ood": float(out[own].mean()),
+                "train_loss": float(loss[own].mean()),
+                "spread": float(out[own].max() - out[own].min()),
+                "head_norm": float(ends.head[own].norm(dim=1).mean()),
+                "top": float(top[own].mean()),
+            }
+        )
     return rows
 
 
@@ -347,18 +377,31 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         printed = PRINTED[row] if e.metric == "ood" else None
         agrees = printed is not None and abs(e.value - printed) <= NEAR
         verdict = "no print" if printed is None else "reproduced" if agrees else "deviates"
-        out.append(SummaryRow(setting, row, e.metric, e.value, e.low, e.high, e.n, printed, verdict, entry))
+        out.append(
+            SummaryRow(
+                setting,
+                row=row,
+                metric=e.metric,
+                value=e.value,
+                low=e.low,
+                high=e.high,
+                n=e.n,
+                printed=printed,
+                verdict=verdict,
+                entry=entry,
+            )
+        )
     ends = [{**r, "row": f"{r['row']}, {r['weight']:g}"} for r in table.rows if "weight" in r]
     for e in estimates(ends, metrics=(*METRICS, "slope")):
         out.append(
             SummaryRow(
                 str(e.group[0]),
-                str(e.group[1]),
-                e.metric,
-                e.value,
-                e.low,
-                e.high,
-                e.n,
+                row=str(e.group[1]),
+                metric=e.metric,
+                value=e.value,
+                low=e.low,
+                high=e.high,
+                n=e.n,
                 entry=ENTRIES[str(e.group[1]).startswith("nuclear")],
             )
         )
@@ -381,8 +424,16 @@ EXPERIMENT = Experiment(
     reproduces=ENTRIES,
     Config=Config,
     presets={
-        "smoke": Config(n=(100, 0), starts=4, steps=120, end_steps=150, nuclear=(0.1, 0.4), decay_unit=(0.1, 1.0),
-                        decay_free=(0.1,), seeds=(0, 1)),
+        "smoke": Config(
+            n=(100, 0),
+            starts=4,
+            steps=120,
+            end_steps=150,
+            nuclear=(0.1, 0.4),
+            decay_unit=(0.1, 1.0),
+            decay_free=(0.1,),
+            seeds=(0, 1),
+        ),
         "small": Config(steps=1000),
         "paper": Config(steps=10000, end_steps=10000, seeds=tuple(range(10))),
     },
@@ -391,11 +442,31 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("sample, start, head, step size, weight, stopping", "not stated", "ranges of each", "needed"),
-        Deviation("law of x2 given y = -1", "not stated", "the mirror image of that given y = 1", "the usual reading"),
-        Deviation("bias", "not stated", "none", "the law is symmetric: the best bias is 0"),
-        Deviation("accuracy", "on points that are drawn", "exact for the law, by direction", "no noise of the test"),
-        Deviation("nuclear norm", "||Phi(X)||_*", "||Phi(X)||_* / sqrt(n)", "lambda of the print is weight / sqrt(n)"),
+        Deviation(
+            "sample, start, head, step size, weight, stopping",
+            printed="not stated",
+            ours="ranges of each",
+            why="needed",
+        ),
+        Deviation(
+            "law of x2 given y = -1",
+            printed="not stated",
+            ours="the mirror image of that given y = 1",
+            why="the usual reading",
+        ),
+        Deviation("bias", printed="not stated", ours="none", why="the law is symmetric: the best bias is 0"),
+        Deviation(
+            "accuracy",
+            printed="on points that are drawn",
+            ours="exact for the law, by direction",
+            why="no noise of the test",
+        ),
+        Deviation(
+            "nuclear norm",
+            printed="||Phi(X)||_*",
+            ours="||Phi(X)||_* / sqrt(n)",
+            why="lambda of the print is weight / sqrt(n)",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

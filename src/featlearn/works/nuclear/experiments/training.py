@@ -174,28 +174,47 @@ def run(cell: Cell) -> CellResult:
     method = build(chosen, settings, cell.steps, len(parts), featurizer, example)
     schedule = Schedule(cell.steps, cell.batch, cell.rate, evaluate_every=cell.evaluate_every)
     trained = train(
-        featurizer, head, method.objective, parts, schedule, key=key, watch=watch, average=method.average,
+        featurizer,
+        head,
+        method.objective,
+        parts,
+        schedule,
+        key=key,
+        watch=watch,
+        average=method.average,
         team=Alone(torch.device(cell.device)),
-    )  # fmt: skip
+    )
     assert trained.best is not None
     assert trained.averaged_evaluation is not None
     assert trained.window is not None
     base = {
-        "setting": f"{cell.kind} {cell.images}", "kind": cell.kind, "held_out": cell.held_out, "seed": cell.seed,
-        "weight": cell.weight, "raw": cell.weight / (cell.batch * len(parts)),
-    }  # fmt: skip
+        "setting": f"{cell.kind} {cell.images}",
+        "kind": cell.kind,
+        "held_out": cell.held_out,
+        "seed": cell.seed,
+        "weight": cell.weight,
+        "raw": cell.weight / (cell.batch * len(parts)),
+    }
     rows = []
     for averaged, at in ((False, trained.best), (True, trained.averaged_evaluation)):
         trained.weights_into(featurizer, head, averaged=averaged)
         features = features_of(featurizer.to(cell.device), watch[TEST])
         featurizer.cpu()
-        rows.append({
-            **base, "row": Algorithm(cell.base, averaged=averaged).name, "step": at.step,
-            "validation": at.accuracy[VALIDATION], "validation_loss": at.loss[VALIDATION], "test": at.accuracy[TEST],
-            "first": trained.window.first if averaged else None,
-            "norm": float(nuclear_norm(features, "mean")), "printed": float(stable_rank(features, "printed")),
-            "rank": float(stable_rank(features)), "rank_centred": float(stable_rank(features, centred=True)),
-        })  # fmt: skip
+        rows.append(
+            {
+                **base,
+                "row": Algorithm(cell.base, averaged=averaged).name,
+                "step": at.step,
+                "validation": at.accuracy[VALIDATION],
+                "validation_loss": at.loss[VALIDATION],
+                "test": at.accuracy[TEST],
+                "first": trained.window.first if averaged else None,
+                "norm": float(nuclear_norm(features, "mean")),
+                "printed": float(stable_rank(features, "printed")),
+                "rank": float(stable_rank(features)),
+                "rank_centred": float(stable_rank(features, centred=True)),
+            }
+        )
     return CellResult(rows)
 
 
@@ -216,12 +235,24 @@ def runs(config: DigitsConfig, bases: Sequence[str], weights: Mapping[str, Seque
     c = config
     return [
         Cell(
-            c.images, kind, held_out, base, weight, c.per_domain, c.size, c.width, c.steps, c.batch, c.rate,
-            c.evaluate_every, c.device, seed,
+            c.images,
+            kind,
+            held_out,
+            base,
+            weight,
+            c.per_domain,
+            c.size,
+            c.width,
+            c.steps,
+            c.batch,
+            c.rate,
+            c.evaluate_every,
+            c.device,
+            seed,
         )
         for kind in (ROTATED, COLORED)
         for held_out in getattr(c, kind)
         for seed in c.seeds
         for base in bases
         for weight in weights[base]
-    ]  # fmt: skip
+    ]

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.learn import Stage, fit_fresh
 from featlearn.measure import cluster_margins, loss_sizes, signal_heavy, signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights, sphere_init
@@ -49,20 +49,50 @@ def check_data(key: Key, tables) -> Evidence:
     product = back[:, 6] * back[:, 2]
     return Evidence(
         (
-            Case("||mu||^2", np.full(4, 2.0), (mu**2).sum(1), np.ones(4), tolerance=1e-12, rival_says="unit means"),
-            Case("share of each cluster", np.full(4, 0.25), which.mean(0), np.full(4, 0.5), tolerance=0.0,
-                 rival_says="two clusters"),
-            Case("label of +-mu_1 and +-mu_2", [1.0, 1.0, -1.0, -1.0], labels(mu), [-1.0, -1.0, 1.0, 1.0],
-                 rival_says="y = x_1 x_2"),
-            Case("E y", 0.0, float(y.mean()), 1.0, rival_says="one label"),
-            Case("y(-x) = y(x)", y, labels(-x), -y, rival_says="an odd label"),
-            Case("samples in a random basis: y = -s_i s_j", -product, batch.y.double().numpy(), product, tolerance=1e-5,
-                 rival_says="the other sign"),
-            Case("samples: x - z is orthogonal to both means", np.zeros((400, 2)), outside.numpy(),
-                 np.ones((400, 2)), tolerance=1e-5, rival_says="a component of norm 1/sqrt(2)"),
+            Case(
+                "||mu||^2",
+                predict=np.full(4, 2.0),
+                observe=(mu**2).sum(1),
+                rival=np.ones(4),
+                tolerance=1e-12,
+                rival_says="unit means",
+            ),
+            Case(
+                "share of each cluster",
+                predict=np.full(4, 0.25),
+                observe=which.mean(0),
+                rival=np.full(4, 0.5),
+                tolerance=0.0,
+                rival_says="two clusters",
+            ),
+            Case(
+                "label of +-mu_1 and +-mu_2",
+                predict=[1.0, 1.0, -1.0, -1.0],
+                observe=labels(mu),
+                rival=[-1.0, -1.0, 1.0, 1.0],
+                rival_says="y = x_1 x_2",
+            ),
+            Case("E y", predict=0.0, observe=float(y.mean()), rival=1.0, rival_says="one label"),
+            Case("y(-x) = y(x)", predict=y, observe=labels(-x), rival=-y, rival_says="an odd label"),
+            Case(
+                "samples in a random basis: y = -s_i s_j",
+                predict=-product,
+                observe=batch.y.double().numpy(),
+                rival=product,
+                tolerance=1e-5,
+                rival_says="the other sign",
+            ),
+            Case(
+                "samples: x - z is orthogonal to both means",
+                predict=np.zeros((400, 2)),
+                observe=outside.numpy(),
+                rival=np.ones((400, 2)),
+                tolerance=1e-5,
+                rival_says="a component of norm 1/sqrt(2)",
+            ),
         ),
         comment="All 64 points of the cube in six dimensions; 400 samples of nine dimensions in a random basis.",
-    )  # fmt: skip
+    )
 
 
 def steps_in_a_basis(key: Key, turn_start: bool) -> tuple[Array, Array]:
@@ -100,16 +130,41 @@ def check_model(key: Key, tables) -> Evidence:
     wrong, _ = steps_in_a_basis(key, False)
     return Evidence(
         (
-            Case("||w_j|| = theta", np.full(30, 0.3), np.linalg.norm(w, axis=1), np.full(30, 0.3 / math.sqrt(30)),
-                 tolerance=1e-6, rival_says="theta / sqrt(p), as Theorem 3.1 prints"),
-            Case("|a_j| = ||w_j||", np.full(30, 0.3), np.abs(a), np.ones(30), tolerance=1e-6, rival_says="|a| = 1"),
-            Case("f(x) = (1/p) sum_j a_j relu(w_j.x)", literal, net(x[:40])[:, 0].double().numpy(), 30 * literal,
-                 tolerance=1e-6, rival_says="no factor 1/p"),
-            Case("three steps in a random basis, turned back", straight, back, wrong, tolerance=1e-5,
-                 rival_says="data turned, start not"),
+            Case(
+                "||w_j|| = theta",
+                predict=np.full(30, 0.3),
+                observe=np.linalg.norm(w, axis=1),
+                rival=np.full(30, 0.3 / math.sqrt(30)),
+                tolerance=1e-6,
+                rival_says="theta / sqrt(p), as Theorem 3.1 prints",
+            ),
+            Case(
+                "|a_j| = ||w_j||",
+                predict=np.full(30, 0.3),
+                observe=np.abs(a),
+                rival=np.ones(30),
+                tolerance=1e-6,
+                rival_says="|a| = 1",
+            ),
+            Case(
+                "f(x) = (1/p) sum_j a_j relu(w_j.x)",
+                predict=literal,
+                observe=net(x[:40])[:, 0].double().numpy(),
+                rival=30 * literal,
+                tolerance=1e-6,
+                rival_says="no factor 1/p",
+            ),
+            Case(
+                "three steps in a random basis, turned back",
+                predict=straight,
+                observe=back,
+                rival=wrong,
+                tolerance=1e-5,
+                rival_says="data turned, start not",
+            ),
         ),
         comment="Data and start rotated together commute with every step, so results hold for a cube in any basis.",
-    )  # fmt: skip
+    )
 
 
 def check_loss(key: Key, tables) -> Evidence:
@@ -123,17 +178,49 @@ def check_loss(key: Key, tables) -> Evidence:
     engine = 2 * torch.nn.functional.softplus(-torch.from_numpy(f)).numpy()
     return Evidence(
         (
-            Case("l = 2 softplus(-y f)", loss(f), engine, loss(f) / 2, tolerance=1e-12, rival_says="without the 2"),
-            Case("l at f = 0", 2 * math.log(2), float(loss(np.zeros(1))[0]), math.log(2), tolerance=1e-12,
-                 rival_says="the usual logistic loss"),
-            Case("dl/df, y = 1", slope(f, np.ones(49)), numeric, slope(f, np.ones(49)) / 2, tolerance=1e-8,
-                 rival_says="half of it"),
-            Case("dl/df at f = 0 for both labels", [-1.0, 1.0], slope(np.zeros(2), np.array([1.0, -1.0])), [-2.0, 2.0],
-                 tolerance=0.0, rival_says="slope -2 y"),
-            Case("|dl/df| <= 2", np.full(49, 2.0), np.abs(numeric), np.ones(49), "at most", 1e-8,
-                 "1, the bound of the unscaled loss"),
+            Case(
+                "l = 2 softplus(-y f)",
+                predict=loss(f),
+                observe=engine,
+                rival=loss(f) / 2,
+                tolerance=1e-12,
+                rival_says="without the 2",
+            ),
+            Case(
+                "l at f = 0",
+                predict=2 * math.log(2),
+                observe=float(loss(np.zeros(1))[0]),
+                rival=math.log(2),
+                tolerance=1e-12,
+                rival_says="the usual logistic loss",
+            ),
+            Case(
+                "dl/df, y = 1",
+                predict=slope(f, np.ones(49)),
+                observe=numeric,
+                rival=slope(f, np.ones(49)) / 2,
+                tolerance=1e-8,
+                rival_says="half of it",
+            ),
+            Case(
+                "dl/df at f = 0 for both labels",
+                predict=[-1.0, 1.0],
+                observe=slope(np.zeros(2), np.array([1.0, -1.0])),
+                rival=[-2.0, 2.0],
+                tolerance=0.0,
+                rival_says="slope -2 y",
+            ),
+            Case(
+                "|dl/df| <= 2",
+                predict=np.full(49, 2.0),
+                observe=np.abs(numeric),
+                rival=np.ones(49),
+                relation="at most",
+                tolerance=1e-8,
+                rival_says="1, the bound of the unscaled loss",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 def check_update(key: Key, tables) -> Evidence:
@@ -163,12 +250,25 @@ def check_update(key: Key, tables) -> Evidence:
     end_w, end_a = got.w[0].double().numpy(), neuron_weights(got)[0].double().numpy()
     return Evidence(
         (
-            Case("w after a step", new_w, end_w, w + (new_w - w) / p, tolerance=1e-6, rival_says="an extra 1/p"),
-            Case("a after a step", new_a, end_a, late_a, tolerance=1e-6,
-                 rival_says="layers in turn instead of both from time t"),
+            Case(
+                "w after a step",
+                predict=new_w,
+                observe=end_w,
+                rival=w + (new_w - w) / p,
+                tolerance=1e-6,
+                rival_says="an extra 1/p",
+            ),
+            Case(
+                "a after a step",
+                predict=new_a,
+                observe=end_a,
+                rival=late_a,
+                tolerance=1e-6,
+                rival_says="layers in turn instead of both from time t",
+            ),
         ),
         comment="d = 7, six neurons, 25 fresh samples, eta = 0.3.",
-    )  # fmt: skip
+    )
 
 
 def check_decomposition(key: Key, tables) -> Evidence:
@@ -183,16 +283,40 @@ def check_decomposition(key: Key, tables) -> Evidence:
     squares = (parts.sig**2 + parts.opp**2 + parts.perp.square().sum(-1))[0].numpy()
     return Evidence(
         (
-            Case("||w_sig|| with P = mu mu^T / 2", np.linalg.norm(sig, axis=1), parts.sig[0].abs().numpy(),
-                 2 * np.linalg.norm(sig, axis=1), tolerance=1e-12, rival_says="P = mu mu^T"),
-            Case("||w_opp||", np.linalg.norm(opp, axis=1), parts.opp[0].abs().numpy(), np.linalg.norm(sig, axis=1),
-                 tolerance=1e-12, rival_says="the two swapped"),
-            Case("w_perp = w - w_12", net.w - sig - opp, parts.perp[0].numpy(), net.w - sig, tolerance=1e-12,
-                 rival_says="opp left in"),
-            Case("||w||^2 is the sum of squares", net.norm**2, squares, squares - parts.opp[0].numpy() ** 2,
-                 tolerance=1e-12, rival_says="without opp"),
+            Case(
+                "||w_sig|| with P = mu mu^T / 2",
+                predict=np.linalg.norm(sig, axis=1),
+                observe=parts.sig[0].abs().numpy(),
+                rival=2 * np.linalg.norm(sig, axis=1),
+                tolerance=1e-12,
+                rival_says="P = mu mu^T",
+            ),
+            Case(
+                "||w_opp||",
+                predict=np.linalg.norm(opp, axis=1),
+                observe=parts.opp[0].abs().numpy(),
+                rival=np.linalg.norm(sig, axis=1),
+                tolerance=1e-12,
+                rival_says="the two swapped",
+            ),
+            Case(
+                "w_perp = w - w_12",
+                predict=net.w - sig - opp,
+                observe=parts.perp[0].numpy(),
+                rival=net.w - sig,
+                tolerance=1e-12,
+                rival_says="opp left in",
+            ),
+            Case(
+                "||w||^2 is the sum of squares",
+                predict=net.norm**2,
+                observe=squares,
+                rival=squares - parts.opp[0].numpy() ** 2,
+                tolerance=1e-12,
+                rival_says="without opp",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 def check_margins(key: Key, tables) -> Evidence:
@@ -206,23 +330,58 @@ def check_margins(key: Key, tables) -> Evidence:
     size = np.abs(slope(net(mu), y))
     heavy = heavy_net(8, 7, key / "heavy")
     found = signal_heavy(*tensors(heavy), zeta=0.1, H=0.0)
-    printed = np.array(
-        [np.mean([heavy.a[j] * max(heavy.w[j] @ m, 0) for j in range(8) if heavy.a[j] * v > 0]) for m, v in
-         zip(mu, y, strict=True)]
-    ) * 0.5  # fmt: skip
+    printed = (
+        np.array(
+            [
+                np.mean([heavy.a[j] * max(heavy.w[j] @ m, 0) for j in range(8) if heavy.a[j] * v > 0])
+                for m, v in zip(mu, y, strict=True)
+            ]
+        )
+        * 0.5
+    )
     return Evidence(
         (
-            Case("gamma_mu = y(mu) f(mu)", literal, gamma, literal * y, tolerance=1e-12, rival_says="f(mu) alone"),
-            Case("g_mu = |l'(mu)|", size, g, size / 2, tolerance=1e-12,
-                 rival_says="without the factor 2"),
-            Case("g at margin 0", 1.0, float(loss_sizes(torch.zeros(1))), 0.5, rival_says="without the factor 2"),
-            Case("g_min belongs to gamma_max and g_max to gamma_min", [size.min(), size.max()],
-                 loss_sizes(torch.tensor([gamma.max(), gamma.min()])).numpy(), [size.max(), size.min()],
-                 tolerance=1e-12, rival_says="the other way round"),
-            Case("heavy margins are positive on all four clusters", printed * y, found.heavy_margins[0].numpy(),
-                 printed, tolerance=1e-12, rival_says="a relu(w.mu) without y(mu), negative on +-mu_2"),
+            Case(
+                "gamma_mu = y(mu) f(mu)",
+                predict=literal,
+                observe=gamma,
+                rival=literal * y,
+                tolerance=1e-12,
+                rival_says="f(mu) alone",
+            ),
+            Case(
+                "g_mu = |l'(mu)|",
+                predict=size,
+                observe=g,
+                rival=size / 2,
+                tolerance=1e-12,
+                rival_says="without the factor 2",
+            ),
+            Case(
+                "g at margin 0",
+                predict=1.0,
+                observe=float(loss_sizes(torch.zeros(1))),
+                rival=0.5,
+                rival_says="without the factor 2",
+            ),
+            Case(
+                "g_min belongs to gamma_max and g_max to gamma_min",
+                predict=[size.min(), size.max()],
+                observe=loss_sizes(torch.tensor([gamma.max(), gamma.min()])).numpy(),
+                rival=[size.max(), size.min()],
+                tolerance=1e-12,
+                rival_says="the other way round",
+            ),
+            Case(
+                "heavy margins are positive on all four clusters",
+                predict=printed * y,
+                observe=found.heavy_margins[0].numpy(),
+                rival=printed,
+                tolerance=1e-12,
+                rival_says="a relu(w.mu) without y(mu), negative on +-mu_2",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 def check_signal_heavy(key: Key, tables) -> Evidence:
@@ -245,15 +404,30 @@ def check_signal_heavy(key: Key, tables) -> Evidence:
     found = [holds(**change) for change in changes.values()]
     return Evidence(
         (
-            Case("a planted network is (zeta, H)-heavy", 1.0, holds(), 0.0, rival_says="no network is"),
-            Case("one clause broken: " + ", ".join(changes), np.zeros(len(changes)), found, np.ones(len(changes)),
-                 rival_says="clauses that nothing breaks"),
-            Case("zeta > exp(-10 H)", 0.0,
-                 float(signal_heavy(*tensors(heavy_net(8, 6, key, **base)), zeta=2 * zeta, H=H).holds), 1.0,
-                 rival_says="no limit on zeta"),
+            Case(
+                "a planted network is (zeta, H)-heavy",
+                predict=1.0,
+                observe=holds(),
+                rival=0.0,
+                rival_says="no network is",
+            ),
+            Case(
+                "one clause broken: " + ", ".join(changes),
+                predict=np.zeros(len(changes)),
+                observe=found,
+                rival=np.ones(len(changes)),
+                rival_says="clauses that nothing breaks",
+            ),
+            Case(
+                "zeta > exp(-10 H)",
+                predict=0.0,
+                observe=float(signal_heavy(*tensors(heavy_net(8, 6, key, **base)), zeta=2 * zeta, H=H).holds),
+                rival=1.0,
+                rival_says="no limit on zeta",
+            ),
         ),
         comment="H = 1, zeta = exp(-10), eight neurons on the four clusters.",
-    )  # fmt: skip
+    )
 
 
 def check_symmetry_of_gradients(key: Key, tables) -> Evidence:
@@ -265,36 +439,79 @@ def check_symmetry_of_gradients(key: Key, tables) -> Evidence:
     right = np.concatenate([net.a * ga, net.a * zero_a])
     return Evidence(
         (
-            Case("w . grad_w = a grad_a", right, left, 2 * right, tolerance=1e-12,
-                 rival_says="Euler's identity of degree 2"),
-            Case("the same after a factor sqrt(2) of scale", ROOT2**2 * right, ROOT2**2 * left, right, tolerance=1e-12,
-                 rival_says="no scaling"),
+            Case(
+                "w . grad_w = a grad_a",
+                predict=right,
+                observe=left,
+                rival=2 * right,
+                tolerance=1e-12,
+                rival_says="Euler's identity of degree 2",
+            ),
+            Case(
+                "the same after a factor sqrt(2) of scale",
+                predict=ROOT2**2 * right,
+                observe=ROOT2**2 * left,
+                rival=right,
+                tolerance=1e-12,
+                rival_says="no scaling",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("xor_sgd.data", ("xor_sgd.data",),
-          "XOR of two coordinates of the cube is four clusters z + xi of equal weight, ||mu||^2 = 2, y(z) = y(-z), "
-          "E y = 0.", check_data),
-    Claim("xor_sgd.model", ("xor_sgd.model",),
-          "f(x) = (1/p) sum a relu(w.x), ||w|| = theta, |a| = ||w||; rotating data and start commutes with a step.",
-          check_model, printed="Theorem 3.1 has the 'initialization scale' theta/sqrt(p), its restatement Theorem E.1 "
-          "and Section 2.2 theta; the code follows the latter."),
-    Claim("xor_sgd.loss", ("xor_sgd.loss",), "l = 2 softplus(-y f), slope -y at f = 0, 2-Lipschitz.", check_loss),
-    Claim("xor_sgd.minibatch_sgd", ("xor_sgd.minibatch_sgd",),
-          "w -= eta mean[a l' 1(w.x > 0) x] and a -= eta mean[l' relu(w.x)] at once, gradients times p.", check_update),
-    Claim("xor_sgd.decomposition", ("xor_sgd.decomposition",),
-          "w = w_sig + w_opp + w_perp, orthogonal, with the sign of a deciding which mean is the neuron's own.",
-          check_decomposition),
-    Claim("xor_sgd.margins", ("xor_sgd.margins",),
-          "gamma_mu = y(mu) f(mu), g_mu = 2 exp(-gamma)/(1 + exp(-gamma)).", check_margins,
-          printed="In our copy, whose formulas are damaged, Appendix D reads g without the factor 2 and the heavy "
-          "margin as a relu(w.mu); g follows here from the loss of Section 2.2, and the heavy margin has y(mu), "
-          "without which it would be negative on +-mu_2."),
-    Claim("xor_sgd.signal_heavy", ("xor_sgd.signal_heavy",),
-          "Definition 4.2 of a (zeta, H)-signal-heavy network: a planted one meets it, each clause can fail.",
-          check_signal_heavy),
-    Claim("xor_sgd.homogeneity", ("xor_sgd.homogeneity_B13",), "w . grad_w = a grad_a for every neuron.",
-          check_symmetry_of_gradients),
-)  # fmt: skip
+    Claim(
+        "xor_sgd.data",
+        entries=("xor_sgd.data",),
+        says="XOR of two coordinates of the cube is four clusters z + xi of equal weight, ||mu||^2 = 2, y(z) = y(-z), "
+        "E y = 0.",
+        check=check_data,
+    ),
+    Claim(
+        "xor_sgd.model",
+        entries=("xor_sgd.model",),
+        says="f(x) = (1/p) sum a relu(w.x), ||w|| = theta, |a| = ||w||; rotating data and start commutes with a step.",
+        check=check_model,
+        printed="Theorem 3.1 has the 'initialization scale' theta/sqrt(p), its restatement Theorem E.1 "
+        "and Section 2.2 theta; the code follows the latter.",
+    ),
+    Claim(
+        "xor_sgd.loss",
+        entries=("xor_sgd.loss",),
+        says="l = 2 softplus(-y f), slope -y at f = 0, 2-Lipschitz.",
+        check=check_loss,
+    ),
+    Claim(
+        "xor_sgd.minibatch_sgd",
+        entries=("xor_sgd.minibatch_sgd",),
+        says="w -= eta mean[a l' 1(w.x > 0) x] and a -= eta mean[l' relu(w.x)] at once, gradients times p.",
+        check=check_update,
+    ),
+    Claim(
+        "xor_sgd.decomposition",
+        entries=("xor_sgd.decomposition",),
+        says="w = w_sig + w_opp + w_perp, orthogonal, with the sign of a deciding which mean is the neuron's own.",
+        check=check_decomposition,
+    ),
+    Claim(
+        "xor_sgd.margins",
+        entries=("xor_sgd.margins",),
+        says="gamma_mu = y(mu) f(mu), g_mu = 2 exp(-gamma)/(1 + exp(-gamma)).",
+        check=check_margins,
+        printed="In our copy, whose formulas are damaged, Appendix D reads g without the factor 2 and the heavy "
+        "margin as a relu(w.mu); g follows here from the loss of Section 2.2, and the heavy margin has y(mu), "
+        "without which it would be negative on +-mu_2.",
+    ),
+    Claim(
+        "xor_sgd.signal_heavy",
+        entries=("xor_sgd.signal_heavy",),
+        says="Definition 4.2 of a (zeta, H)-signal-heavy network: a planted one meets it, each clause can fail.",
+        check=check_signal_heavy,
+    ),
+    Claim(
+        "xor_sgd.homogeneity",
+        entries=("xor_sgd.homogeneity_B13",),
+        says="w . grad_w = a grad_a for every neuron.",
+        check=check_symmetry_of_gradients,
+    ),
+)

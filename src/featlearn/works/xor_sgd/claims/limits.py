@@ -7,7 +7,7 @@ import torch
 
 from featlearn.core import Key
 from featlearn.kernels import ntk, polynomial, rbf
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.tasks.boolean_xor import signs
 from featlearn.works.xor_sgd.claims.exact import ROOT2, TAU1, Array, cube
 
@@ -66,17 +66,37 @@ def check_lower_bound(key: Key, tables) -> Evidence:
             fewer.append(5**n)
     return Evidence(
         (
-            Case("error of invariant learners at n = d / log^2 d", np.full(9, 0.03), errors, np.full(9, 0.6),
-                 "at least", 0.0, "0.6, worse than a coin"),
-            Case("cells of the cube by its products with n samples", law, cells, fewer, "at most", 0.0,
-                 "5^n in place of (d + 1)^n"),
-            Case("error of a learner that knows the axes, at the same n", 0.0, knows, 0.03, tolerance=0.02,
-                 rival_says="0.03, as if the bound held for it"),
+            Case(
+                "error of invariant learners at n = d / log^2 d",
+                predict=np.full(9, 0.03),
+                observe=errors,
+                rival=np.full(9, 0.6),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="0.6, worse than a coin",
+            ),
+            Case(
+                "cells of the cube by its products with n samples",
+                predict=law,
+                observe=cells,
+                rival=fewer,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="5^n in place of (d + 1)^n",
+            ),
+            Case(
+                "error of a learner that knows the axes, at the same n",
+                predict=0.0,
+                observe=knows,
+                rival=0.03,
+                tolerance=0.02,
+                rival_says="0.03, as if the bound held for it",
+            ),
         ),
         comment="NTK, Gaussian and quadratic kernels, d = 64, 256, 1024 (n = 3, 8, 21), pairs drawn at random: errors "
         f"{errors.min():.3f} to {errors.max():.3f}. With its axes known XOR needs log d samples: error {knows:.3f} at "
         "d = 2048, n = 35 is not bound by the proposition, which is about invariance.",
-    )  # fmt: skip
+    )
 
 
 def uniform_samples(d: int, key: Key) -> float:
@@ -99,21 +119,39 @@ def check_limits(key: Key, tables) -> Evidence:
     slope = float(np.polyfit(np.log(d), np.log(needed), 1)[0])
     return Evidence(
         (
-            Case("exponent of the samples at which the gradient's error is as long as its signal", 2.0, slope, 1.0,
-                 tolerance=0.1, rival_says="linear growth"),
-            Case("those samples over d^2", np.full(5, math.pi / 2), needed / d**2, np.full(5, math.pi), tolerance=0.2,
-                 rival_says="twice as many"),
+            Case(
+                "exponent of the samples at which the gradient's error is as long as its signal",
+                predict=2.0,
+                observe=slope,
+                rival=1.0,
+                tolerance=0.1,
+                rival_says="linear growth",
+            ),
+            Case(
+                "those samples over d^2",
+                predict=np.full(5, math.pi / 2),
+                observe=needed / d**2,
+                rival=np.full(5, math.pi),
+                tolerance=0.2,
+                rival_says="twice as many",
+            ),
         ),
         comment="40 random neurons a dimension. Phase 1 needs the signal alone to be resolved, not the whole gradient, "
         "and gets by with about d. Batch 1, Gaussian inputs, squared loss and a fixed set: experiment xor_sgd/limits.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("xor_sgd.lower_bound_F1", ("xor_sgd.lower_bound_F1",),
-          "A rotationally invariant learner with n <= d/log^2 d samples errs on 3 % at least, averaged over pairs.",
-          check_lower_bound),
-    Claim("xor_sgd.discussion_limits", ("xor_sgd.discussion_limits",),
-          "Uniform convergence of the empirical gradient needs about d^2 samples, so it cannot prove d polylog(d).",
-          check_limits),
-)  # fmt: skip
+    Claim(
+        "xor_sgd.lower_bound_F1",
+        entries=("xor_sgd.lower_bound_F1",),
+        says="A rotationally invariant learner with n <= d/log^2 d samples errs on 3 % at least, averaged over pairs.",
+        check=check_lower_bound,
+    ),
+    Claim(
+        "xor_sgd.discussion_limits",
+        entries=("xor_sgd.discussion_limits",),
+        says="Uniform convergence of the empirical gradient needs about d^2 samples, so it cannot prove d polylog(d).",
+        check=check_limits,
+    ),
+)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import norm
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.tasks.boolean_xor import signs
 from featlearn.works.xor_sgd.claims.exact import (
     ROOT2,
@@ -50,17 +50,24 @@ def check_phase1_grad(key: Key, tables) -> Evidence:
         noise = signs(n, d - 2, key / d / "xi").double().numpy() @ w[:, 2:].T
         seen = plane_gradient(net, noise)
         size = np.linalg.norm(net.perp, axis=1)
-        along = [(seen * u[:, :2]).sum(1) / np.linalg.norm(part, axis=1) for u, part in
-                 zip(net.unit, (net.sig, net.opp), strict=True)]  # fmt: skip
+        along = [
+            (seen * u[:, :2]).sum(1) / np.linalg.norm(part, axis=1)
+            for u, part in zip(net.unit, (net.sig, net.opp), strict=True)
+        ]
         # a part that is itself tiny has a coefficient of large relative error: weigh by the part
         weights = [np.linalg.norm(part, axis=1) ** 2 for part in (net.sig, net.opp)]
         law = TAU1 / size
         found = [float(np.average(c / law, weights=v)) for c, v in zip(along, weights, strict=True)]
         cases.append(
-            Case(f"coefficients of w_sig and w_opp over |a|/(||w_perp|| sqrt(2 pi)), d = {d}", [1.0, -1.0], found,
-                 [TAU2 / TAU1, -TAU2 / TAU1], tolerance=0.05,
-                 rival_says="the rate sqrt(2)/4 of phase 2")
-        )  # fmt: skip
+            Case(
+                f"coefficients of w_sig and w_opp over |a|/(||w_perp|| sqrt(2 pi)), d = {d}",
+                predict=[1.0, -1.0],
+                observe=found,
+                rival=[TAU2 / TAU1, -TAU2 / TAU1],
+                tolerance=0.05,
+                rival_says="the rate sqrt(2)/4 of phase 2",
+            )
+        )
     return Evidence(
         tuple(cases),
         comment="24 unit neurons a dimension, z exact, 80000 draws of xi: standard error of a mean below 0.3 %; the "
@@ -110,7 +117,14 @@ def check_lemma_c4(key: Key, tables) -> Evidence:
     }
     return Evidence(
         tuple(
-            Case(name, right[name], left[name], factor[name] * right[name], tolerance=1e-12, rival_says=says[name])
+            Case(
+                name,
+                predict=right[name],
+                observe=left[name],
+                rival=factor[name] * right[name],
+                tolerance=1e-12,
+                rival_says=says[name],
+            )
             for name in left
         ),
         comment="d = 10, 60 neurons, all 1024 inputs. B1 and B2: growth of w_sig and decay of w_opp; B3 and B4: the "
@@ -169,14 +183,22 @@ def check_lemma_c2_c5(key: Key, tables) -> Evidence:
         left = np.concatenate([f[name][0] for f in found])
         right = np.concatenate([f[name][1] for f in found])
         cases.append(
-            Case(name, right, left, 0.9 * attained * right, "at most", 1e-15,
-                 f"a constant {0.9 * attained:.3g} times the printed one")
-        )  # fmt: skip
+            Case(
+                name,
+                predict=right,
+                observe=left,
+                rival=0.9 * attained * right,
+                relation="at most",
+                tolerance=1e-15,
+                rival_says=f"a constant {0.9 * attained:.3g} times the printed one",
+            )
+        )
     return Evidence(
         tuple(cases),
-        comment="Largest left over right side: " + ", ".join(f"{k} {v:.3f}" for k, v in ratios.items())
+        comment="Largest left over right side: "
+        + ", ".join(f"{k} {v:.3f}" for k, v in ratios.items())
         + "; one small neuron attains 1/8, 1/8, 1/32 and 1/16.",
-    )  # fmt: skip
+    )
 
 
 def coordinate_bound(net: Net, x: Array) -> tuple[Array, Array, Array, Array]:
@@ -200,13 +222,28 @@ def check_lemma_c3(key: Key, tables) -> Evidence:
     left, first, second = (np.concatenate([p[i].ravel() for p in parts]) for i in range(3))
     return Evidence(
         (
-            Case("error of a coordinate", first + second, left, first, "at most", 1e-15, "the second term dropped"),
-            Case("error of a coordinate, again", first + second, left, second, "at most", 1e-15,
-                 "the first term dropped"),
+            Case(
+                "error of a coordinate",
+                predict=first + second,
+                observe=left,
+                rival=first,
+                relation="at most",
+                tolerance=1e-15,
+                rival_says="the second term dropped",
+            ),
+            Case(
+                "error of a coordinate, again",
+                predict=first + second,
+                observe=left,
+                rival=second,
+                relation="at most",
+                tolerance=1e-15,
+                rival_says="the first term dropped",
+            ),
         ),
         comment=f"d = 8; largest ratio {float((left / (first + second).clip(1e-300)).max()):.3f}. The term d^-omega(1) "
         "of the print is left out of the bound.",
-    )  # fmt: skip
+    )
 
 
 def descend(net: Net, x: Array, eta: float) -> Net:
@@ -223,8 +260,10 @@ def check_homogeneity(key: Key, tables) -> Evidence:
     x = cube(8)
     mu = centres(8)
     # wrong by far on every cluster, so that |l'| is 2 everywhere: there S1 and S2 come closest
-    wrong = Net(np.concatenate([mu, np.eye(8)[:2], [[1.0, 1.0, 0, 0, 0, 0, 0, 0]]]),
-                np.array([-50.0, -50, 50, 50, 1e-6, 1e-6, 1e-6]))  # fmt: skip
+    wrong = Net(
+        np.concatenate([mu, np.eye(8)[:2], [[1.0, 1.0, 0, 0, 0, 0, 0, 0]]]),
+        np.array([-50.0, -50, 50, 50, 1e-6, 1e-6, 1e-6]),
+    )
     nets = [random_net(20, 8, key / i, size) for i, size in enumerate((0.1, 1.0, 5.0))] + [wrong]
     grads = [true_gradients(net, x) for net in nets]
     s1 = np.concatenate([np.linalg.norm(g[0], axis=1) for g in grads])
@@ -247,20 +286,55 @@ def check_homogeneity(key: Key, tables) -> Evidence:
         kept.append(float((np.abs(tall.a) - tall.norm).max()))
     return Evidence(
         (
-            Case("S1: ||grad_w|| <= 2 |a|", s1_law, s1, 0.45 * s1_law, "at most", 1e-12,
-                 "0.9 |a|: a confidently wrong network has |a|"),
-            Case("S2: |grad_a| <= 2 ||w||", s2_law, s2, 0.32 * s2_law, "at most", 1e-12,
-                 "0.64 ||w||: a neuron along mu_2 has 0.71 ||w||"),
-            Case("S3: |a| - ||w|| over 150 steps from |a| = ||w||", np.zeros(150), np.array(excess),
-                 np.full(150, -0.02), "at most", 1e-12, "that it falls below -0.02 everywhere at once"),
-            Case("S3 needs its premise: from |a| = 1.5 ||w|| it stays above", np.zeros(6), kept, np.full(6, 0.2),
-                 "at least", 0.0, "that nothing moves"),
-            Case("S4: gain of ||w||^2 - a^2 a step", allowed, gained, np.zeros_like(allowed), "at most", 1e-12,
-                 "no gain, the term 4 eta^2 a^2 dropped"),
+            Case(
+                "S1: ||grad_w|| <= 2 |a|",
+                predict=s1_law,
+                observe=s1,
+                rival=0.45 * s1_law,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="0.9 |a|: a confidently wrong network has |a|",
+            ),
+            Case(
+                "S2: |grad_a| <= 2 ||w||",
+                predict=s2_law,
+                observe=s2,
+                rival=0.32 * s2_law,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="0.64 ||w||: a neuron along mu_2 has 0.71 ||w||",
+            ),
+            Case(
+                "S3: |a| - ||w|| over 150 steps from |a| = ||w||",
+                predict=np.zeros(150),
+                observe=np.array(excess),
+                rival=np.full(150, -0.02),
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="that it falls below -0.02 everywhere at once",
+            ),
+            Case(
+                "S3 needs its premise: from |a| = 1.5 ||w|| it stays above",
+                predict=np.zeros(6),
+                observe=kept,
+                rival=np.full(6, 0.2),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="that nothing moves",
+            ),
+            Case(
+                "S4: gain of ||w||^2 - a^2 a step",
+                predict=allowed,
+                observe=gained,
+                rival=np.zeros_like(allowed),
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="no gain, the term 4 eta^2 a^2 dropped",
+            ),
         ),
         comment=f"S3 and S4: d = {d}, m = d log^2 d = {m}, eta = 1/4, 30 neurons; largest gain over allowance "
         f"{float((gained / allowed).max()):.3f}.",
-    )  # fmt: skip
+    )
 
 
 def check_lemma_b12(key: Key, tables) -> Evidence:
@@ -282,17 +356,38 @@ def check_lemma_b12(key: Key, tables) -> Evidence:
     log2 = math.log(d) ** 2
     return Evidence(
         (
-            Case("||grad_w - minibatch||^2 / a^2", np.full(whole.shape, d * log2 / m), whole,
-                 np.full(whole.shape, log2 / m), "at most", 0.0, "the factor d dropped"),
-            Case("one coordinate squared / a^2", np.full(each.shape, log2 / m), each, np.full(each.shape, 1 / m),
-                 "at most", 0.0, "the factor log^2 d dropped"),
-            Case("|grad_a - minibatch|^2 / ||w||^2", np.full(second.shape, d * log2 / m), second,
-                 np.full(second.shape, 1 / m), "at most", 0.0, "1/m, without d log^2 d"),
+            Case(
+                "||grad_w - minibatch||^2 / a^2",
+                predict=np.full(whole.shape, d * log2 / m),
+                observe=whole,
+                rival=np.full(whole.shape, log2 / m),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="the factor d dropped",
+            ),
+            Case(
+                "one coordinate squared / a^2",
+                predict=np.full(each.shape, log2 / m),
+                observe=each,
+                rival=np.full(each.shape, 1 / m),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="the factor log^2 d dropped",
+            ),
+            Case(
+                "|grad_a - minibatch|^2 / ||w||^2",
+                predict=np.full(second.shape, d * log2 / m),
+                observe=second,
+                rival=np.full(second.shape, 1 / m),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="1/m, without d log^2 d",
+            ),
         ),
         comment=f"d = 64, m = {m}, 8 neurons, 100 minibatches: no violation among {whole.size}, {each.size} and "
         f"{second.size}. The second layer does not need the factor d: its largest square is "
         f"{float(second.max() * m):.2f} ||w||^2/m, below log^2 d = {log2:.1f}.",
-    )  # fmt: skip
+    )
 
 
 def kolmogorov(v: Array) -> float:
@@ -314,16 +409,37 @@ def check_wellspread(key: Key, tables) -> Evidence:
     third = (np.abs(units) ** 3).sum(1)
     return Evidence(
         (
-            Case("sqrt(d) ||v||_3^3 of random unit vectors", np.full(200, 20.0), cubes, np.full(200, 1.5), "at most",
-                 0.0, "1.5: a Gaussian has 1.596"),
-            Case("sqrt(d) ||v||_inf", np.full(200, math.log(d)), peaks, np.full(200, math.sqrt(math.log(d))), "at most",
-                 0.0, "sqrt(log d)"),
-            Case("sup |F - Phi| against 0.56 ||v||_3^3", 0.56 * third, distance, 0.3 * third, "at most", 0.0,
-                 "a Berry-Esseen constant of 0.3: one coordinate alone has 0.34"),
+            Case(
+                "sqrt(d) ||v||_3^3 of random unit vectors",
+                predict=np.full(200, 20.0),
+                observe=cubes,
+                rival=np.full(200, 1.5),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="1.5: a Gaussian has 1.596",
+            ),
+            Case(
+                "sqrt(d) ||v||_inf",
+                predict=np.full(200, math.log(d)),
+                observe=peaks,
+                rival=np.full(200, math.sqrt(math.log(d))),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="sqrt(log d)",
+            ),
+            Case(
+                "sup |F - Phi| against 0.56 ||v||_3^3",
+                predict=0.56 * third,
+                observe=distance,
+                rival=0.3 * third,
+                relation="at most",
+                tolerance=0.0,
+                rival_says="a Berry-Esseen constant of 0.3: one coordinate alone has 0.34",
+            ),
         ),
         comment=f"200 directions of d = {d}: ||v||_3^3 sqrt(d) up to {cubes.max():.2f}, ||v||_inf sqrt(d) up to "
         f"{peaks.max():.2f}. F by enumeration of 4096 signs for 20 random vectors and e_1.",
-    )  # fmt: skip
+    )
 
 
 def check_control(key: Key, tables) -> Evidence:
@@ -345,37 +461,82 @@ def check_control(key: Key, tables) -> Evidence:
     rate = np.log1p(2 * steps * TAU1) / steps
     return Evidence(
         (
-            Case("last t with B_t <= theta zeta", predict, observe, rival, tolerance=0.5,
-                 rival_says="log^2 d in place of log^3 d in the envelope"),
-            Case("growth of log B_t^2 in unit time", np.full(3, 2 * TAU1), rate, np.full(3, 2 * TAU2), tolerance=0.07,
-                 rival_says="the rate sqrt(2)/4 of phase 2"),
+            Case(
+                "last t with B_t <= theta zeta",
+                predict=predict,
+                observe=observe,
+                rival=rival,
+                tolerance=0.5,
+                rival_says="log^2 d in place of log^3 d in the envelope",
+            ),
+            Case(
+                "growth of log B_t^2 in unit time",
+                predict=np.full(3, 2 * TAU1),
+                observe=rate,
+                rival=np.full(3, 2 * TAU2),
+                tolerance=0.07,
+                rival_says="the rate sqrt(2)/4 of phase 2",
+            ),
         ),
         comment="tau = 1/sqrt(2 pi); d from 1e3 to 1e12 with zeta = 1/log d.",
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("xor_sgd.phase1_grad", ("xor_sgd.phase1_grad",),
-          "-grad_12 L0 is about |a|/(||w_perp|| sqrt(2 pi)) (w_sig - w_opp).", check_phase1_grad),
-    Claim("xor_sgd.lemmaC4", ("xor_sgd.lemmaC4",), "Exact components of the gradient of L0 (B1 to B4).", check_lemma_c4,
-          hits="statement",
-          printed="Lemma C.4, item B4: '-w_i grad L0 = |a| |w_i| / 4 (P[X near sqrt(2) ||w_opp||] - P[X near sqrt(2) "
-          "||w_sig||])' in our notation, near meaning within |w_i|. The two probabilities have to be exchanged: with "
-          "the gradient of L0 as Appendix C.1 gives it, -E y a relu'(w.x) x, the first line of the proof of B4 has a "
-          "minus sign too many, and its expectation over z has the order used here."),
-    Claim("xor_sgd.lemmaC2_C5", ("xor_sgd.lemmaC2_C5",),
-          "|grad_a L - grad_a L0| <= 2 ||w|| H, ||grad_w L - grad_w L0|| <= 2 |a| H, E(l' - l0')^2 <= 4 H^2, and the "
-          "flip of a coordinate moves l' squared by at most 16 (E|a w_i|)^2.", check_lemma_c2_c5),
-    Claim("xor_sgd.lemmaC3", ("xor_sgd.lemmaC3",),
-          "One coordinate: error <= |a| (4 E|a w_i| + 2 log(d) H Pr[|w.x_(-i)| <= |w_i|]).", check_lemma_c3),
-    Claim("xor_sgd.homogeneity_B13", ("xor_sgd.homogeneity_B13",),
-          "S1 ||grad_w|| <= 2|a|; S2 |grad_a| <= 2||w||; S3 |a| <= ||w|| persists; S4 ||w||^2 - a^2 gains at most "
-          "4 eta^2 a^2 a step.", check_homogeneity),
-    Claim("xor_sgd.lemmaB12", ("xor_sgd.lemmaB12",),
-          "Minibatch gradients are within d log^2(d)/m (log^2(d)/m for a coordinate) of their means.", check_lemma_b12),
-    Claim("xor_sgd.wellspread", ("xor_sgd.wellspread",),
-          "Random directions are well spread, so their projections of the cube are nearly Gaussian.", check_wellspread),
-    Claim("xor_sgd.control_params", ("xor_sgd.control_params",),
-          "T1a = floor((log d + 2 log zeta - 3 log log d)/log(1 + 2 eta tau (1 + 1/log d))), tau = 1/sqrt(2 pi).",
-          check_control),
-)  # fmt: skip
+    Claim(
+        "xor_sgd.phase1_grad",
+        entries=("xor_sgd.phase1_grad",),
+        says="-grad_12 L0 is about |a|/(||w_perp|| sqrt(2 pi)) (w_sig - w_opp).",
+        check=check_phase1_grad,
+    ),
+    Claim(
+        "xor_sgd.lemmaC4",
+        entries=("xor_sgd.lemmaC4",),
+        says="Exact components of the gradient of L0 (B1 to B4).",
+        check=check_lemma_c4,
+        hits="statement",
+        printed="Lemma C.4, item B4: '-w_i grad L0 = |a| |w_i| / 4 (P[X near sqrt(2) ||w_opp||] - P[X near sqrt(2) "
+        "||w_sig||])' in our notation, near meaning within |w_i|. The two probabilities have to be exchanged: with "
+        "the gradient of L0 as Appendix C.1 gives it, -E y a relu'(w.x) x, the first line of the proof of B4 has a "
+        "minus sign too many, and its expectation over z has the order used here.",
+    ),
+    Claim(
+        "xor_sgd.lemmaC2_C5",
+        entries=("xor_sgd.lemmaC2_C5",),
+        says="|grad_a L - grad_a L0| <= 2 ||w|| H, ||grad_w L - grad_w L0|| <= 2 |a| H, E(l' - "
+        "l0')^2 <= 4 H^2, and the "
+        "flip of a coordinate moves l' squared by at most 16 (E|a w_i|)^2.",
+        check=check_lemma_c2_c5,
+    ),
+    Claim(
+        "xor_sgd.lemmaC3",
+        entries=("xor_sgd.lemmaC3",),
+        says="One coordinate: error <= |a| (4 E|a w_i| + 2 log(d) H Pr[|w.x_(-i)| <= |w_i|]).",
+        check=check_lemma_c3,
+    ),
+    Claim(
+        "xor_sgd.homogeneity_B13",
+        entries=("xor_sgd.homogeneity_B13",),
+        says="S1 ||grad_w|| <= 2|a|; S2 |grad_a| <= 2||w||; S3 |a| <= ||w|| persists; S4 ||w||^2 - a^2 gains at most "
+        "4 eta^2 a^2 a step.",
+        check=check_homogeneity,
+    ),
+    Claim(
+        "xor_sgd.lemmaB12",
+        entries=("xor_sgd.lemmaB12",),
+        says="Minibatch gradients are within d log^2(d)/m (log^2(d)/m for a coordinate) of their means.",
+        check=check_lemma_b12,
+    ),
+    Claim(
+        "xor_sgd.wellspread",
+        entries=("xor_sgd.wellspread",),
+        says="Random directions are well spread, so their projections of the cube are nearly Gaussian.",
+        check=check_wellspread,
+    ),
+    Claim(
+        "xor_sgd.control_params",
+        entries=("xor_sgd.control_params",),
+        says="T1a = floor((log d + 2 log zeta - 3 log log d)/log(1 + 2 eta tau (1 + 1/log d))), tau = 1/sqrt(2 pi).",
+        check=check_control,
+    ),
+)

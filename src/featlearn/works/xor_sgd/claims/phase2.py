@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.claim import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.works.xor_sgd.claims.exact import (
     ROOT2,
     TAU2,
@@ -50,13 +50,25 @@ def check_clean_grad(key: Key, tables) -> Evidence:
     law = net.a * (0.5 * np.abs(wxi) * clean_push(net, x)[:, None] * (np.abs(wxi) >= np.abs(wz))).mean(0)
     return Evidence(
         (
-            Case("w_perp . clean gradient, against the proof of D.7", law, (gw * net.perp).sum(1),
-                 (short * net.perp).sum(1), tolerance=1e-12, rival_says="last factor z: nothing along w_perp"),
-            Case("w . clean gradient = a clean gradient of a", net.a * ga, (gw * net.w).sum(1), (short * net.w).sum(1),
-                 tolerance=1e-12, rival_says="last factor z"),
+            Case(
+                "w_perp . clean gradient, against the proof of D.7",
+                predict=law,
+                observe=(gw * net.perp).sum(1),
+                rival=(short * net.perp).sum(1),
+                tolerance=1e-12,
+                rival_says="last factor z: nothing along w_perp",
+            ),
+            Case(
+                "w . clean gradient = a clean gradient of a",
+                predict=net.a * ga,
+                observe=(gw * net.w).sum(1),
+                rival=(short * net.w).sum(1),
+                tolerance=1e-12,
+                rival_says="last factor z",
+            ),
         ),
         comment="24 neurons in eight dimensions, all 256 inputs.",
-    )  # fmt: skip
+    )
 
 
 def check_lemma_d5(key: Key, tables) -> Evidence:
@@ -78,14 +90,28 @@ def check_lemma_d5(key: Key, tables) -> Evidence:
     got = {name: np.concatenate(v) for name, v in rows.items()}
     return Evidence(
         (
-            Case("||clean grad_w - grad_w||", got["w law"], got["w"], got["w square"], "at most", 1e-15,
-                 "zeta^2 in place of zeta"),
-            Case("|clean grad_a - grad_a|", got["a law"], got["a"], got["a square"], "at most", 1e-15,
-                 "zeta^2 in place of zeta"),
+            Case(
+                "||clean grad_w - grad_w||",
+                predict=got["w law"],
+                observe=got["w"],
+                rival=got["w square"],
+                relation="at most",
+                tolerance=1e-15,
+                rival_says="zeta^2 in place of zeta",
+            ),
+            Case(
+                "|clean grad_a - grad_a|",
+                predict=got["a law"],
+                observe=got["a"],
+                rival=got["a square"],
+                relation="at most",
+                tolerance=1e-15,
+                rival_says="zeta^2 in place of zeta",
+            ),
         ),
         comment="H = 1, zeta = exp(-10), ||w_perp|| = 0.9 zeta ||w_sig||: Definition 4.2 asks for exp(-6 H) of that, "
         f"which the lemma does not use. Largest ratio to the bound {float((got['w'] / got['w law']).max()):.3f}.",
-    )  # fmt: skip
+    )
 
 
 def check_lemma_d6(key: Key, tables) -> Evidence:
@@ -99,11 +125,23 @@ def check_lemma_d6(key: Key, tables) -> Evidence:
         law, tall = -np.abs(net.a) * TAU2 * own_size(net), np.linalg.norm(net.sig, axis=1) * TAU2 * own_size(net)
         slack = 1e-12 + 2 * zeta * np.abs(law)
         cases += [
-            Case(f"u . clean grad_w, {name}", law, (u * gw).sum(1), ROOT2 * law, tolerance=slack,
-                 rival_says="the direction mu without 1/||mu||: rate 1/2"),
-            Case(f"-y clean grad_a, {name}", tall, -y * ga, ROOT2 * tall, tolerance=1e-12 + 2 * zeta * tall,
-                 rival_says="rate 1/2"),
-        ]  # fmt: skip
+            Case(
+                f"u . clean grad_w, {name}",
+                predict=law,
+                observe=(u * gw).sum(1),
+                rival=ROOT2 * law,
+                tolerance=slack,
+                rival_says="the direction mu without 1/||mu||: rate 1/2",
+            ),
+            Case(
+                f"-y clean grad_a, {name}",
+                predict=tall,
+                observe=-y * ga,
+                rival=ROOT2 * tall,
+                tolerance=1e-12 + 2 * zeta * tall,
+                rival_says="rate 1/2",
+            ),
+        ]
     return Evidence(tuple(cases), comment="24 neurons on the four clusters; g of each neuron's own cluster.")
 
 
@@ -143,16 +181,29 @@ def check_lemma_d7_d8(key: Key, tables) -> Evidence:
     least = float(-moves.max())
     return Evidence(
         (
-            Case("D.7: w_opp . clean gradient / |a|", law, left, triple, "at least", 1e-15,
-                 "three times the first coefficient"),
-            Case("D.8: decay of the weighted sum a unit of time, against zeta", np.full_like(moves, zeta), -moves,
-                 np.full_like(moves, TAU2 * math.exp(-H)), "at least", 0.0,
-                 "tau g_min, the rate of opp where it never mixes with perp"),
+            Case(
+                "D.7: w_opp . clean gradient / |a|",
+                predict=law,
+                observe=left,
+                rival=triple,
+                relation="at least",
+                tolerance=1e-15,
+                rival_says="three times the first coefficient",
+            ),
+            Case(
+                "D.8: decay of the weighted sum a unit of time, against zeta",
+                predict=np.full_like(moves, zeta),
+                observe=-moves,
+                rival=np.full_like(moves, TAU2 * math.exp(-H)),
+                relation="at least",
+                tolerance=0.0,
+                rival_says="tau g_min, the rate of opp where it never mixes with perp",
+            ),
         ),
         comment=f"640 heavy neurons, H = 1/2, zeta = exp(-5), ||perp||/||opp|| from 1e-3 to 10, g from exp(-1/2) to 1. "
         f"Slowest decay of the weighted part {least:.3f}, above zeta = {zeta:.4f}; w_opp alone grows on "
         f"{int((alone > 0).sum())} of them, so the weighting is needed where that is above 0.",
-    )  # fmt: skip
+    )
 
 
 def check_lemma_d10_d11(key: Key, tables) -> Evidence:
@@ -175,16 +226,36 @@ def check_lemma_d10_d11(key: Key, tables) -> Evidence:
     top = TAU2 * sizes(net).max()
     return Evidence(
         (
-            Case("|clean grad_a| / (tau g_max ||w||)", np.ones_like(ratio), ratio, np.full_like(ratio, 0.95), "at most",
-                 1e-12, "5 % less than the rate of the lemma"),
-            Case("equality at w along a mean", np.full(4, TAU2 * ROOT2), np.abs(ga), np.full(4, ROOT2 / 2),
-                 tolerance=1e-12, rival_says="the rate 1/2"),
-            Case("growth of ||w||^2 in a step", np.full(40, 2 * eta * (1 + 2 * zeta * H) * top), grown,
-                 np.full(40, eta * (1 + 2 * zeta * H) * top), "at most", 0.0, "without the factor 2"),
+            Case(
+                "|clean grad_a| / (tau g_max ||w||)",
+                predict=np.ones_like(ratio),
+                observe=ratio,
+                rival=np.full_like(ratio, 0.95),
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="5 % less than the rate of the lemma",
+            ),
+            Case(
+                "equality at w along a mean",
+                predict=np.full(4, TAU2 * ROOT2),
+                observe=np.abs(ga),
+                rival=np.full(4, ROOT2 / 2),
+                tolerance=1e-12,
+                rival_says="the rate 1/2",
+            ),
+            Case(
+                "growth of ||w||^2 in a step",
+                predict=np.full(40, 2 * eta * (1 + 2 * zeta * H) * top),
+                observe=grown,
+                rival=np.full(40, eta * (1 + 2 * zeta * H) * top),
+                relation="at most",
+                tolerance=0.0,
+                rival_says="without the factor 2",
+            ),
         ),
         comment=f"2400 random neurons with random g; largest ratio {float(ratio.max()):.4f}. The step: eta = 0.01, "
         "exact gradients, 40 neurons with zeta H = 0.2.",
-    )  # fmt: skip
+    )
 
 
 def one_direction(mass: float) -> Net:
@@ -203,13 +274,28 @@ def check_gmin(key: Key, tables) -> Evidence:
     top = np.array([sizes(one_direction(h)).max() for h in MASSES])
     return Evidence(
         (
-            Case("g_max", np.full(5, 2.0), top, np.full(5, 0.9), "at most", 1e-12, "0.9, below g at margin 0"),
-            Case("g_min against exp(-H)", np.exp(-np.array(MASSES)), g, np.exp(-np.array(MASSES) / 4), "at least",
-                 1e-12, "exp(-H/4)"),
+            Case(
+                "g_max",
+                predict=np.full(5, 2.0),
+                observe=top,
+                rival=np.full(5, 0.9),
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="0.9, below g at margin 0",
+            ),
+            Case(
+                "g_min against exp(-H)",
+                predict=np.exp(-np.array(MASSES)),
+                observe=g,
+                rival=np.exp(-np.array(MASSES) / 4),
+                relation="at least",
+                tolerance=1e-12,
+                rival_says="exp(-H/4)",
+            ),
         ),
-        comment="One direction, H = " + ", ".join(f"{h:g}: g_min {v:.5f}, exp(-H) {math.exp(-h):.5f}" for h, v in
-                                                   zip(MASSES, g, strict=True)),
-    )  # fmt: skip
+        comment="One direction, H = "
+        + ", ".join(f"{h:g}: g_min {v:.5f}, exp(-H) {math.exp(-h):.5f}" for h, v in zip(MASSES, g, strict=True)),
+    )
 
 
 def check_gmin_right(key: Key, tables) -> Evidence:
@@ -221,37 +307,82 @@ def check_gmin_right(key: Key, tables) -> Evidence:
     margins = np.array([(n(centres(n.w.shape[1])) * np.array([1, 1, -1, -1])).max() for n in nets])
     return Evidence(
         (
-            Case("g_min", np.exp(-ROOT2 * mass), g, np.exp(-mass), "at least", 1e-12, "exp(-H), as stated in (D.1)"),
-            Case("gamma_max", ROOT2 * mass, margins, mass, "at most", 1e-12, "H"),
+            Case(
+                "g_min",
+                predict=np.exp(-ROOT2 * mass),
+                observe=g,
+                rival=np.exp(-mass),
+                relation="at least",
+                tolerance=1e-12,
+                rival_says="exp(-H), as stated in (D.1)",
+            ),
+            Case(
+                "gamma_max",
+                predict=ROOT2 * mass,
+                observe=margins,
+                rival=mass,
+                relation="at most",
+                tolerance=1e-12,
+                rival_says="H",
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("xor_sgd.clean_grad", ("xor_sgd.clean_grad",),
-          "Clean gradients use l' at the centre of the cluster: a E[l'(z) relu'(w.x) x] and E[l'(z) relu(w.x)].",
-          check_clean_grad, printed="In our copy the last factor of Eq. (4.7) cannot be told from z; it is x, as Lemma "
-          "D.7 uses it."),
-    Claim("xor_sgd.lemmaD5", ("xor_sgd.lemmaD5",),
-          "On (zeta, H)-heavy networks ||clean - true|| <= 4 |a| zeta H_rho, and 4 ||w|| zeta H_rho for a.",
-          check_lemma_d5),
-    Claim("xor_sgd.lemmaD6", ("xor_sgd.lemmaD6",),
-          "Heavy neurons grow along their cluster at rate tau g_mu, tau = sqrt(2)/4, in both layers.", check_lemma_d6,
-          hits="statement",
-          printed="Claim D.6: 'mu^T grad^cl_w L = -|a_w| tau g_mu (1 +- o(1))' beside '-y(mu) grad^cl_a L = (1 +- "
-          "o(1)) ||w_sig|| tau g_mu', read with one tau in both. ||mu|| = sqrt(2), so with tau = sqrt(2)/4 the second "
-          "is right and the first holds for mu/||mu||; along mu itself the value is |a_w| g_mu / 2. The growth rates "
-          "that the phase needs are those of mu/||mu||."),
-    Claim("xor_sgd.lemmaD7_D8", ("xor_sgd.lemmaD7_D8",),
-          "The weighted sum of opposite and orthogonal parts of a heavy neuron shrinks.", check_lemma_d7_d8),
-    Claim("xor_sgd.lemmaD10_D11", ("xor_sgd.lemmaD10_D11",),
-          "|clean grad_a| <= tau g_max ||w|| for every neuron, with equality along a mean; ||w||^2 grows by at most "
-          "2 eta (1 + 2 zeta H) tau g_max a step.", check_lemma_d10_d11),
-    Claim("xor_sgd.gmin_D1", ("xor_sgd.gmin_D1",), "exp(-H_rho) <= g_min <= g_max <= 2.", check_gmin,
-          expected="refuted", hits="statement",
-          printed="Appendix D, Eq. (D.1): 'exp(-H_rho) <= g_min <= g_max <= 2', read for every network, as it is "
-          "stated, with H_rho = E||a_w w||. The margin of a centre can be sqrt(2) H_rho, since ||mu|| = sqrt(2), so "
-          "g_min can be below exp(-H_rho) where one cluster has nearly all mass and H_rho is large. exp(-sqrt(2) "
-          "H_rho) <= g_min holds for all, and (D.1) itself where the four margins are balanced."),
-    Claim("xor_sgd.gmin_D1_right", ("xor_sgd.gmin_D1",), "g_min >= exp(-sqrt(2) H_rho).", check_gmin_right),
-)  # fmt: skip
+    Claim(
+        "xor_sgd.clean_grad",
+        entries=("xor_sgd.clean_grad",),
+        says="Clean gradients use l' at the centre of the cluster: a E[l'(z) relu'(w.x) x] and E[l'(z) relu(w.x)].",
+        check=check_clean_grad,
+        printed="In our copy the last factor of Eq. (4.7) cannot be told from z; it is x, as Lemma D.7 uses it.",
+    ),
+    Claim(
+        "xor_sgd.lemmaD5",
+        entries=("xor_sgd.lemmaD5",),
+        says="On (zeta, H)-heavy networks ||clean - true|| <= 4 |a| zeta H_rho, and 4 ||w|| zeta H_rho for a.",
+        check=check_lemma_d5,
+    ),
+    Claim(
+        "xor_sgd.lemmaD6",
+        entries=("xor_sgd.lemmaD6",),
+        says="Heavy neurons grow along their cluster at rate tau g_mu, tau = sqrt(2)/4, in both layers.",
+        check=check_lemma_d6,
+        hits="statement",
+        printed="Claim D.6: 'mu^T grad^cl_w L = -|a_w| tau g_mu (1 +- o(1))' beside '-y(mu) grad^cl_a L = (1 +- "
+        "o(1)) ||w_sig|| tau g_mu', read with one tau in both. ||mu|| = sqrt(2), so with tau = sqrt(2)/4 the second "
+        "is right and the first holds for mu/||mu||; along mu itself the value is |a_w| g_mu / 2. The growth rates "
+        "that the phase needs are those of mu/||mu||.",
+    ),
+    Claim(
+        "xor_sgd.lemmaD7_D8",
+        entries=("xor_sgd.lemmaD7_D8",),
+        says="The weighted sum of opposite and orthogonal parts of a heavy neuron shrinks.",
+        check=check_lemma_d7_d8,
+    ),
+    Claim(
+        "xor_sgd.lemmaD10_D11",
+        entries=("xor_sgd.lemmaD10_D11",),
+        says="|clean grad_a| <= tau g_max ||w|| for every neuron, with equality along a mean; ||w||^2 grows by at most "
+        "2 eta (1 + 2 zeta H) tau g_max a step.",
+        check=check_lemma_d10_d11,
+    ),
+    Claim(
+        "xor_sgd.gmin_D1",
+        entries=("xor_sgd.gmin_D1",),
+        says="exp(-H_rho) <= g_min <= g_max <= 2.",
+        check=check_gmin,
+        expected="refuted",
+        hits="statement",
+        printed="Appendix D, Eq. (D.1): 'exp(-H_rho) <= g_min <= g_max <= 2', read for every network, as it is "
+        "stated, with H_rho = E||a_w w||. The margin of a centre can be sqrt(2) H_rho, since ||mu|| = sqrt(2), so "
+        "g_min can be below exp(-H_rho) where one cluster has nearly all mass and H_rho is large. exp(-sqrt(2) "
+        "H_rho) <= g_min holds for all, and (D.1) itself where the four margins are balanced.",
+    ),
+    Claim(
+        "xor_sgd.gmin_D1_right",
+        entries=("xor_sgd.gmin_D1",),
+        says="g_min >= exp(-sqrt(2) H_rho).",
+        check=check_gmin_right,
+    ),
+)

@@ -139,12 +139,20 @@ def network_budgets(
         alive, budget = [alive[i] for i in kept], max(budget * 1.1, n)
     return [
         {
-            "setting": f"d = {cell.d}", "row": cell.method, "d": cell.d, "share": cell.share, "batch": cell.batch,
-            "noise": noise, "rate": noise * cell.batch / cell.d, "seed": seed, "samples": samples.get((seed, noise)),
-            "over": over.get((seed, noise)), "best": max(looks[seed, noise][1]),
+            "setting": f"d = {cell.d}",
+            "row": cell.method,
+            "d": cell.d,
+            "share": cell.share,
+            "batch": cell.batch,
+            "noise": noise,
+            "rate": noise * cell.batch / cell.d,
+            "seed": seed,
+            "samples": samples.get((seed, noise)),
+            "over": over.get((seed, noise)),
+            "best": max(looks[seed, noise][1]),
         }
         for seed, noise in who
-    ]  # fmt: skip
+    ]
 
 
 def kernel_of(method: str, d: int, bandwidth: float) -> Callable[[Tensor, Tensor], Tensor]:
@@ -187,10 +195,16 @@ def kernel_budgets(cell: KernelCell, draw: Draw, key: Key) -> list[dict[str, Any
                 found = crossing(sizes, scores, cell.target)
                 rows.append(
                     {
-                        "setting": f"d = {cell.d}", "row": cell.method, "d": cell.d, "share": bandwidth,
-                        "noise": penalty, "seed": seed, "samples": found, "over": None if found else sizes[-1],
+                        "setting": f"d = {cell.d}",
+                        "row": cell.method,
+                        "d": cell.d,
+                        "share": bandwidth,
+                        "noise": penalty,
+                        "seed": seed,
+                        "samples": found,
+                        "over": None if found else sizes[-1],
                     }
-                )  # fmt: skip
+                )
     return rows
 
 

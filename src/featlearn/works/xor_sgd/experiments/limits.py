@@ -147,17 +147,30 @@ def fixed_set(cell: FixedCell) -> dict[str, Any]:
     while round(size) <= len(pool.y) and (not scores or scores[-1] < cell.target):
         n = round(size)
         run = fit(
-            start, pool.x[:n], pool.y[:n], [Stage(steps, rate_w, 0.0, rate_a)], key / "fit", loss="logistic",
-            probes={"right": right}, probe_at=looks,
-        )  # fmt: skip
+            start,
+            pool.x[:n],
+            pool.y[:n],
+            [Stage(steps, rate_w, 0.0, rate_a)],
+            key / "fit",
+            loss="logistic",
+            probes={"right": right},
+            probe_at=looks,
+        )
         sizes.append(float(n))
         scores.append(float(run.trace["right"].max()))
         size *= 1.15
     found = crossing(sizes, scores, cell.target)
     return {
-        "setting": f"d = {cell.d}", "row": FIXED, "d": cell.d, "share": 0.0, "noise": 0.0, "seed": cell.seed,
-        "samples": found, "over": None if found else sizes[-1], "best": max(scores),
-    }  # fmt: skip
+        "setting": f"d = {cell.d}",
+        "row": FIXED,
+        "d": cell.d,
+        "share": 0.0,
+        "noise": 0.0,
+        "seed": cell.seed,
+        "samples": found,
+        "over": None if found else sizes[-1],
+        "best": max(scores),
+    }
 
 
 def run_cell(cell: NetworkCell | FixedCell) -> CellResult:
@@ -188,21 +201,62 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         pairs = [(d, n) for d, budgets, _ in points for n in budgets]
         if len({d for d, _ in pairs}) > 1 and len(pairs) > 2:
             fit_ = power_fit(*zip(*pairs, strict=True))
-            out.append(SummaryRow("", row, "exponent", fit_.slope, fit_.low, fit_.high, fit_.points, entry=ENTRY))
+            out.append(
+                SummaryRow(
+                    "",
+                    row=row,
+                    metric="exponent",
+                    value=fit_.slope,
+                    low=fit_.low,
+                    high=fit_.high,
+                    n=fit_.points,
+                    entry=ENTRY,
+                )
+            )
         for d, budgets, missed in points:
             if budgets:
                 mean, low, high = geometric_interval(budgets)
                 out.append(
-                    SummaryRow(f"d = {d}", row, "samples / d", mean / d, low / d, high / d, len(budgets), entry=ENTRY)
+                    SummaryRow(
+                        f"d = {d}",
+                        row=row,
+                        metric="samples / d",
+                        value=mean / d,
+                        low=low / d,
+                        high=high / d,
+                        n=len(budgets),
+                        entry=ENTRY,
+                    )
                 )
             if missed:
-                out.append(SummaryRow(f"d = {d}", row, "seeds that never arrived", missed, missed, missed, 1))
+                out.append(
+                    SummaryRow(
+                        f"d = {d}",
+                        row=row,
+                        metric="seeds that never arrived",
+                        value=missed,
+                        low=missed,
+                        high=missed,
+                        n=1,
+                    )
+                )
         for d in sorted({r["d"] for r in table.rows if r["row"] == row} - {d for d, *_ in points}):
             # no step size brought every choosing seed to the target
             best = max(r["best"] for r in table.rows if r["row"] == row and r["d"] == d)
-            out.append(SummaryRow(f"d = {d}", row, "never arrived; best accuracy", best, best, best, 1, unit="%"))
+            out.append(
+                SummaryRow(
+                    f"d = {d}",
+                    row=row,
+                    metric="never arrived; best accuracy",
+                    value=best,
+                    low=best,
+                    high=best,
+                    n=1,
+                    unit="%",
+                )
+            )
         steps = sorted({(p.d, p.noise) for p in choose(table, row)}) if row != FIXED else []
-        out += [SummaryRow(f"d = {d}", row, "eta d / batch", v, v, v, 1) for d, v in steps]
+        out += [SummaryRow(f"d = {d}", row=row, metric="eta d / batch", value=v, low=v, high=v, n=1) for d, v in steps]
     return out
 
 
@@ -243,7 +297,15 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            d=(8,), p=20, share=0.25, noise=(1.0,), target=75.0, n_test=200, most=24.0, time=10.0, seeds=(0, 1),
+            d=(8,),
+            p=20,
+            share=0.25,
+            noise=(1.0,),
+            target=75.0,
+            n_test=200,
+            most=24.0,
+            time=10.0,
+            seeds=(0, 1),
             choose=(1000,),
         ),
         "small": Config(
@@ -256,4 +318,4 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     cost=cost,
-)  # fmt: skip
+)

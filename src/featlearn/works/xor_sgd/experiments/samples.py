@@ -139,8 +139,15 @@ def _fits(name: str, points: Sequence[Chosen], entry: str) -> list[SummaryRow]:
     if len(set(d)) < 2 or len(d) < 3:
         return []
     fit, errors = power_fit(d, n), law_errors(d, n)
-    rows = [SummaryRow("", name, "exponent", fit.slope, fit.low, fit.high, fit.points, entry=entry)]
-    return rows + [SummaryRow("", name, f"misfit of {law}", e, e, e, len(d), entry=entry) for law, e in errors.items()]
+    rows = [
+        SummaryRow(
+            "", row=name, metric="exponent", value=fit.slope, low=fit.low, high=fit.high, n=fit.points, entry=entry
+        )
+    ]
+    return rows + [
+        SummaryRow("", row=name, metric=f"misfit of {law}", value=e, low=e, high=e, n=len(d), entry=entry)
+        for law, e in errors.items()
+    ]
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -154,26 +161,82 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
             setting = f"d = {p.d}"
             if p.samples:
                 mean, low, high = geometric_interval(p.samples)
-                out.append(SummaryRow(setting, row, "samples", mean, low, high, len(p.samples), entry=entry))
-                out.append(SummaryRow(setting, row, "samples / d", mean / p.d, low / p.d, high / p.d, len(p.samples)))
+                out.append(
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric="samples",
+                        value=mean,
+                        low=low,
+                        high=high,
+                        n=len(p.samples),
+                        entry=entry,
+                    )
+                )
+                out.append(
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric="samples / d",
+                        value=mean / p.d,
+                        low=low / p.d,
+                        high=high / p.d,
+                        n=len(p.samples),
+                    )
+                )
             names = ("batch / d", "eta d / batch") if row == "Network" else ("bandwidth^2 / d", "penalty")
             for name, value in zip(names, (p.share, p.noise), strict=True):
-                out.append(SummaryRow(setting, row, name, value, value, value, 1))
+                out.append(SummaryRow(setting, row=row, metric=name, value=value, low=value, high=value, n=1))
             if row == "Network":
-                out.append(SummaryRow(setting, row, "best step size is inside the grid", p.inner, p.inner, p.inner, 1))
                 out.append(
-                    SummaryRow(setting, row, "smallest batch is best", p.first_share, p.first_share, p.first_share, 1)
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric="best step size is inside the grid",
+                        value=p.inner,
+                        low=p.inner,
+                        high=p.inner,
+                        n=1,
+                    )
+                )
+                out.append(
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric="smallest batch is best",
+                        value=p.first_share,
+                        low=p.first_share,
+                        high=p.first_share,
+                        n=1,
+                    )
                 )
             if p.missed:
-                out.append(SummaryRow(setting, row, "seeds that never arrived", p.missed, p.missed, p.missed, 1))
+                out.append(
+                    SummaryRow(
+                        setting,
+                        row=row,
+                        metric="seeds that never arrived",
+                        value=p.missed,
+                        low=p.missed,
+                        high=p.missed,
+                        n=1,
+                    )
+                )
     for share in sorted({r["share"] for r in table.rows if r["row"] == "Network"}):
         points = choose(table, "Network", share)
         out += [r for r in _fits(f"Network, batch {share:g} d", points, ENTRIES[0]) if r.metric == "exponent"]
         out += [
-            SummaryRow(f"d = {p.d}", f"Network, batch {share:g} d", "best step size is inside the grid",
-                       p.inner, p.inner, p.inner, 1)
+            SummaryRow(
+                f"d = {p.d}",
+                row=f"Network, batch {share:g} d",
+                metric="best step size is inside the grid",
+                value=p.inner,
+                low=p.inner,
+                high=p.inner,
+                n=1,
+            )
             for p in points
-        ]  # fmt: skip
+        ]
     return out
 
 
@@ -235,9 +298,13 @@ def cost(cell: NetworkCell | KernelCell) -> Cost:
 
 
 SMALL = Config(
-    d=(32, 64, 128), kernel_d=(16, 32, 64), shares=(0.0625, 0.25, 1.0), noise=(0.8, 1.2, 1.8, 2.7, 4.0),
-    choose=(1000, 1001), n_test=1000,
-)  # fmt: skip
+    d=(32, 64, 128),
+    kernel_d=(16, 32, 64),
+    shares=(0.0625, 0.25, 1.0),
+    noise=(0.8, 1.2, 1.8, 2.7, 4.0),
+    choose=(1000, 1001),
+    n_test=1000,
+)
 
 EXPERIMENT = Experiment(
     id="xor_sgd/samples",
@@ -246,8 +313,18 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(
-            d=(8, 12), kernel_d=(6, 8), shares=(0.5, 1.0), noise=(0.5, 1.0), p=20, target=80.0, n_test=200, most=40.0,
-            penalties=(1e-3,), bandwidths=(1.0,), seeds=(0, 1), choose=(1000,),
+            d=(8, 12),
+            kernel_d=(6, 8),
+            shares=(0.5, 1.0),
+            noise=(0.5, 1.0),
+            p=20,
+            target=80.0,
+            n_test=200,
+            most=40.0,
+            penalties=(1e-3,),
+            bandwidths=(1.0,),
+            seeds=(0, 1),
+            choose=(1000,),
         ),
         "small": SMALL,
         "paper": Config(),
@@ -259,11 +336,18 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "batch", "at least d / theta (Theorem 3.1)", "shares of d from 1/32 to 1",
-            "steps alone do not measure samples: with batches of d and more the budget only follows the batch",
+            "batch",
+            printed="at least d / theta (Theorem 3.1)",
+            ours="shares of d from 1/32 to 1",
+            why="steps alone do not measure samples: with batches of d and more the budget only follows the batch",
         ),
-        Deviation("theta, p", "1 / log^C(d), at least 1 / theta", "0.1, 100", "C is not given"),
-        Deviation("target", "population loss o(1)", "95 % test accuracy", "the loss follows later; see `phases`"),
+        Deviation("theta, p", printed="1 / log^C(d), at least 1 / theta", ours="0.1, 100", why="C is not given"),
+        Deviation(
+            "target",
+            printed="population loss o(1)",
+            ours="95 % test accuracy",
+            why="the loss follows later; see `phases`",
+        ),
     ),
     cost=cost,
-)  # fmt: skip
+)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.lab.cells import CellError
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, Verdict
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict
 from featlearn.lab.provenance import provenance
 from featlearn.lab.store import FORMAT, DamagedError, Store, StoreError, now, npz_bytes, read_json, write_atomic
 

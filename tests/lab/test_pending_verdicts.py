@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from featlearn.lab.cells import CellError
-from featlearn.lab.claim import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.lab.execute import run
 from featlearn.lab.find import best, origin, stale
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
+from featlearn.lab.pending_verdicts import SHOWN, mechanism, numbers_of, path_of, read_verdict, to_json, write_verdict
 from featlearn.lab.store import DamagedError, NewerError, Store
-from featlearn.lab.verdicts import SHOWN, mechanism, numbers_of, path_of, read_verdict, to_json, write_verdict
 
-CLAIM = Claim("w.c", ("w.e1", "w.e2"), "two is two", lambda key, tables: Evidence())
+CLAIM = Claim("w.c", entries=("w.e1", "w.e2"), says="two is two", check=lambda key, tables: Evidence())
 
 
 def verdict_of(*cases, **more):
@@ -28,9 +28,9 @@ def test_round_trip(tmp_path):
         "data": {"x": np.arange(5), "y": np.eye(2)},
     }
     cases = [
-        Case("a", 0.1 + 0.2, 0.3, 1.0, tolerance=1e-9, rival_says="wrong", unit="%"),
-        Case("b", np.eye(2), np.eye(2), np.zeros((2, 2)), "at least", vacuous=""),
-        Case("c", float("inf"), 2.0, None, "at most", vacuous="m >= 7e9"),
+        Case("a", predict=0.1 + 0.2, observe=0.3, rival=1.0, tolerance=1e-9, rival_says="wrong", unit="%"),
+        Case("b", predict=np.eye(2), observe=np.eye(2), rival=np.zeros((2, 2)), relation="at least", vacuous=""),
+        Case("c", predict=float("inf"), observe=2.0, rival=None, relation="at most", vacuous="m >= 7e9"),
     ]
     store = Store(tmp_path)
     written = verdict_of(*cases, **evidence)
@@ -59,7 +59,7 @@ def test_a_long_case_is_thinned_but_judged_alike(relation, worst, where):
     observe[where] += worst
     rival = observe.copy()
     rival[where] -= worst
-    case = Case("long", predict, observe, rival, relation, tolerance=0.5, rival_says="r")
+    case = Case("long", predict=predict, observe=observe, rival=rival, relation=relation, tolerance=0.5, rival_says="r")
     thin = numbers_of(case)
     assert len(thin["observe"]) <= SHOWN
     assert where in thin["at"]
@@ -72,7 +72,7 @@ def test_thinned_rival_stays_rejected():
     predict = np.zeros(1000)
     rival = np.zeros(1000)
     rival[613] = 5.0
-    case = Case("long", predict, predict, rival, rival_says="r")
+    case = Case("long", predict=predict, observe=predict, rival=rival, rival_says="r")
     thin = numbers_of(case)
     again = dataclasses.replace(case, **{k: np.array(thin[k]) for k in ("predict", "observe", "rival")})
     assert again.ok
@@ -80,14 +80,16 @@ def test_thinned_rival_stays_rejected():
 
 
 def test_json_has_no_words_that_are_not_json():
-    text = json.dumps(to_json(verdict_of(Case("a", float("nan"), float("inf"), -np.inf))), allow_nan=False)
+    text = json.dumps(
+        to_json(verdict_of(Case("a", predict=float("nan"), observe=float("inf"), rival=-np.inf))), allow_nan=False
+    )
     case = json.loads(text)["cases"][0]
     assert (case["predict"], case["observe"], case["rival"]) == ("nan", "inf", "-inf")
 
 
 def test_mechanism_needs_a_tested_case():
-    bite = Case("bound", 2.0, 1.0, 0.5, "at most", vacuous="m >= 7e9")
-    tested = Case("slope", 1.0, 1.0, 2.0)
+    bite = Case("bound", predict=2.0, observe=1.0, rival=0.5, relation="at most", vacuous="m >= 7e9")
+    tested = Case("slope", predict=1.0, observe=1.0, rival=2.0)
     assert not mechanism(Evidence([bite]))
     assert mechanism(Evidence([bite, tested]))
     assert not mechanism(Evidence([dataclasses.replace(tested, rival=1.0)]))
@@ -95,11 +97,11 @@ def test_mechanism_needs_a_tested_case():
 
 def test_damaged_and_newer_verdicts(tmp_path):
     store = Store(tmp_path)
-    path = write_verdict(store, verdict_of(Case("a", 1.0, 1.0, 2.0)))
+    path = write_verdict(store, verdict_of(Case("a", predict=1.0, observe=1.0, rival=2.0)))
     path.write_text(path.read_text()[:50])
     with pytest.raises(DamagedError, match=r"w\.c\.json is damaged"):
         read_verdict(store, CLAIM)
-    write_verdict(store, verdict_of(Case("a", 1.0, 1.0, 2.0)))
+    write_verdict(store, verdict_of(Case("a", predict=1.0, observe=1.0, rival=2.0)))
     assert path.with_name("w.c.json.damaged").exists()
     newer = json.dumps({**json.loads(path.read_text()), "format": 7})
     path.write_text(newer)
@@ -117,10 +119,10 @@ def test_ids_stay_in_the_folder(tmp_path):
 
 def test_nearest_layer_wins(tmp_path):
     below = Store(tmp_path / "evidence")
-    write_verdict(below, verdict_of(Case("a", 1.0, 1.0, 2.0)))
+    write_verdict(below, verdict_of(Case("a", predict=1.0, observe=1.0, rival=2.0)))
     store = Store(tmp_path / "runs", below=[below.root])
     assert read_verdict(store, CLAIM).verdict.verdict == "holds"
-    write_verdict(store, verdict_of(Case("a", 1.0, 3.0, 2.0)))
+    write_verdict(store, verdict_of(Case("a", predict=1.0, observe=3.0, rival=2.0)))
     assert read_verdict(store, CLAIM).verdict.verdict == "refuted"
     assert read_verdict(below, CLAIM).verdict.verdict == "holds"
 
