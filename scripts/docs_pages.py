@@ -142,7 +142,7 @@ def duration(seconds: float) -> str:
 
 def expected(experiment: Any, config: Any) -> str:
     """Expected seconds on one core and peak memory of one process."""
-    costs = [experiment.cost(c) for c in experiment.cells(config)]
+    costs = [experiment.cost(c) for c in experiment.trials(config)]
     return f"{duration(sum(c.seconds for c in costs))}, {max(c.mib for c in costs):.0f} MiB"
 
 
@@ -158,8 +158,8 @@ def experiment_page(experiment: Any) -> str:
     if module and module.__doc__:
         out.append(docstring(module.__doc__))
     out += ["## Run it", code("\n".join(f"featlearn run {experiment.id} --preset {n}" for n in names), "sh")]
-    rows = [[f"`{n}`", str(len(experiment.cells(c))), expected(experiment, c)] for n, c in experiment.presets.items()]
-    out.append(table(["preset", "cells", "expected on one core"], rows))
+    rows = [[f"`{n}`", str(len(experiment.trials(c))), expected(experiment, c)] for n, c in experiment.presets.items()]
+    out.append(table(["preset", "trials", "expected on one core"], rows))
     rows = [[f"`{id_}`", cell(inventory.entry(id_).says)] for id_ in experiment.reproduces]
     out += ["## What the work reports", table(["entry", "says"], rows) if rows else "An experiment of its own."]
     rows = [

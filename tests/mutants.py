@@ -1,7 +1,7 @@
 """Committed mutants: edits of the package, each of which must turn its named test red.
 
 A mutant is the nearest wrong code to what its test protects: a factor dropped, a sign, an off-by-one, a check that is
-gone. `old` stands exactly once in the file. Run those of one file with `pytest tests/test_mutants.py -k run/cells`.
+gone. `old` stands exactly once in the file. Run those of one file with `pytest tests/test_mutants.py -k run/trials`.
 Other lists stand in files called `mutants_*.py` beside this one; their items may be plain tuples.
 """
 
@@ -20,28 +20,28 @@ class Mutant(NamedTuple):
 MUTANTS: tuple[Mutant, ...] = (
     # --- run ---------------------------------------------------------------------------------------------------------
     Mutant(
-        "lab/cells.py",
+        "lab/trial.py",
         "sort_keys=True",
         "sort_keys=False",
-        "tests/lab/test_cells.py::test_tuples_are_lists_and_order_of_fields_does_not_matter",
+        "tests/lab/test_trial.py::test_tuples_are_lists_and_order_of_fields_does_not_matter",
     ),
     Mutant(
-        "lab/cells.py",
-        "canonical_json([experiment, version]) + canonical_json(cell)",
-        "canonical_json([experiment]) + canonical_json(cell)",
-        "tests/lab/test_cells.py::test_experiment_and_version_count",
+        "lab/trial.py",
+        "canonical_json([experiment, version]) + canonical_json(trial)",
+        "canonical_json([experiment]) + canonical_json(trial)",
+        "tests/lab/test_trial.py::test_experiment_and_version_count",
     ),
     Mutant(
-        "lab/cells.py",
+        "lab/trial.py",
         "if not math.isfinite(value):",
         "if math.isnan(value):",
-        "tests/lab/test_cells.py::test_refused_by_name_in_one_line",
+        "tests/lab/test_trial.py::test_refused_by_name_in_one_line",
     ),
     Mutant(
-        "lab/cells.py",
+        "lab/trial.py",
         "ID.fullmatch(experiment)",
         "ID.match(experiment)",
-        "tests/lab/test_cells.py::test_ids_stay_inside_the_store",
+        "tests/lab/test_trial.py::test_ids_stay_inside_the_store",
     ),
     Mutant(
         "lab/estimate.py", "ddof=1", "ddof=0", "tests/lab/test_estimate.py::test_interval_covers_the_mean_in_95_percent"

@@ -62,7 +62,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (_ATTENTION, ".mul_(softcap).add_(mask)", ".add_(mask)", _BRUTE),
     (_ATTENTION, "share * (b - a), -1)", "share * (b - a), -1).flip(2)", _BRUTE),
-    (_ATTENTION, "min(step, CELLS // (share * (sinks + window + step + ALIGN)))", "step", _BLOCKS),
+    (_ATTENTION, "min(step, TRIALS // (share * (sinks + window + step + ALIGN)))", "step", _BLOCKS),
     (_ATTENTION, "if self._known is None or self._known[0] != shape:", "if True:", _BLOCKS),
     (_ATTENTION, "first -= (first - b - sinks) % ALIGN", "first -= (first - b) % ALIGN", _BLOCKS),
     # weights off the device

@@ -75,7 +75,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         _SCORES,
-        'kept = [r for r in kept if r["step"] == last[r["trial"]]]',
+        'kept = [r for r in kept if r["step"] == last[r["draw"]]]',
         "pass",
         f"{_TOOL}oracle_selection_looks_at_the_last_steps_only",
     ),

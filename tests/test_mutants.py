@@ -94,23 +94,23 @@ def test_no_mutant_twice():
     assert len({(m.file, m.old, m.new) for m in MUTANTS}) == len(MUTANTS)
 
 
-CELLS = "tests/lab/test_cells.py::test_experiment_and_version_count"
+TRIALS = "tests/lab/test_trial.py::test_experiment_and_version_count"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "new, test, ran, broken",
     [
-        ('"""Cells: ', CELLS, True, False),  # nothing changes: green, not red
-        ('"""Cells: ', "tests/lab/test_cells.py::test_that_does_not_exist", False, True),
-        ('1 / 0\n"""Cells: ', CELLS, False, True),  # the module cannot be imported
-        ('syntax error"""Cells: ', CELLS, False, True),
-        ('import os; os._exit(3)\n"""Cells: ', CELLS, False, True),  # dies
+        ('"""Trials: ', TRIALS, True, False),  # nothing changes: green, not red
+        ('"""Trials: ', "tests/lab/test_trial.py::test_that_does_not_exist", False, True),
+        ('1 / 0\n"""Trials: ', TRIALS, False, True),  # the module cannot be imported
+        ('syntax error"""Trials: ', TRIALS, False, True),
+        ('import os; os._exit(3)\n"""Trials: ', TRIALS, False, True),  # dies
     ],
     ids=["unchanged", "no such test", "import fails", "syntax", "dies"],
 )
 def test_only_a_failing_assertion_is_red(new, test, ran, broken, runner, tmp_path):
-    src = mutate(PACKAGE, tmp_path, "lab/cells.py", '"""Cells: ', f"# changed\n{new}")
+    src = mutate(PACKAGE, tmp_path, "lab/trial.py", '"""Trials: ', f"# changed\n{new}")
     found = runner.servers[0].ask(src, test, tmp_path)
     assert found["failed"] == []
     assert bool(found["ran"]) == ran, found["log"]
@@ -120,7 +120,7 @@ def test_only_a_failing_assertion_is_red(new, test, ran, broken, runner, tmp_pat
 
 def test_an_edit_that_does_not_fit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="0 times"):
-        mutate(PACKAGE, tmp_path, "lab/cells.py", "no such text", "")
+        mutate(PACKAGE, tmp_path, "lab/trial.py", "no such text", "")
     with pytest.raises(ValueError, match="stands there once"):
-        mutate(PACKAGE, tmp_path, "lab/cells.py", "return", "yield")
+        mutate(PACKAGE, tmp_path, "lab/trial.py", "return", "yield")
     assert list(tmp_path.iterdir()) == []

@@ -244,7 +244,7 @@ def test_a_users_own_experiment_runs_and_sweeps(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["cells"] == {"ok": 8, "diverged": 0, "failed": 0, "skipped": 0}
+    assert found["trials"] == {"ok": 8, "diverged": 0, "failed": 0, "skipped": 0}
     assert len(found["summary"]) == 4
     assert (tmp_path / "runs/mine/one_step").is_dir()
 
@@ -315,7 +315,7 @@ def test_the_contributed_experiment_runs_and_agrees_with_its_formula(contributed
     done = python(*words, cwd=tmp_path, src=contributed / "src")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["cells"]["ok"] == 80
+    assert found["trials"]["ok"] == 80
     value = {(r["setting"], r["row"]): r for r in found["summary"]}
     for n in (100, 300, 1000, 3000):
         measured, formula = value[f"n = {n}", "measured"], value[f"n = {n}", "formula"]["value"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from featlearn.core import Key
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow
+from featlearn.lab.experiment import Cost, Experiment, SummaryRow, TrialResult
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, gradients
 from featlearn.report.plots import Picture, Series, curves
@@ -33,7 +33,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     D: int
     k: int
     m: int
@@ -41,20 +41,20 @@ class Cell:
     seed: int
 
 
-def cells(config):
-    return [Cell(config.D, config.k, config.m, n, seed) for n in config.sizes for seed in config.seeds]
+def trials(config):
+    return [Trial(config.D, config.k, config.m, n, seed) for n in config.sizes for seed in config.seeds]
 
 
-def run_cell(cell):
-    key = Key("one_step") / cell.seed
-    task = ParityMix(cell.D, cell.D, cell.k)
+def run_trial(trial):
+    key = Key("one_step") / trial.seed
+    task = ParityMix(trial.D, trial.D, trial.k)
     truth = task.draw(key / "task")
-    batch = task.sample(truth, cell.n, key / "data")
-    net = gaussian_init(cell.m, cell.D, key / "net", sigma_w=0.01, sigma_b=0.01, sigma_a=0.01)
+    batch = task.sample(truth, trial.n, key / "data")
+    net = gaussian_init(trial.m, trial.D, key / "net", sigma_w=0.01, sigma_b=0.01, sigma_a=0.01)
     first = gradients(net, batch.x, batch.y)
     cosine = closest_cosine(-first.w, truth.features[0])
-    row = {"setting": f"n = {cell.n}", "row": "one step", "n": cell.n, "seed": cell.seed, "cos": float(cosine)}
-    return CellResult([row])
+    row = {"setting": f"n = {trial.n}", "row": "one step", "n": trial.n, "seed": trial.seed, "cos": float(cosine)}
+    return TrialResult([row])
 
 
 def summarise(table):
@@ -82,9 +82,9 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "paper": Config(D=100, m=300, sizes=(100, 1000, 10000, 100000), seeds=tuple(range(10))),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
-    cost=lambda cell: Cost(0.02 + 1e-9 * cell.n * cell.m * cell.D, 300.0 + 8e-6 * cell.n * (cell.m + cell.D)),
+    cost=lambda trial: Cost(0.02 + 1e-9 * trial.n * trial.m * trial.D, 300.0 + 8e-6 * trial.n * (trial.m + trial.D)),
 )

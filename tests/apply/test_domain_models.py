@@ -14,14 +14,14 @@ from colours import FAST, KEY, made, pictures_in
 from PIL import Image
 
 from featlearn.apply.domains import models, sources
-from featlearn.apply.domains.runs import EXPERIMENT, ORACLE, TEST, cells, run_cell
+from featlearn.apply.domains.runs import EXPERIMENT, ORACLE, TEST, run_trial, trials
 from featlearn.apply.domains.sources import Network, Source
 from featlearn.core import SettingError
 from featlearn.data import DataError, pictures
 from featlearn.data.decoding import Scale
-from featlearn.lab.cells import cell_hash
 from featlearn.lab.execute import run
 from featlearn.lab.store import Store, StoreError
+from featlearn.lab.trial import trial_hash
 from featlearn.methods.domains import VALIDATION, Settings
 
 
@@ -232,7 +232,7 @@ def test_weights_are_known_by_their_content(tree, tmp_path):
     with pytest.raises(SettingError, match="weights"):
         sources.with_hash(Network(weights="nowhere.pt"))
     _, config = made(tree, algorithms=("miro-nu",), network=sources.with_hash(network), held_out=("day",))
-    assert len(run_cell(cells(config)[0]).rows) == 2
+    assert len(run_trial(trials(config)[0]).rows) == 2
 
 
 def test_sources_that_are_not_there():
@@ -295,9 +295,9 @@ def test_devices_that_are_not_here(name, monkeypatch):
 def test_store_and_arrays_are_plain(tree, tmp_path):
     _, config = made(tree, algorithms=("erm",), held_out=("day",))
     report = run(EXPERIMENT, config, store=tmp_path)
-    (hash_,) = [cell_hash(EXPERIMENT.id, EXPERIMENT.version, c) for c in cells(config)]
+    (hash_,) = [trial_hash(EXPERIMENT.id, EXPERIMENT.version, c) for c in trials(config)]
     record = Store(tmp_path).read(EXPERIMENT.id, hash_)
-    assert record.cell["source"]["data"] == str(tree)
+    assert record.trial["source"]["data"] == str(tree)
     assert report.failed == 0
 
 

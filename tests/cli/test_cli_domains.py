@@ -75,7 +75,7 @@ def test_evaluate_resumes_and_compare_pairs(featlearn, pets):
     )
     assert status == 0
     first = json.loads(out)
-    assert first["cells"] == {"ok": 2, "diverged": 0, "failed": 0, "skipped": 0}
+    assert first["trials"] == {"ok": 2, "diverged": 0, "failed": 0, "skipped": 0}
     assert first["missing"] == []
     status, out, err = featlearn("domains", "evaluate", "--data", pets, *RUNS)
     assert status == 0
@@ -86,7 +86,7 @@ def test_evaluate_resumes_and_compare_pairs(featlearn, pets):
         assert word in out
     status, out, err = featlearn("domains", "evaluate", "--data", pets, *RUNS, "--json")
     again = json.loads(out)
-    assert again["cells"]["skipped"] == 12
+    assert again["trials"]["skipped"] == 12
     day = next(s for s in again["scores"] if (s["algorithm"], s["domain"]) == ("erm", "day"))
     assert day["values"]["0"] == first["scores"][0]["values"]["0"]
     assert len(day["values"]) == 2
@@ -103,7 +103,7 @@ def test_evaluate_resumes_and_compare_pairs(featlearn, pets):
     )  # flags of evaluate are taken as they are
     assert status == 0
     assert "6 of 18 runs are missing" in err
-    assert "erm, day held out, seed 2, trial 0: not run" in err
+    assert "erm, day held out, seed 2, draw 0: not run" in err
     assert "6 pairs of seed and held-out domain" in out
     status, out, err = featlearn("domains", "compare", "erm", "irm", *words)
     assert status == 1
@@ -125,7 +125,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(featlearn, pets, monk
     assert status == 0  # diverged, which is a result
     assert "the loss is nan at step 3" in err
     assert "1 of 3 runs are missing from the table" in err
-    assert "erm, dusk held out, seed 0, trial 0: diverged" in err
+    assert "erm, dusk held out, seed 0, draw 0: diverged" in err
     assert "–" in out
 
 

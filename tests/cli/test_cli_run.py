@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from featlearn.lab.store import Store, read_manifest
+from featlearn.lab.store import FORMAT, Store, read_manifest
 
-KEYS = {"experiment", "preset", "seconds", "cells", "store", "summary"}
+KEYS = {"experiment", "preset", "seconds", "trials", "store", "summary"}
 ROW_KEYS = {"row", "metric", "value", "low", "high", "print", "verdict"}
 
 
@@ -23,7 +23,7 @@ def test_run_prints_cost_first_then_table_then_page(featlearn, toy_file):
     lines = out.splitlines()
     assert lines[0] == "toy/normal: Normal numbers"
     assert lines[1] == "preset small"
-    assert lines[2] == "3 cells: about 2 s in this process, up to 60 MiB"
+    assert lines[2] == "3 trials: about 2 s in this process, up to 60 MiB"
     assert "95 % intervals" in out
     assert re.search(r"mean .* 0\.500 !", out)
     page = Path(out.splitlines()[-1].removeprefix("page: "))
@@ -32,7 +32,7 @@ def test_run_prints_cost_first_then_table_then_page(featlearn, toy_file):
     assert "3/3" in err  # progress
     status, out, err = featlearn("run", toy_file, "--no-report")
     assert status == 0
-    assert "3 cells, all of them done before" in out
+    assert "3 trials, all of them done before" in out
     assert "0 ok, 3 skipped" in out
     assert "page:" not in out
     assert err == ""
@@ -44,7 +44,7 @@ def test_json_is_one_document_on_stdout(featlearn, toy_file):
     got = json.loads(out)
     assert KEYS <= got.keys()
     assert (got["experiment"], got["preset"], got["store"]) == ("toy/normal", "smoke", "mine")
-    assert got["cells"] == {"ok": 1, "diverged": 0, "failed": 0, "skipped": 0}
+    assert got["trials"] == {"ok": 1, "diverged": 0, "failed": 0, "skipped": 0}
     assert [r["row"] for r in got["summary"]] == ["mean", "trace"]
     for row in got["summary"]:
         assert ROW_KEYS <= row.keys()
@@ -60,8 +60,8 @@ def test_every_field_is_a_flag_with_help_and_the_preset_as_default(featlearn, to
     status, out, _ = featlearn("run", toy_file, "--preset", "paper", "--help")
     assert status == 0
     text = " ".join(re.sub("[│╭╮╰╯─]", " ", out).split())
-    assert "--size INT Numbers drawn in each cell. (default: 400)" in text
-    assert "--seeds [INT [INT ...]] One cell a seed. (default: 0 1 2 3 4)" in text
+    assert "--size INT Numbers drawn in each trial. (default: 400)" in text
+    assert "--seeds [INT [INT ...]] One trial a seed. (default: 0 1 2 3 4)" in text
     for name in ("scale", "loud", "pause", "diary", "broken", "diverging", "sweep", "workers", "json", "store"):
         assert f"--{name} " in text or f"--{name}," in text
     assert not Path("runs").exists()
@@ -90,7 +90,7 @@ def test_flags_change_the_preset_and_the_header_says_so(featlearn, toy_file):
         (["--size", "abc"], r"^--size: invalid literal for int\(\) with base 10: 'abc' "),
         (["--size"], r"--size.*\(featlearn run"),
         (["--preset", "papre"], r"preset = papre is not allowed; did you mean paper\?"),
-        (["--seeds", "1", "2", "1"], r"cells 0 and 2 of toy/normal are the same: remove the repeated setting"),
+        (["--seeds", "1", "2", "1"], r"trials 0 and 2 of toy/normal are the same: remove the repeated setting"),
         (["--workers", "-1"], r"workers = -1 is not allowed: at least 0"),
         (["--threads", "0"], r"threads = 0 is not allowed: at least 1"),
         (["--sweep", "size"], r"--sweep size is not allowed: field=a,b,c"),
@@ -144,7 +144,7 @@ def test_sweep_is_the_product_of_settings(featlearn, toy_file):
         for loud in (True, False)
         for seeds in ([0, 1], [2])
     ]
-    assert got["cells"]["ok"] == 4 * 3
+    assert got["trials"]["ok"] == 4 * 3
     assert len(got["summary"]) == 8 * 2
     assert got["summary"][-1]["sweep"] == sweeps[-1]
     assert len(list(Path("runs/toy/normal").glob("*.run.json"))) == 8
@@ -152,11 +152,11 @@ def test_sweep_is_the_product_of_settings(featlearn, toy_file):
     status, out, _ = featlearn("run", toy_file, "--sweep", "size=5,6", "--seeds", "0", "--no-report")
     assert "sweep of size: 2 runs" in out
     assert "size = 6" in out
-    assert "0 ok, 2 skipped" in out  # cells of the product above: what is the same is not computed twice
+    assert "0 ok, 2 skipped" in out  # trials of the product above: what is the same is not computed twice
     assert status == 0
 
 
-def test_failed_cells_give_status_1_and_a_line_each(featlearn, toy_file):
+def test_failed_trials_give_status_1_and_a_line_each(featlearn, toy_file):
     Path("broken").touch()
     status, out, err = featlearn("run", toy_file, "--broken", "broken")
     assert status == 1
@@ -174,7 +174,7 @@ def test_two_workers_give_the_same_document(featlearn, toy_file):
     _, one, _ = featlearn("run", toy_file, "--json", "--no-report", "--store", "a", "--workers", "1")
     _, two, _ = featlearn("run", toy_file, "--json", "--no-report", "--store", "b", "--workers", "2")
     assert json.loads(one)["summary"] == json.loads(two)["summary"]
-    assert json.loads(two)["cells"]["ok"] == 3
+    assert json.loads(two)["trials"]["ok"] == 3
 
 
 def test_a_site_folder_with_other_files_is_left_alone(featlearn, toy_file):
@@ -194,7 +194,7 @@ def test_store_of_a_newer_version(featlearn, toy_file):
     status, out, err = featlearn("run", toy_file, "--no-report")
     assert (status, out) == (1, "")
     assert len(err.splitlines()) == 1
-    assert "has format 9, this featlearn reads up to 1: update featlearn" in err
+    assert f"has format 9, this featlearn reads up to {FORMAT}: update featlearn" in err
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX signals; lift when the suite runs on Windows")
@@ -221,12 +221,12 @@ def test_ctrl_c_leaves_a_resumable_store(featlearn, toy_file, workers):
     assert process.returncode == 130
     assert "Traceback" not in err
     last = err.strip().splitlines()[-1]
-    assert last.startswith("featlearn: interrupted: finished cells are kept in runs; to resume: featlearn run ")
+    assert last.startswith("featlearn: interrupted: finished trials are kept in runs; to resume: featlearn run ")
     finished = len(done())
     assert 2 <= finished < 8
     status, out, _ = featlearn(*words, "--json")
     assert status == 0
-    assert json.loads(out)["cells"] == {"ok": 8 - finished, "diverged": 0, "failed": 0, "skipped": finished}
+    assert json.loads(out)["trials"] == {"ok": 8 - finished, "diverged": 0, "failed": 0, "skipped": finished}
 
 
 @pytest.mark.parametrize("columns, tables", [("200", 1), ("60", 3)])
@@ -242,7 +242,7 @@ def test_names_of_rows_are_never_cut(featlearn, toy_file, tmp_path, monkeypatch,
     assert out.count("95 % intervals") == tables
 
 
-def test_a_device_that_is_not_here_is_refused_before_any_cell(featlearn, monkeypatch):
+def test_a_device_that_is_not_here_is_refused_before_any_trial(featlearn, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     status, out, err = featlearn("run", "fourier/circuits", "--preset", "smoke", "--device", "cuda")
     assert status == 2

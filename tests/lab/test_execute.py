@@ -1,4 +1,4 @@
-"""Runs: the same table whatever runs the cells, in whatever order, however often interrupted."""
+"""Runs: the same table whatever runs the trials, in whatever order, however often interrupted."""
 
 import dataclasses
 import os
@@ -41,7 +41,7 @@ class Backwards:
         return Handle()
 
 
-def test_rows_do_not_depend_on_who_runs_the_cells(tmp_path, toy):
+def test_rows_do_not_depend_on_who_runs_the_trials(tmp_path, toy):
     config = dataclasses.replace(toy.presets["small"], size=300, seeds=(3, 1, 2, 0))
     serial = run(toy, config, store=tmp_path / "serial", preset="small")
     assert [r["seed"] for r in serial.table.rows] == [3, 3, 1, 1, 2, 2, 0, 0]
@@ -71,7 +71,7 @@ def test_rerun_skips_done_and_diverged_and_retries_failed(tmp_path, toy):
     assert set(first.errors.values()) == {f"RuntimeError: seed {s} is broken" for s in range(3)}
     record = Store(tmp_path / "runs").read("toy/normal", first.table.failed[0])
     assert "Traceback" in record.error
-    assert "run_cell" in record.error
+    assert "run_trial" in record.error
     broken.unlink()
     second = run(toy, config, store=tmp_path / "runs")
     assert (second.ok, second.diverged, second.failed, second.skipped) == (2, 1, 0, 0)
@@ -84,8 +84,10 @@ def test_rerun_skips_done_and_diverged_and_retries_failed(tmp_path, toy):
     assert read_manifest(third.manifest).seconds == read_manifest(second.manifest).seconds
 
 
-def test_a_row_that_is_not_finite_fails_its_cell(tmp_path, toy):
-    bad = dataclasses.replace(toy, run_cell=lambda cell: dataclasses.replace(toy.run_cell(cell), rows=[{"a": 1e400}]))
+def test_a_row_that_is_not_finite_fails_its_trial(tmp_path, toy):
+    bad = dataclasses.replace(
+        toy, run_trial=lambda trial: dataclasses.replace(toy.run_trial(trial), rows=[{"a": 1e400}])
+    )
     report = run(bad, toy.presets["smoke"], store=tmp_path)
     assert report.failed == 1
     assert next(iter(report.errors.values())) == (
@@ -95,16 +97,16 @@ def test_a_row_that_is_not_finite_fails_its_cell(tmp_path, toy):
 
 def test_record_says_where_it_came_from(tmp_path, toy):
     report = run(toy, toy.presets["smoke"], store=tmp_path, threads=1)
-    record = Store(tmp_path).read("toy/normal", report.table.rows[0]["cell"])
+    record = Store(tmp_path).read("toy/normal", report.table.rows[0]["trial"])
     assert record.seeds == [0]
-    assert record.cell["size"] == 4
+    assert record.trial["size"] == 4
     assert record.seconds >= 0
     assert record.threads == 1
     assert record.peak_mib is None or 5 < record.peak_mib < 50000
     assert record.provenance["featlearn"]
     assert record.provenance["numpy"] == __import__("numpy").__version__
     assert {"commit", "dirty", "python", "torch"} <= set(record.provenance)
-    assert read_manifest(report.manifest).cells == [record.hash]
+    assert read_manifest(report.manifest).trials == [record.hash]
 
 
 def test_progress_and_expected_cost(tmp_path, toy):
@@ -112,22 +114,22 @@ def test_progress_and_expected_cost(tmp_path, toy):
     todo = plan(toy, config, Store(tmp_path))
     assert todo.seconds == pytest.approx(3 * 0.52)
     assert todo.seconds_with(2) == pytest.approx(1.5 * 0.52)
-    assert todo.seconds_with(8) == pytest.approx(0.52)  # not below the longest cell
+    assert todo.seconds_with(8) == pytest.approx(0.52)  # not below the longest trial
     assert todo.mib == 60.0
     seen = []
     run(toy, config, store=tmp_path, progress=lambda *a: seen.append(a))
     assert [s[:2] for s in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert seen[0][2] == pytest.approx(3 * 0.52)
-    # a cell takes 0.02 s and a write, not the promised 0.52 s: what is left follows what was seen
+    # a trial takes 0.02 s and a write, not the promised 0.52 s: what is left follows what was seen
     assert 0.02 < seen[1][2] < 1.0
     assert seen[-1][2] == 0.0
 
 
 def test_refused_before_any_work(tmp_path, toy, snapshot):
     twice = dataclasses.replace(toy.presets["small"], seeds=(0, 1, 0))
-    with pytest.raises(RunError, match=r"cells 0 and 2 of toy/normal are the same"):
+    with pytest.raises(RunError, match=r"trials 0 and 2 of toy/normal are the same"):
         run(toy, twice, store=tmp_path)
-    with pytest.raises(RunError, match="has no cells"):
+    with pytest.raises(RunError, match="has no trials"):
         run(toy, dataclasses.replace(toy.presets["small"], seeds=()), store=tmp_path)
     stray = dataclasses.replace(toy, title="not the one in the file")
     with pytest.raises(RunError, match="cannot be found by other processes"):
@@ -152,20 +154,20 @@ def test_full_disk_stops_the_run(tmp_path, toy, monkeypatch):
 
     def write(path, data):
         count.append(path.name)
-        if len(count) > 3:  # manifest, then arrays and record of the first cell
+        if len(count) > 3:  # manifest, then arrays and record of the first trial
             raise StoreError(f"{path} cannot be written (No space left on device): free some space")
         real(path, data)
 
     monkeypatch.setattr(store_module, "write_atomic", write)
     with pytest.raises(StoreError, match="No space left"):
         run(toy, toy.presets["paper"], store=tmp_path)
-    assert len(count) == 4  # the other cells were not begun
+    assert len(count) == 4  # the other trials were not begun
     monkeypatch.undo()
     report = run(toy, toy.presets["paper"], store=tmp_path)
     assert (report.ok, report.skipped) == (4, 1)
 
 
-def test_lost_worker_is_one_failed_cell_not_a_crash(tmp_path, toy):
+def test_lost_worker_is_one_failed_trial_not_a_crash(tmp_path, toy):
     class Lossy(Backwards):
         def submit(self, fn, *args):
             handle = super().submit(fn, *args)
@@ -215,7 +217,7 @@ def wait_until(condition, seconds=60.0):
 
 
 def diary(tmp_path):
-    """(seed, pid) of every cell that was begun."""
+    """(seed, pid) of every trial that was begun."""
     return [tuple(p.name.split("-")[:2]) for p in sorted((tmp_path / "diary").iterdir())]
 
 
@@ -255,7 +257,7 @@ def test_interrupted_two_worker_run_resumes_bit_for_bit(tmp_path, toy, how):
     with process_pool(2) as pool:
         again = run(toy, config, store=store, submit=pool)
     assert (again.ok, again.skipped, again.failed) == (8 - done, done, 0)
-    assert len(diary(tmp_path)) == begun + 8 - done  # only the missing cells were begun again
+    assert len(diary(tmp_path)) == begun + 8 - done  # only the missing trials were begun again
     undisturbed = run(toy, config, store=tmp_path / "undisturbed")
     assert again.table.rows == undisturbed.table.rows
     for hash_, load in undisturbed.table.arrays.items():
@@ -285,13 +287,13 @@ def test_an_interrupted_pool_ends_without_a_word(monkeypatch):
     assert said == []
 
 
-def test_ctrl_c_in_a_serial_run_leaves_finished_cells(tmp_path, toy):
-    def run_cell(cell):
-        if cell.seed == 2:
+def test_ctrl_c_in_a_serial_run_leaves_finished_trials(tmp_path, toy):
+    def run_trial(trial):
+        if trial.seed == 2:
             raise KeyboardInterrupt
-        return toy.run_cell(cell)
+        return toy.run_trial(trial)
 
-    stopping = dataclasses.replace(toy, run_cell=run_cell)
+    stopping = dataclasses.replace(toy, run_trial=run_trial)
     with pytest.raises(KeyboardInterrupt):
         run(stopping, toy.presets["small"], store=tmp_path)
     report = run(toy, toy.presets["small"], store=tmp_path)
@@ -323,7 +325,7 @@ def test_state_of_the_caller_is_as_before(tmp_path, toy):
     torch.set_num_threads(2)
     seen = []
     watching = dataclasses.replace(
-        toy, run_cell=lambda cell: (seen.append(torch.get_num_threads()), toy.run_cell(cell))[1]
+        toy, run_trial=lambda trial: (seen.append(torch.get_num_threads()), toy.run_trial(trial))[1]
     )
     run(watching, toy.presets["smoke"], store=tmp_path, threads=1)
     assert seen == [1]

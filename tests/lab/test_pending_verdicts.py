@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from featlearn.lab.cells import CellError
 from featlearn.lab.execute import run
 from featlearn.lab.find import best, origin, stale
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.lab.pending_verdicts import SHOWN, mechanism, numbers_of, path_of, read_verdict, to_json, write_verdict
 from featlearn.lab.store import DamagedError, NewerError, Store
+from featlearn.lab.trial import TrialError
 
 CLAIM = Claim("w.c", entries=("w.e1", "w.e2"), says="two is two", check=lambda key, tables: Evidence())
 
@@ -113,7 +113,7 @@ def test_damaged_and_newer_verdicts(tmp_path):
 
 def test_ids_stay_in_the_folder(tmp_path):
     for bad in ("../up", "w", "w/x", "w.", ".x"):
-        with pytest.raises(CellError, match="not allowed"):
+        with pytest.raises(TrialError, match="not allowed"):
             path_of(tmp_path, bad)
 
 
@@ -156,7 +156,7 @@ def test_stale_means_only_rows_of_another_version(tmp_path, toy):
 def test_origin_joins_records(tmp_path, toy):
     store = Store(tmp_path)
     report = run(toy, toy.presets["small"], store=store)
-    hashes = [r["cell"] for r in report.table.rows[::2]]
+    hashes = [r["trial"] for r in report.table.rows[::2]]
     o = origin(store, toy.id, hashes)
     assert o.seeds == (0, 1, 2)
     assert o.device == "cpu"

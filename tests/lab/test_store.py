@@ -11,9 +11,11 @@ import pytest
 
 from featlearn.lab.execute import plan, run
 from featlearn.lab.store import (
+    FORMAT,
     DamagedError,
     Manifest,
     NewerError,
+    OlderError,
     Record,
     Store,
     StoreError,
@@ -33,7 +35,7 @@ def test_round_trip_is_exact(tmp_path):
     back = store.read("w/i", H)
     assert back is not None
     assert back.rows == [{"a": 0.1 + 0.2, "b": float(np.float32(0.1)), "c": 2**62 + 1, "d": None, "e": True, "f": "é"}]
-    assert back.cell == {"seed": 3}
+    assert back.trial == {"seed": 3}
     loaded = store.load_arrays("w/i", H)
     assert {k: (v.dtype, v.tolist()) for k, v in loaded.items()} == {
         k: (v.dtype, v.tolist()) for k, v in arrays.items()
@@ -47,7 +49,7 @@ def test_round_trip_is_exact(tmp_path):
         ([{"a": 1.0}, {"a": float("nan")}], r"rows\[1\]\.a = nan"),
         ([{"a": np.float32("inf")}], r"rows\[0\]\.a = inf"),
         ([{"a": np.zeros(3)}], r"rows\[0\]\.a of type ndarray"),
-        ([{"cell": "x"}], r"rows\[0\]\.cell"),
+        ([{"trial": "x"}], r"rows\[0\]\.trial"),
     ],
 )
 def test_rows_that_json_cannot_carry_are_refused_and_nothing_is_written(tmp_path, snapshot, rows, says):
@@ -106,7 +108,7 @@ def test_json_implies_arrays(tmp_path, monkeypatch):
     assert order == [".npz", "json"]
 
 
-@pytest.mark.parametrize("damage", ["half", "empty", "list", "no format", "status", "other cell", "no rows"])
+@pytest.mark.parametrize("damage", ["half", "empty", "list", "no format", "status", "other trial", "no rows"])
 def test_damaged_record_raises_and_stays(tmp_path, snapshot, damage):
     store = Store(tmp_path)
     store.write(RECORD)
@@ -118,7 +120,7 @@ def test_damaged_record_raises_and_stays(tmp_path, snapshot, damage):
         "list": "[]",
         "no format": json.dumps({k: v for k, v in data.items() if k != "format"}),
         "status": json.dumps({**data, "status": "fine"}),
-        "other cell": json.dumps({**data, "hash": "f" * 16}),
+        "other trial": json.dumps({**data, "hash": "f" * 16}),
         "no rows": json.dumps({**data, "rows": None}),
     }[damage]
     path.write_text(text)
@@ -161,19 +163,38 @@ def test_newer_record_is_refused_before_any_work(tmp_path, toy, snapshot):
     records[1].write_text("half")  # and something to move aside
     for newer in (records[2], report.manifest):
         text = newer.read_text()
-        newer.write_text(json.dumps({**json.loads(text), "format": 2}))
+        newer.write_text(json.dumps({**json.loads(text), "format": FORMAT + 1}))
         before = snapshot(tmp_path)
-        with pytest.raises(NewerError, match=r"has format 2, this featlearn reads up to 1: update featlearn") as e:
+        with pytest.raises(NewerError, match=rf"has format {FORMAT + 1}, this featlearn reads up to {FORMAT}: up") as e:
             run(toy, config, store=tmp_path)
         assert "\n" not in str(e.value)
         assert snapshot(tmp_path) == before
         newer.write_text(text)
 
 
+def test_record_with_the_retired_names_is_refused_before_any_work(tmp_path, toy, snapshot):
+    config = toy.presets["small"]
+    report = run(toy, config, store=tmp_path)
+    files = sorted((tmp_path / "toy/normal").glob("*.json"))
+    record, other = [f for f in files if ".run." not in f.name][:2]
+    other.unlink()  # there would be work to do
+    for older, name in ((record, "trial"), (report.manifest, "trials")):
+        text = older.read_text()
+        data = json.loads(text)
+        data["cell" if name == "trial" else "cells"] = data.pop(name)
+        older.write_text(json.dumps({**data, "format": 1}))
+        before = snapshot(tmp_path)
+        with pytest.raises(OlderError, match=r"has format 1, this featlearn reads format 2: choose another --sto") as e:
+            run(toy, config, store=tmp_path)
+        assert "\n" not in str(e.value)
+        assert snapshot(tmp_path) == before
+        older.write_text(text)
+
+
 def test_damaged_record_is_moved_aside_with_a_warning_and_computed_again(tmp_path, toy):
     config = toy.presets["small"]
     first = run(toy, config, store=tmp_path)
-    victim = first.table.rows[2]["cell"]
+    victim = first.table.rows[2]["trial"]
     path = tmp_path / "toy/normal" / f"{victim}.json"
     half_text = path.read_text()[:100]
     path.write_text(half_text)
@@ -196,7 +217,7 @@ def test_damaged_manifest_is_moved_aside(tmp_path, toy):
     first.manifest.write_text("{")
     again = run(toy, config, store=tmp_path)
     assert len(again.warnings) == 1
-    assert read_manifest(again.manifest).cells == read_manifest(again.manifest).cells
+    assert read_manifest(again.manifest).trials == read_manifest(again.manifest).trials
     assert first.manifest.with_name(first.manifest.name + ".damaged").read_text() == "{"
 
 
@@ -219,15 +240,15 @@ def test_layers_are_read_nearest_first_and_never_written(tmp_path, toy, snapshot
     first = run(toy, config, store=below)
     before = snapshot(below)
     layered = Store(mine, below=[below])
-    cells = toy.cells(config)
-    assert layered.table(toy, cells).rows == first.table.rows
+    trials = toy.trials(config)
+    assert layered.table(toy, trials).rows == first.table.rows
     assert [m.hash for _, m in layered.manifests()] == [first.hash]
-    key = first.table.rows[0]["cell"]
-    assert layered.table(toy, cells).arrays[key]()["x"].shape == (40,)
+    key = first.table.rows[0]["trial"]
+    assert layered.table(toy, trials).arrays[key]()["x"].shape == (40,)
     # committed rows do not stand in for a run of one's own
     assert len(plan(toy, config, layered).missing) == 3
     layered.write(Record("toy/normal", 1, key, {}, "ok", rows=({"row": "mine"},)))
-    assert layered.table(toy, cells).rows[0] == {"row": "mine", "cell": key}
+    assert layered.table(toy, trials).rows[0] == {"row": "mine", "trial": key}
     assert snapshot(below) == before
 
 

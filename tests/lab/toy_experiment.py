@@ -1,4 +1,4 @@
-"""An experiment without machine learning: rows that depend on the seed, and every way in which a cell can end."""
+"""An experiment without machine learning: rows that depend on the seed, and every way in which a trial can end."""
 
 import os
 import time
@@ -8,27 +8,27 @@ from pathlib import Path
 import numpy as np
 
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, TrialResult
 
 
 @dataclass(frozen=True)
 class Config:
     size: int = 40
-    """Numbers drawn in each cell."""
+    """Numbers drawn in each trial."""
     scale: float = 1.0
     """Standard deviation of the numbers."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """One cell a seed."""
+    """One trial a seed."""
     loud: bool = False
     """Adds one to every number."""
     pause: float = 0.0
-    """Seconds that a cell sleeps before it ends."""
+    """Seconds that a trial sleeps before it ends."""
     diary: str = ""
-    """Folder in which each cell leaves a file when it begins; empty for none."""
+    """Folder in which each trial leaves a file when it begins; empty for none."""
     broken: str = ""
-    """A cell fails while this file exists; empty for never."""
+    """A trial fails while this file exists; empty for never."""
     diverging: int = -1
-    """The seed whose cell diverges."""
+    """The seed whose trial diverges."""
 
     def __post_init__(self):
         if self.size < 2:
@@ -36,7 +36,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     size: int
     scale: float
     seed: int
@@ -47,27 +47,27 @@ class Cell:
     diverging: bool
 
 
-def cells(config: Config) -> tuple[Cell, ...]:
+def trials(config: Config) -> tuple[Trial, ...]:
     c = config
-    return tuple(Cell(c.size, c.scale, s, c.loud, c.pause, c.diary, c.broken, s == c.diverging) for s in c.seeds)
+    return tuple(Trial(c.size, c.scale, s, c.loud, c.pause, c.diary, c.broken, s == c.diverging) for s in c.seeds)
 
 
-def run_cell(cell: Cell) -> CellResult:
-    if cell.diary:
-        Path(cell.diary, f"{cell.seed}-{os.getpid()}-{time.time_ns()}").touch()
-    if cell.broken and Path(cell.broken).exists():
-        raise RuntimeError(f"seed {cell.seed}\nis broken")
-    if cell.diverging:
-        raise FloatingPointError(f"not finite at step {cell.seed}")
-    time.sleep(cell.pause)
-    x = np.random.default_rng(cell.seed).normal(cell.loud, cell.scale, cell.size)
+def run_trial(trial: Trial) -> TrialResult:
+    if trial.diary:
+        Path(trial.diary, f"{trial.seed}-{os.getpid()}-{time.time_ns()}").touch()
+    if trial.broken and Path(trial.broken).exists():
+        raise RuntimeError(f"seed {trial.seed}\nis broken")
+    if trial.diverging:
+        raise FloatingPointError(f"not finite at step {trial.seed}")
+    time.sleep(trial.pause)
+    x = np.random.default_rng(trial.seed).normal(trial.loud, trial.scale, trial.size)
     # a matrix product, so that the number of threads could show in the last digit
     y = np.outer(x, x) @ np.outer(x, x)
     rows = [
-        {"setting": "plain", "row": "mean", "seed": cell.seed, "score": x.mean()},
-        {"setting": "plain", "row": "trace", "seed": cell.seed, "score": np.trace(y)},
+        {"setting": "plain", "row": "mean", "seed": trial.seed, "score": x.mean()},
+        {"setting": "plain", "row": "trace", "seed": trial.seed, "score": np.trace(y)},
     ]
-    return CellResult(rows, {"x": x})
+    return TrialResult(rows, {"x": x})
 
 
 def summarise(table):
@@ -90,10 +90,10 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "paper": Config(size=400, seeds=(0, 1, 2, 3, 4)),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=lambda table: {},
     deviations=(Deviation("numbers", printed="unknown", ours="numpy's generator", why="any will do"),),
-    cost=lambda cell: Cost(0.5 + cell.pause, 60.0),
+    cost=lambda trial: Cost(0.5 + trial.pause, 60.0),
 )

@@ -15,11 +15,11 @@ from featlearn.methods.domains import (
     Mean,
     Part,
     Schedule,
+    SearchDraw,
     Settings,
     State,
     Swad,
     SwadRule,
-    Trial,
     Window,
     algorithm,
     build,
@@ -607,7 +607,7 @@ def test_settings_that_make_no_sense(words):
 
 
 def test_the_random_search_is_the_printed_one():
-    start = Trial(Settings(), 32, 5e-5)
+    start = SearchDraw(Settings(), 32, 5e-5)
     drawn = [sample(start, algorithm("erm-nu"), KEY / i) for i in range(100)]
     logs = torch.tensor([math.log10(t.settings.nuclear_weight) for t in drawn])
     batches = torch.tensor([float(t.batch) for t in drawn])

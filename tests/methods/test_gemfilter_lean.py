@@ -160,7 +160,7 @@ def test_the_kernel_for_grouped_heads_has_its_edge_at_the_end(monkeypatch, start
 
 
 def test_blocks_are_bounded_and_masks_of_equal_blocks_are_built_once(monkeypatch):
-    monkeypatch.setattr(lean_attention, "CELLS", 3 * 2**10)
+    monkeypatch.setattr(lean_attention, "TRIALS", 3 * 2**10)
     generator = torch.Generator().manual_seed(3)
     q, k, v = (torch.randn(1, h, 400, 8, generator=generator) for h in (6, 2, 2))
     own, sizes, masks, keys = torch.nn.functional.scaled_dot_product_attention, [], set(), []

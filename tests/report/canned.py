@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Deviation, Experiment, Table
+from featlearn.lab.experiment import Deviation, Experiment, Table, TrialResult
 from featlearn.lab.inventory import Entry, Printed, Work
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.report import plots, style
@@ -96,17 +96,17 @@ def experiment(id_="toy/table1", draw=draw, **other):
     base = {"title": "A toy table", "reproduces": ("toy.table1", "toy.figure3"), "Config": Config}
     base |= {
         "presets": {"small": Config(100), "paper": Config()},
-        "cells": lambda c: [],
+        "trials": lambda c: [],
         "summarise": lambda t: summary(),
     }
     base |= {"deviations": (Deviation("step size", printed="not given", ours="tuned", why=NASTY),)}
-    return Experiment(id=id_, run_cell=lambda c: CellResult([]), draw=draw, **(base | other))
+    return Experiment(id=id_, run_trial=lambda c: TrialResult([]), draw=draw, **(base | other))
 
 
 def experiment_page(**other):
     where = Provenance("0123abcd", True, "CPU, 2 cores", {"torch": "2.14"}, "2025-01-02", 75.0, 812.0, (0, 1, 2, 3, 4))
     base = {"experiment": experiment(), "config": Config(100), "preset": "small", "summary": summary()}
-    base |= {"table": Table(({"cell": "a", "x": 1.0},), diverged=("b",)), "provenance": where}
+    base |= {"table": Table(({"trial": "a", "x": 1.0},), diverged=("b",)), "provenance": where}
     base |= {"command": "featlearn run toy/table1 --preset small"}
     return ExperimentPage(**(base | other))
 

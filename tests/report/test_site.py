@@ -137,7 +137,7 @@ def test_experiment_page_says_everything(pages):
         "75.0 s",
         "812 MiB",
         "0, 1, 2, 3, 4",
-        "1 cell diverged",
+        "1 trial diverged",
         "step size",
         "deviates",
         "no print",
@@ -278,7 +278,7 @@ def test_states_of_experiments():
     assert state(dataclasses.replace(page, table=None)).text == "not run"
 
 
-def test_a_stored_verdict_and_the_origin_of_cells_are_taken(tmp_path):
+def test_a_stored_verdict_and_the_origin_of_trials_are_taken(tmp_path):
     saved = Saved(
         canned.verdict("holds", "toy.a"), "2025-03-04", {"commit": "beef", "python": "3.11"}, "ValueError: no", True
     )

@@ -27,7 +27,7 @@ class DiffOptions:
 
 @dataclass(frozen=True)
 class Side:
-    """One run of two: its name, settings, origin, summary rows and how many of its cells have rows."""
+    """One run of two: its name, settings, origin, summary rows and how many of its trials have rows."""
 
     name: str
     config: dict[str, Any]
@@ -72,16 +72,16 @@ def diff_command(args: Sequence[str]) -> int:
 
 def _side(name: str, default: str) -> Side:
     from featlearn import catalog
-    from featlearn.lab.cells import fields_of
     from featlearn.lab.execute import hashes_of, summary_of
     from featlearn.lab.find import origin
     from featlearn.lab.store import Store, read_manifest
+    from featlearn.lab.trial import fields_of
 
     if name.endswith(".run.json"):
         manifest = read_manifest(name)
         store = Store(Path(name).resolve().parents[2])
         known = manifest.source if manifest.source.endswith(".py") else manifest.experiment
-        experiment, hashes = load_experiment(known), list(manifest.cells)
+        experiment, hashes = load_experiment(known), list(manifest.trials)
         if experiment.version != manifest.version:
             warn(f"{name} is of version {manifest.version} of {experiment.id}, summarised here by {experiment.version}")
         config = dict(manifest.config)
@@ -95,17 +95,17 @@ def _side(name: str, default: str) -> Side:
         if preset not in experiment.presets:
             raise CommandError(f"no preset {preset!r} of {known}{choose(preset, list(experiment.presets))}")
         config = fields_of(experiment.presets[preset])
-        hashes = hashes_of(experiment, experiment.cells(experiment.presets[preset]))
+        hashes = hashes_of(experiment, experiment.trials(experiment.presets[preset]))
     table = store.table_of(experiment.id, hashes)
     if not table.rows:
         raise CommandError(f"{name} has no rows in {store.root}: run it first, featlearn run {known}")
     o = origin(store, experiment.id, hashes)
     about: dict[str, Any] = {
         "experiment": experiment.id,
-        "cells": len(hashes),
-        "cells missing": len(table.missing),
-        "cells failed": len(table.failed),
-        "cells diverged": len(table.diverged),
+        "trials": len(hashes),
+        "trials missing": len(table.missing),
+        "trials failed": len(table.failed),
+        "trials diverged": len(table.diverged),
     }
     if o is not None:
         about |= {"commit": o.commit, "local changes": o.dirty, "device": o.device, "seconds": o.seconds, **o.versions}

@@ -24,11 +24,11 @@ class RunOptions:
     preset: str = "small"
     """Which settings to start from; every flag below changes one of them."""
     store: str = "runs"
-    """Folder in which every finished cell is kept; a second run does only what is missing."""
+    """Folder in which every finished trial is kept; a second run does only what is missing."""
     workers: int = 0
     """Processes; 0: one per core, or none beside this one for short runs. Rows do not depend on it."""
     threads: int = 1
-    """Threads of one cell. Rows may depend on it in the last digit."""
+    """Threads of one trial. Rows may depend on it in the last digit."""
     sweep: Any = ()
     """field=a,b,c: one run for every value; several make the product. Items of a tuple are joined by +."""
     json: bool = False
@@ -186,18 +186,18 @@ def run_command(args: Sequence[str]) -> int:
     members = sweep_members(experiment, raw_type, raw, options.sweep, f"featlearn run {name}")
     command = shlex.join(["featlearn", "run", name, *args])
 
-    from featlearn.lab.cells import CellError
     from featlearn.lab.execute import RunError
     from featlearn.lab.store import StoreError
+    from featlearn.lab.trial import TrialError
 
     try:
         return _run(experiment, options, members, command)
-    except (CellError, RunError) as e:
+    except (TrialError, RunError) as e:
         raise CommandError(str(e), BAD) from e
     except StoreError as e:
         raise CommandError(str(e), FAILED) from e
     except KeyboardInterrupt:
-        warn(f"interrupted: finished cells are kept in {options.store}; to resume: {command}")
+        warn(f"interrupted: finished trials are kept in {options.store}; to resume: {command}")
         return 130
 
 
@@ -262,7 +262,7 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
         _tables(out, experiment, members, reports)
         counts = totals(reports)
         out.print(
-            f"{elapsed:.1f} s; cells: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n or what == "ok")
+            f"{elapsed:.1f} s; trials: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n or what == "ok")
         )
         if page:
             out.print(f"page: {page}", soft_wrap=True)
@@ -270,9 +270,9 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
 
 
 def _check_devices(plans: Sequence[Any]) -> None:
-    """Refuse, before any work, a GPU that this machine lacks; cells already done need none. Other names are for the
+    """Refuse, before any work, a GPU that this machine lacks; trials already done need none. Other names are for the
     experiment to judge, which may be a user's own."""
-    wanted = {getattr(p.cells[i], "device", "") for p in plans for i in p.missing}
+    wanted = {getattr(p.trials[i], "device", "") for p in plans for i in p.missing}
     for device in (d for d in wanted if isinstance(d, str) and d.startswith("cuda")):
         from featlearn.core import SettingError
         from featlearn.works._settings import check_device
@@ -299,15 +299,15 @@ def _header(
         parts.append(f"sweep of {', '.join(sorted(swept))}: {len(members)} runs")
     out.print(f"{experiment.id}: {experiment.title}", markup=False)
     out.print("; ".join(parts), markup=False, soft_wrap=True)
-    total, missing = sum(len(p.cells) for p in plans), sum(len(p.missing) for p in plans)
+    total, missing = sum(len(p.trials) for p in plans), sum(len(p.missing) for p in plans)
     if not missing:
-        out.print(f"{total} cells, all of them done before")
+        out.print(f"{total} trials, all of them done before")
         return
     expected = sum(p.seconds_with(workers) for p in plans)
     done = f" ({total - missing} of {total} done before)" if missing < total else ""
     where = f"{workers} processes" if workers > 1 else "this process"
     out.print(
-        f"{missing} cells{done}: about {duration(expected)} in {where},"
+        f"{missing} trials{done}: about {duration(expected)} in {where},"
         f" up to {workers * max(p.mib for p in plans):.0f} MiB"
     )
 
@@ -334,14 +334,14 @@ def _bar(total: int, label: str, workers: int) -> Iterator[Any]:
 def _troubles(report: Any, store: str) -> None:
     for hash_, message in report.errors.items():
         status = "diverged" if hash_ in report.table.diverged else "failed"
-        warn(f"cell {hash_} {status}: {message} ({Path(store) / report.experiment / hash_}.json)")
+        warn(f"trial {hash_} {status}: {message} ({Path(store) / report.experiment / hash_}.json)")
     old = [h for h in report.table.diverged if h not in report.errors]
     if old:
-        warn(f"{len(old)} cells diverged in an earlier run and are left out of the table")
+        warn(f"{len(old)} trials diverged in an earlier run and are left out of the table")
 
 
 def totals(reports: Sequence[Any]) -> dict[str, int]:
-    """Cells by how they ended, over all runs."""
+    """Trials by how they ended, over all runs."""
     return {what: sum(getattr(r, what) for r in reports) for what in ("ok", "diverged", "failed", "skipped")}
 
 
@@ -366,7 +366,7 @@ def document(experiment: Any, options: RunOptions, members: Any, reports: Any, s
         "experiment": experiment.id,
         "preset": options.preset,
         "seconds": round(seconds, 3),
-        "cells": totals(reports),
+        "trials": totals(reports),
         "store": str(options.store),
         "summary": [row for (setting, _), r in pairs for row in summary_json(r.summary, setting)],
         "runs": [{"hash": r.hash, "sweep": dict(setting), "manifest": str(r.manifest)} for (setting, _), r in pairs],
@@ -425,5 +425,5 @@ def experiment_page(
     from featlearn.lab.find import origin
     from featlearn.report.model import ExperimentPage
 
-    where = origin(store, experiment.id, hashes_of(experiment, experiment.cells(config)))
+    where = origin(store, experiment.id, hashes_of(experiment, experiment.trials(config)))
     return ExperimentPage(experiment, config, preset, table, summary, command, where)

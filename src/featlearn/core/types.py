@@ -76,4 +76,4 @@ class Predictor(Protocol):
 
 
 class Diverged(FloatingPointError):
-    """Training left the finite numbers; the message says at which step. A cell that raises it ends as `diverged`."""
+    """Training left the finite numbers; the message says at which step. A trial that raises it ends as `diverged`."""

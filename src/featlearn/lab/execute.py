@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featlearn.lab.cells import CellError, cell_hash, check_id, fields_of
 from featlearn.lab.experiment import Experiment, SummaryRow, Table
 from featlearn.lab.provenance import device, fixed_threads, peak_mib, provenance
 from featlearn.lab.store import DamagedError, Manifest, Record, Store, StoreError, manifest_hash, now
 from featlearn.lab.submit import Handle, Serial, Submit
+from featlearn.lab.trial import TrialError, check_id, fields_of, trial_hash
 
 Progress = Callable[[int, int, float], None]
 
@@ -28,7 +28,7 @@ class RunError(Exception):
 
 
 class Done(NamedTuple):
-    """What a worker tells: the rest is in the store. fatal: further cells would fail in the same way."""
+    """What a worker tells: the rest is in the store. fatal: further trials would fail in the same way."""
 
     hash: str
     status: str
@@ -41,11 +41,11 @@ class Done(NamedTuple):
 class Plan:
     """What a run would do.
 
-    cells, hashes: all, in table order; missing: positions of the cells to compute; damaged: hashes to set aside;
-    seconds: expected, summed over the missing cells, for one worker; mib: expected peak of one worker.
+    trials, hashes: all, in table order; missing: positions of the trials to compute; damaged: hashes to set aside;
+    seconds: expected, summed over the missing trials, for one worker; mib: expected peak of one worker.
     """
 
-    cells: tuple[Any, ...]
+    trials: tuple[Any, ...]
     hashes: tuple[str, ...]
     missing: tuple[int, ...]
     damaged: Mapping[str, str]
@@ -57,7 +57,7 @@ class Plan:
         return float(sum(self.costs))
 
     def seconds_with(self, workers: int) -> float:
-        """Expected wall clock for this many workers: no less than the longest cell."""
+        """Expected wall clock for this many workers: no less than the longest trial."""
         return max(self.seconds / max(workers, 1), max(self.costs, default=0.0))
 
 
@@ -65,7 +65,7 @@ class Plan:
 class RunReport:
     """How a run went.
 
-    ok, diverged, failed: cells computed now; skipped: cells done before; errors: last line of the traceback by cell
+    ok, diverged, failed: trials computed now; skipped: trials done before; errors: last line of the traceback by trial
     hash; table, summary: read back from the store (summary is empty where no row is there); warnings: one-liners.
     """
 
@@ -121,7 +121,7 @@ def _load_file(path: Path) -> Any:
 
 def source_of(experiment: Experiment) -> str:
     """The module name or file path from which another process can load this experiment; else RunError."""
-    for name in dict.fromkeys((experiment.Config.__module__, experiment.run_cell.__module__)):
+    for name in dict.fromkeys((experiment.Config.__module__, experiment.run_trial.__module__)):
         module = sys.modules.get(name)
         if module is None or getattr(module, "EXPERIMENT", None) is not experiment:
             continue
@@ -135,23 +135,23 @@ def source_of(experiment: Experiment) -> str:
     )
 
 
-# --- one cell --------------------------------------------------------------------------------------------------------
+# --- one trial --------------------------------------------------------------------------------------------------------
 
 
-def work(source: str, cell: bytes, root: str, threads: int) -> Done:
-    """Entry of a worker: load the experiment, run one pickled cell, write its record."""
+def work(source: str, trial: bytes, root: str, threads: int) -> Done:
+    """Entry of a worker: load the experiment, run one pickled trial, write its record."""
     try:
         experiment = load_source(source)
-        value = pickle.loads(cell)
+        value = pickle.loads(trial)
     except Exception as e:
         return Done("", "failed", 0.0, f"{source} cannot be loaded: {last_line(e)}", fatal=True)
     return compute(experiment, value, root, threads)
 
 
-def compute(experiment: Experiment, cell: Any, root: str | Path, threads: int = 1) -> Done:
-    """Run one cell and write its record, whatever happens; only Ctrl-C passes through."""
-    hash_ = cell_hash(experiment.id, experiment.version, cell)
-    fields = fields_of(cell)
+def compute(experiment: Experiment, trial: Any, root: str | Path, threads: int = 1) -> Done:
+    """Run one trial and write its record, whatever happens; only Ctrl-C passes through."""
+    hash_ = trial_hash(experiment.id, experiment.version, trial)
+    fields = fields_of(trial)
     base = Record(
         experiment.id,
         experiment.version,
@@ -172,7 +172,7 @@ def compute(experiment: Experiment, cell: Any, root: str | Path, threads: int = 
     try:
         try:
             with fixed_threads(threads):
-                result = experiment.run_cell(cell)
+                result = experiment.run_trial(trial)
             record = store.write(finished(status="ok", rows=result.rows), result.arrays)
             return Done(hash_, "ok", record.seconds)
         except StoreError:
@@ -204,14 +204,14 @@ def last_line(error: BaseException) -> str:
 def plan(experiment: Experiment, config: Any, store: Store) -> Plan:
     """What a run would do; reads the store and changes nothing. NewerError before any work for a newer record."""
     check_id(experiment.id)
-    cells = tuple(experiment.cells(config))
-    if not cells:
-        raise RunError(f"{experiment.id} has no cells at this config: nothing to run; widen its settings")
-    hashes = tuple(cell_hash(experiment.id, experiment.version, cell) for cell in cells)
+    trials = tuple(experiment.trials(config))
+    if not trials:
+        raise RunError(f"{experiment.id} has no trials at this config: nothing to run; widen its settings")
+    hashes = tuple(trial_hash(experiment.id, experiment.version, trial) for trial in trials)
     if len(set(hashes)) < len(hashes):
         first = next(i for i, h in enumerate(hashes) if h in hashes[:i])
         raise RunError(
-            f"cells {hashes.index(hashes[first])} and {first} of {experiment.id} are the same: remove the repeated"
+            f"trials {hashes.index(hashes[first])} and {first} of {experiment.id} are the same: remove the repeated"
             " setting (a seed given twice?)"
         )
     missing, damaged = [], {}
@@ -226,9 +226,9 @@ def plan(experiment: Experiment, config: Any, store: Store) -> Plan:
             missing.append(i)
     with contextlib.suppress(DamagedError):
         own.manifest(experiment.id, manifest_hash(experiment, config))  # NewerError passes
-    costs = [experiment.cost(cells[i]) for i in missing]
+    costs = [experiment.cost(trials[i]) for i in missing]
     return Plan(
-        cells,
+        trials,
         hashes,
         tuple(missing),
         damaged,
@@ -250,14 +250,14 @@ def run(
     progress: Progress | None = None,
     threads: int = 1,
 ) -> RunReport:
-    """Compute the missing cells of an experiment and read its table from the store.
+    """Compute the missing trials of an experiment and read its table from the store.
 
-    submit: None runs here, one cell after the other; or anything with `submit(fn, *args)` (see run.submit). Rows are
-    the same for all of them: each cell runs with `threads` threads and the table has the order of `cells(config)`.
-    Cells that are ok or diverged are skipped, failed ones tried again. progress(done, total, seconds left) is called
-    as cells finish. Ctrl-C cancels what has not begun, and passes on: every finished cell is in the store.
+    submit: None runs here, one trial after the other; or anything with `submit(fn, *args)` (see run.submit). Rows are
+    the same for all of them: each trial runs with `threads` threads and the table has the order of `trials(config)`.
+    Trials that are ok or diverged are skipped, failed ones tried again. progress(done, total, seconds left) is called
+    as trials finish. Ctrl-C cancels what has not begun, and passes on: every finished trial is in the store.
 
-    Errors, before any work: CellError (a config that cannot be named), RunError (no cells, the same cell twice, an
+    Errors, before any work: TrialError (a config that cannot be named), RunError (no trials, the same trial twice, an
     experiment no worker can load), NewerError (a store written by a newer version); StoreError when the disk is full.
 
     Example:
@@ -312,7 +312,7 @@ def run(
         manifest.hash,
         seconds,
         **count,
-        skipped=len(todo.cells) - len(done),
+        skipped=len(todo.trials) - len(done),
         table=table,
         summary=summary_of(experiment, table),
         errors={d.hash: d.message for d in done if d.status != "ok"},
@@ -354,9 +354,9 @@ def _collect(
     try:
         for i in todo.missing:
             if submit is None:
-                handles.append(Serial().submit(compute, experiment, todo.cells[i], root, threads))
+                handles.append(Serial().submit(compute, experiment, todo.trials[i], root, threads))
             else:
-                handles.append(submit.submit(work, source, pickle.dumps(todo.cells[i]), root, threads))
+                handles.append(submit.submit(work, source, pickle.dumps(todo.trials[i]), root, threads))
         for n, handle in enumerate(handles):
             done = _result(handle, todo.hashes[todo.missing[n]])
             if done.fatal:
@@ -381,7 +381,7 @@ def _result(handle: Handle, hash_: str) -> Done:
         return Done(hash_, "failed", 0.0, f"the worker was lost ({last_line(e)}): run again, with fewer workers")
 
 
-__all__ = ["CellError", "Done", "Plan", "RunError", "RunReport", "compute", "load_source", "plan", "run", "work"]
+__all__ = ["Done", "Plan", "RunError", "RunReport", "TrialError", "compute", "load_source", "plan", "run", "work"]
 
 
 def preset_of(experiment: Experiment, name: str) -> Any:
@@ -397,6 +397,6 @@ def changes(config: Any, preset: Any) -> dict[str, Any]:
     return {name: value for name, value in ours.items() if value != theirs.get(name)}
 
 
-def hashes_of(experiment: Experiment, cells: Sequence[Any]) -> list[str]:
-    """Hashes of cells in order."""
-    return [cell_hash(experiment.id, experiment.version, cell) for cell in cells]
+def hashes_of(experiment: Experiment, trials: Sequence[Any]) -> list[str]:
+    """Hashes of trials in order."""
+    return [trial_hash(experiment.id, experiment.version, trial) for trial in trials]

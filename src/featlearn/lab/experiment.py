@@ -19,15 +19,15 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Cost:
-    """Expected seconds on one core and peak memory in MiB of one cell."""
+    """Expected seconds on one core and peak memory in MiB of one trial."""
 
     seconds: float | int
     mib: float | int
 
 
 @dataclass(frozen=True)
-class CellResult:
-    """What a cell returns: flat JSON-able rows, and arrays for pictures (saved beside the rows, never in them)."""
+class TrialResult:
+    """What a trial returns: flat JSON-able rows, and arrays for pictures (saved beside the rows, never in them)."""
 
     rows: Sequence[Mapping[str, Any]]
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -35,10 +35,10 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a run, read from the store; each row also carries `cell`, the hash of the cell it came from.
+    """The rows of a run, read from the store; each row also carries `trial`, the hash of the trial it came from.
 
-    arrays: cell hash -> loader of that cell's arrays (called only when a picture needs them).
-    missing, failed, diverged: hashes of cells without rows, by reason.
+    arrays: trial hash -> loader of that trial's arrays (called only when a picture needs them).
+    missing, failed, diverged: hashes of trials without rows, by reason.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -84,9 +84,9 @@ class Experiment:
 
     id: "<work>/<item>"; reproduces: inventory ids; Config: a frozen dataclass whose field docstrings are the help of
     the command line and whose `__post_init__` refuses wrong settings; presets: at least smoke, small and paper.
-    cells(config): pure, one frozen dataclass of JSON-able fields per independent chunk of work;
-    run_cell(cell) -> CellResult; summarise(table) -> summary rows; draw(table) -> pictures by inventory id;
-    cost(cell): expected seconds and memory. version: raise it when the meaning of a cell's rows changes.
+    trials(config): pure, one frozen dataclass of JSON-able fields per independent chunk of work;
+    run_trial(trial) -> TrialResult; summarise(table) -> summary rows; draw(table) -> pictures by inventory id;
+    cost(trial): expected seconds and memory. version: raise it when the meaning of a trial's rows changes.
     """
 
     id: str
@@ -94,10 +94,10 @@ class Experiment:
     reproduces: tuple[str, ...]
     Config: type
     presets: Mapping[str, Any]
-    cells: Callable[[Any], Sequence[Any]]
-    run_cell: Callable[[Any], CellResult]
+    trials: Callable[[Any], Sequence[Any]]
+    run_trial: Callable[[Any], TrialResult]
     summarise: Callable[[Table], Sequence[SummaryRow]]
     draw: Callable[[Table], Mapping[str, Any]]
     deviations: tuple[Deviation, ...] = ()
-    cost: Callable[[Any], Cost] = lambda cell: Cost(60.0, 500.0)
+    cost: Callable[[Any], Cost] = lambda trial: Cost(60.0, 500.0)
     version: int = 1

@@ -36,12 +36,12 @@ class Found:
 
 
 def best(experiment: Experiment, store: Store, presets: Sequence[str] = BEST_FIRST) -> Found | None:
-    """The first of these presets whose every cell is done (ok or diverged), or None."""
+    """The first of these presets whose every trial is done (ok or diverged), or None."""
     for preset in presets:
         if preset not in experiment.presets:
             continue
         config = experiment.presets[preset]
-        table = store.table(experiment, experiment.cells(config))
+        table = store.table(experiment, experiment.trials(config))
         if table.rows and not table.missing and not table.failed:
             return Found(preset, config, table)
     return None
@@ -54,7 +54,7 @@ def stale(experiment: Experiment, store: Store) -> bool:
 
 
 def origin(store: Store, experiment: str, hashes: Sequence[str]) -> Origin | None:
-    """The common origin of some cells; None if none of them is there."""
+    """The common origin of some trials; None if none of them is there."""
     records = [r for r in (store.read(experiment, h) for h in hashes) if r is not None]
     if not records:
         return None

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.cells import CellError
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict
 from featlearn.lab.provenance import provenance
 from featlearn.lab.store import FORMAT, DamagedError, Store, StoreError, now, npz_bytes, read_json, write_atomic
+from featlearn.lab.trial import TrialError
 
 SHOWN = 200
 NUMBERS = ("predict", "observe", "rival", "tolerance")
@@ -117,7 +117,9 @@ def to_json(verdict: Verdict, error: str = "") -> dict[str, Any]:
 def path_of(root: Path, claim: str) -> Path:
     """File of a claim's verdict."""
     if not ID.fullmatch(claim):
-        raise CellError(f"claim id = {claim!r} is not allowed: <work>.<slug> of letters, digits, '.', '-', '_'; rename")
+        raise TrialError(
+            f"claim id = {claim!r} is not allowed: <work>.<slug> of letters, digits, '.', '-', '_'; rename"
+        )
     return root / "verdicts" / claim.split(".")[0] / f"{claim}.json"
 
 

@@ -1,4 +1,4 @@
-"""Store: one JSON file a cell, its arrays beside it, and a manifest a run.
+"""Store: one JSON file a trial, its arrays beside it, and a manifest a run.
 
 `<root>/<work>/<item>/<hash>.json`, `<hash>.npz`, `<config hash>.run.json`. Every file is written under a temporary name
 in the same folder, flushed to disk and renamed; arrays come before the JSON that mentions them, so that a JSON implies
@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.cells import cell_hash, check_id, config_hash
-from featlearn.lab.experiment import CellResult, Experiment, Table
+from featlearn.lab.experiment import Experiment, Table, TrialResult
+from featlearn.lab.trial import check_id, config_hash, trial_hash
 
-FORMAT = 1
+FORMAT = 2
+"""Raised when a name in a file changes: 2 says trial and reported where 1 said cell and printed."""
 STATUSES = ("ok", "diverged", "failed")
 DAY = 86400.0
 
@@ -44,19 +45,23 @@ class NewerError(StoreError):
     """A file of a format that only a newer featlearn knows."""
 
 
+class OlderError(StoreError):
+    """A file of a format that this featlearn no longer reads."""
+
+
 @dataclass(frozen=True)
 class Record:
-    """What is kept of one cell.
+    """What is kept of one trial.
 
-    cell: its fields; status: "ok", "diverged" (error says where) or "failed" (error is the traceback); rows: flat,
-    JSON-able; arrays: size in bytes of the sibling .npz, 0 for none; seeds: of the cell, where it has any;
+    trial: its fields; status: "ok", "diverged" (error says where) or "failed" (error is the traceback); rows: flat,
+    JSON-able; arrays: size in bytes of the sibling .npz, 0 for none; seeds: of the trial, where it has any;
     started: UTC; seconds: wall clock; peak_mib: highest memory of the process so far; provenance: commit, versions.
     """
 
     experiment: str
     version: int
     hash: str
-    cell: Mapping[str, Any]
+    trial: Mapping[str, Any]
     status: str
     rows: Sequence[Mapping[str, Any]] = ()
     error: str = ""
@@ -76,7 +81,7 @@ class Manifest:
     """What is kept of one run, so that `diff` and `report` find it again.
 
     config: all fields; changed: those that differ from the preset; sweep: the swept settings of this member;
-    cells: hashes in table order; seconds: None while it runs or after it was interrupted.
+    trials: hashes in table order; seconds: None while it runs or after it was interrupted.
     """
 
     experiment: str
@@ -84,7 +89,7 @@ class Manifest:
     hash: str
     preset: str
     config: Mapping[str, Any]
-    cells: Sequence[str]
+    trials: Sequence[str]
     changed: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
@@ -112,11 +117,11 @@ def plain_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             if not (v is None or isinstance(v, bool | int | float | str)):
                 raise ValueError(
                     f"rows[{i}].{name} of type {type(value).__name__} is not allowed: rows are flat numbers and text;"
-                    " return arrays in CellResult.arrays"
+                    " return arrays in TrialResult.arrays"
                 )
             plain[str(name)] = v
-        if "cell" in plain:
-            raise ValueError(f"rows[{i}].cell is not allowed: the store adds that column; use another name")
+        if "trial" in plain:
+            raise ValueError(f"rows[{i}].trial is not allowed: the store adds that column; use another name")
         out.append(plain)
     return out
 
@@ -180,7 +185,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """The object in a JSON file of a known format; DamagedError, NewerError or StoreError in one line."""
+    """The object in a JSON file of a known format; DamagedError, NewerError, OlderError or StoreError in one line."""
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError as e:
@@ -195,6 +200,11 @@ def read_json(path: Path, remedy: str) -> dict[str, Any]:
         raise NewerError(
             f"{path} has format {data['format']}, this featlearn reads up to {FORMAT}: update featlearn or choose"
             " another --store; nothing was changed"
+        )
+    if data["format"] < FORMAT:
+        raise OlderError(
+            f"{path} has format {data['format']}, this featlearn reads format {FORMAT}: choose another --store and run"
+            " again, or read it with the featlearn that wrote it; nothing was changed"
         )
     return data
 
@@ -252,13 +262,13 @@ class Store:
     # --- records ---------------------------------------------------------------------------------------------------
 
     def read(self, experiment: str, hash_: str) -> Record | None:
-        """The record of a cell, None if there is none; raises DamagedError or NewerError and changes nothing."""
+        """The record of a trial, None if there is none; raises DamagedError or NewerError and changes nothing."""
         path = self._find(experiment, f"{hash_}.json")
         if path is None:
             return None
         record = _build(Record, read_json(path, AGAIN), path, AGAIN)
         if record.hash != hash_ or record.experiment != experiment:
-            raise DamagedError(f"{path} is damaged (it holds cell {record.hash} of {record.experiment}): {AGAIN}")
+            raise DamagedError(f"{path} is damaged (it holds trial {record.hash} of {record.experiment}): {AGAIN}")
         if record.status not in STATUSES:
             raise DamagedError(f"{path} is damaged (status {record.status!r}): {AGAIN}")
         if record.arrays:
@@ -298,7 +308,7 @@ class Store:
         return moved
 
     def load_arrays(self, experiment: str, hash_: str) -> dict[str, np.ndarray]:
-        """The arrays of a cell."""
+        """The arrays of a trial."""
         path = self._find(experiment, f"{hash_}.npz")
         if path is None:
             return {}
@@ -306,7 +316,7 @@ class Store:
             with np.load(path, allow_pickle=False) as data:
                 return {name: data[name] for name in data.files}
         except Exception as e:  # zip, numpy and zlib each raise their own kinds for a damaged file
-            raise DamagedError(f"{path} is damaged ({type(e).__name__}): delete its cell's .json and run again") from e
+            raise DamagedError(f"{path} is damaged ({type(e).__name__}): delete its trial's .json and run again") from e
 
     def clean(self, experiment: str, older_than: float = DAY) -> None:
         """Remove temporary files that killed runs left behind, once they are a day old."""
@@ -317,13 +327,13 @@ class Store:
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
-    def table(self, experiment: Experiment, cells: Sequence[Any]) -> Table:
-        """The rows of these cells in this order, whatever order they finished in."""
-        hashes = [cell_hash(experiment.id, experiment.version, cell) for cell in cells]
+    def table(self, experiment: Experiment, trials: Sequence[Any]) -> Table:
+        """The rows of these trials in this order, whatever order they finished in."""
+        hashes = [trial_hash(experiment.id, experiment.version, trial) for trial in trials]
         return self.table_of(experiment.id, hashes)
 
     def table_of(self, experiment: str, hashes: Sequence[str]) -> Table:
-        """As `table`, by experiment id and cell hashes (of a manifest, for instance)."""
+        """As `table`, by experiment id and trial hashes (of a manifest, for instance)."""
         rows: list[Mapping[str, Any]] = []
         arrays, other = {}, {"missing": [], "failed": [], "diverged": []}
         for hash_ in hashes:
@@ -333,7 +343,7 @@ class Store:
             elif record.status != "ok":
                 other[record.status].append(hash_)
             else:
-                rows += [{**row, "cell": hash_} for row in record.rows]
+                rows += [{**row, "trial": hash_} for row in record.rows]
                 if record.arrays:
                     arrays[hash_] = partial(self.load_arrays, experiment, hash_)
         return Table(tuple(rows), arrays, **{name: tuple(found) for name, found in other.items()})
@@ -384,4 +394,4 @@ def manifest_hash(experiment: Experiment, config: Any) -> str:
     return config_hash(experiment.id, experiment.version, config)
 
 
-__all__ = ["CellResult", "DamagedError", "Manifest", "NewerError", "Record", "Store", "StoreError", "read_manifest"]
+__all__ = ["DamagedError", "Manifest", "NewerError", "Record", "Store", "StoreError", "TrialResult", "read_manifest"]

@@ -44,7 +44,7 @@ class _Later:
 
 
 class Serial:
-    """Runs each function in this process when its result is asked for, so progress is seen between cells."""
+    """Runs each function in this process when its result is asked for, so progress is seen between trials."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Handle:
         """Remember the call."""
@@ -89,7 +89,7 @@ class _Promise:
 def process_pool(workers: int, threads: int = 1) -> Iterator[Submit]:
     """A pool of `workers` spawned processes, `threads` threads each.
 
-    Leaving the block by an exception (Ctrl-C too) ends the workers at once, which loses nothing but unfinished cells;
+    Leaving the block by an exception (Ctrl-C too) ends the workers at once, which loses nothing but unfinished trials;
     they also end when this process is killed.
     """
     context = multiprocessing.get_context("spawn")

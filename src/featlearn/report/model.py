@@ -62,7 +62,7 @@ class ClaimPage:
 
 
 def provenance_of(source: Any, **more: Any) -> Provenance | None:
-    """A Provenance from what a store says: the common origin of some cells, or the mapping a record carries.
+    """A Provenance from what a store says: the common origin of some trials, or the mapping a record carries.
 
     Example:
         >>> provenance_of({"commit": "0123abc", "dirty": None, "python": "3.11", "torch": None}).versions

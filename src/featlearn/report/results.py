@@ -40,7 +40,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         e = site.entries.get(id_)
         where = tag("div", e.where, class_="soft small") if e else None
         reported.append([site.link("entry", id_), [e.says if e else "", where]])
-    doc = (getattr(sys.modules.get(getattr(ex.run_cell, "__module__", "")), "__doc__", None) or "").strip()
+    doc = (getattr(sys.modules.get(getattr(ex.run_trial, "__module__", "")), "__doc__", None) or "").strip()
     notes = []
     if x.stale:
         notes.append("These rows come from another version of this experiment; run it again.")
@@ -48,7 +48,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         ((len(t.failed), "failed"), (len(t.diverged), "diverged"), (len(t.missing), "are missing")) if t else ()
     ):
         if n:
-            notes.append(f"{count(n, 'cell', 'cells')} {what}; the numbers below are without them.")
+            notes.append(f"{count(n, 'trial', 'trials')} {what}; the numbers below are without them.")
     run = x.command or f"featlearn run {ex.id}" + (f" --preset {x.preset}" if x.preset else "")
     results: list[Any] = []
     printed, others = _divided(x.summary)

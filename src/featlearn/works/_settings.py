@@ -73,13 +73,13 @@ def check_target(target: float) -> None:
 
 
 def check_device_name(device: str) -> None:
-    """Refuse names that are no device; whether a GPU is there shows when a cell starts, maybe on another machine."""
+    """Refuse names that are no device; whether a GPU is there shows when a trial starts, maybe on another machine."""
     if device not in ("cpu", "cuda"):
         raise SettingError("device", device, "cpu or cuda", "cpu is the default")
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not there; cells call it, since they may run on another machine than the command."""
+    """Refuse a device that is not there; trials call it, since they may run on another machine than the command."""
     if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
         raise SettingError(
             "device", device, "cpu, or cuda where torch finds a GPU", "--device cpu, or a machine with one"

@@ -10,7 +10,7 @@ import torch
 from featlearn import works
 from featlearn.core import Key, SettingError
 from featlearn.lab.execute import run
-from featlearn.lab.experiment import CellResult, Table
+from featlearn.lab.experiment import Table, TrialResult
 from featlearn.lab.store import Store
 from featlearn.nets import TwoLayer
 from featlearn.works.amplification import setup as ensembles
@@ -21,8 +21,8 @@ IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("amplification/"))
 SMALL = Setting(d=30, n=60, sigma=0.1, m=20)
 
 
-def as_table(results: list[CellResult]) -> Table:
-    return Table(tuple({**row, "cell": str(i)} for i, r in enumerate(results) for row in r.rows))
+def as_table(results: list[TrialResult]) -> Table:
+    return Table(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows))
 
 
 @pytest.mark.parametrize("id_", IDS)
@@ -31,7 +31,7 @@ def test_smoke(id_, tmp_path):
     assert {"smoke", "small", "paper"} <= set(experiment.presets)
     report = run(experiment, experiment.presets["smoke"], store=Store(tmp_path), preset="smoke")
     assert report.failed == 0, report.errors
-    assert report.ok == len(experiment.cells(experiment.presets["smoke"]))
+    assert report.ok == len(experiment.trials(experiment.presets["smoke"]))
     assert report.summary
     assert all(np.isfinite([r.value, r.low, r.high]).all() and r.low <= r.value <= r.high for r in report.summary)
     pictures = experiment.draw(report.table)
@@ -39,16 +39,16 @@ def test_smoke(id_, tmp_path):
     assert set(pictures) <= set(experiment.reproduces)
     assert all(p.caption and len(p.data) for p in pictures.values())
     assert experiment.draw(Table(())) == {}
-    assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(experiment.presets["paper"]))
+    assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(experiment.presets["paper"]))
 
 
 def test_seeds_can_be_added_and_members_do_not_depend_on_company():
-    few = theorem1.cells(theorem1.Config(d=(20,), n=(100,), seeds=(0, 1), chunk=2, m=20, n_few=(), others=False))
-    more = theorem1.cells(theorem1.Config(d=(20,), n=(100,), seeds=(0, 1, 2), chunk=2, m=20, n_few=(), others=False))
+    few = theorem1.trials(theorem1.Config(d=(20,), n=(100,), seeds=(0, 1), chunk=2, m=20, n_few=(), others=False))
+    more = theorem1.trials(theorem1.Config(d=(20,), n=(100,), seeds=(0, 1, 2), chunk=2, m=20, n_few=(), others=False))
     assert more[: len(few)] == few
-    [cell] = few
-    both = theorem1.run_cell(dataclasses.replace(cell, n_test=50)).rows
-    alone = theorem1.run_cell(dataclasses.replace(cell, n_test=50, seeds=(1,))).rows
+    [trial] = few
+    both = theorem1.run_trial(dataclasses.replace(trial, n_test=50)).rows
+    alone = theorem1.run_trial(dataclasses.replace(trial, n_test=50, seeds=(1,))).rows
     assert [r for r in both if r["seed"] == 1] == list(alone)
 
 
@@ -122,9 +122,9 @@ def test_flips_are_a_fixed_share_of_every_cluster():
 def test_low_dimension_overfits_and_high_dimension_does_not():
     """One seed that no preset reports, at a third of the samples; over seeds 1000-1005 of the paper setting the fall
     was 13 to 16 points in low and 0 in high dimension."""
-    low = figure2.Cell(figure2.LOW, Setting(8, 30, 8**-0.6, m=60), 4.0, 2000.0, 1000, 1000)
-    high = figure2.Cell(figure2.HIGH, Setting(600, 30, 600**-0.6, m=60), 4.0, 10000.0, 1000, 1000)
-    first, second = figure2.run_cell(low).rows[0], figure2.run_cell(high).rows[0]
+    low = figure2.Trial(figure2.LOW, Setting(8, 30, 8**-0.6, m=60), 4.0, 2000.0, 1000, 1000)
+    high = figure2.Trial(figure2.HIGH, Setting(600, 30, 600**-0.6, m=60), 4.0, 10000.0, 1000, 1000)
+    first, second = figure2.run_trial(low).rows[0], figure2.run_trial(high).rows[0]
     assert first["drop"] > 5
     assert second["train_acc"] == 100
     assert second["drop"] < 1
@@ -133,12 +133,12 @@ def test_low_dimension_overfits_and_high_dimension_does_not():
 
 def test_one_step_amplifies_a_small_start_only():
     """Two seeds that no preset reports."""
-    big = steps.Cell("tight", Setting(100, 1000, 0.01, m=100, scale=1.0), 0.1, 10.0, (1000, 1001))
+    big = steps.Trial("tight", Setting(100, 1000, 0.01, m=100, scale=1.0), 0.1, 10.0, (1000, 1001))
     small = dataclasses.replace(big, setting=dataclasses.replace(big.setting, scale=1e-3))
-    for cell, least, most in ((small, 0.7, 1.0), (big, 0.0, 0.2)):
-        rows = [r for r in steps.run_cell(cell).rows if r["row"] == "t=1"]
+    for trial, least, most in ((small, 0.7, 1.0), (big, 0.0, 0.2)):
+        rows = [r for r in steps.run_trial(trial).rows if r["row"] == "t=1"]
         assert all(least < r["cos_median"] < most for r in rows)
-    start = [r for r in steps.run_cell(small).rows if r["row"] == "t=0"]
+    start = [r for r in steps.run_trial(small).rows if r["row"] == "t=0"]
     assert all(0.08 < r["cos_median"] < 0.13 for r in start)  # 1.056/sqrt(d) = 0.106
 
 
@@ -168,8 +168,8 @@ def test_margins_of_a_part_by_hand():
 
 def test_the_boundary_in_the_plane():
     """One seed that no preset reports."""
-    [cell] = figure1.cells(figure1.Config(n=600, steps=200, m=100, alpha=0.5, n_test=2000, seeds=(1000,)))
-    result = figure1.run_cell(cell)
+    [trial] = figure1.trials(figure1.Config(n=600, steps=200, m=100, alpha=0.5, n_test=2000, seeds=(1000,)))
+    result = figure1.run_trial(trial)
     end = next(r for r in result.rows if "agree" in r)
     assert end["agree"] > 97
     assert end["clean_right"] > 99

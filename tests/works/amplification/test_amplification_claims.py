@@ -257,7 +257,7 @@ READS = {
 
 
 def judged(name: str, **change: float) -> Verdict:
-    table = Table(tuple({**row, "cell": "x"} for row in ROWS[READS[name]](**change)))
+    table = Table(tuple({**row, "trial": "x"} for row in ROWS[READS[name]](**change)))
     return verify(OURS[name], KEY, lambda id_: table if id_ == f"amplification/{READS[name]}" else None)
 
 

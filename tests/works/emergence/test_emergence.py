@@ -35,7 +35,7 @@ def test_smoke(id_, tmp_path):
     assert {"smoke", "small", "paper"} <= set(experiment.presets)
     report = run(experiment, experiment.presets["smoke"], store=Store(tmp_path), preset="smoke")
     assert report.failed == 0, report.errors
-    assert report.ok == len(experiment.cells(experiment.presets["smoke"]))
+    assert report.ok == len(experiment.trials(experiment.presets["smoke"]))
     assert report.summary
     assert all(np.isfinite(r.value) for r in report.summary)
     assert experiment.draw(report.table)
@@ -45,17 +45,19 @@ def test_smoke(id_, tmp_path):
 
 
 def test_rows_do_not_depend_on_methods_run_beside():
-    cell = table1.cells(table1.EXPERIMENT.presets["smoke"])[0]
-    whole = simulation.run_cell(cell).rows
-    alone = simulation.run_cell(dataclasses.replace(cell, methods=("RF",), pictures=False)).rows
+    trial = table1.trials(table1.EXPERIMENT.presets["smoke"])[0]
+    whole = simulation.run_trial(trial).rows
+    alone = simulation.run_trial(dataclasses.replace(trial, methods=("RF",), pictures=False)).rows
     assert [r for r in whole if r["row"] == "RF"] == list(alone)
 
 
 def test_small_network_beats_fixed_features(tmp_path):
     # one seed of the small preset; over seeds 0-9 the gap to NTK was 19 to 27 points, so 10 is far from chance
     config = dataclasses.replace(table1.SMALL, seeds=(0,))
-    cell = next(c for c in table1.cells(config) if c.setting.task.structure)
-    rows = {r["row"]: r for r in simulation.run_cell(dataclasses.replace(cell, pictures=False)).rows if "test_acc" in r}
+    trial = next(c for c in table1.trials(config) if c.setting.task.structure)
+    rows = {
+        r["row"]: r for r in simulation.run_trial(dataclasses.replace(trial, pictures=False)).rows if "test_acc" in r
+    }
     assert rows["Network"]["test_acc"] > 97
     assert rows["Network"]["test_acc"] - rows["NTK"]["test_acc"] > 10
     assert rows["Two Step"]["cos"] > 0.97
@@ -90,20 +92,20 @@ def test_refused_before_any_work(make, field):
 
 def test_first_step_stays_under_the_margin():
     """What the default scale_1 is for (lemma 19): after one step |g| < 1 on all samples, so every hinge is active."""
-    cell = table1.cells(dataclasses.replace(table1.SMALL, seeds=(0,)))[0]
+    trial = table1.trials(dataclasses.replace(table1.SMALL, seeds=(0,)))[0]
     key = Key("margin")
-    truth = cell.setting.task.draw(key / "truth")
-    data = cell.setting.task.sample(truth, 5000, key / "data")
-    half, _ = simulation.normal_start(cell.setting, truth, key / "start")
+    truth = trial.setting.task.draw(key / "truth")
+    data = trial.setting.task.sample(truth, 5000, key / "data")
+    half, _ = simulation.normal_start(trial.setting, truth, key / "start")
     for scale, under in ((3e-4, True), (2.0, False)):
-        setting = dataclasses.replace(cell.setting, scale_1=scale)
+        setting = dataclasses.replace(trial.setting, scale_1=scale)
         [net] = simulation.two_steps(setting, mirrored(half), truth, data, steps=1)
         assert bool((net(data.x).abs() < 1).all()) is under
 
 
 def test_both_readings_of_one_step_stand_beside_the_printed_row():
     rows = [
-        {"setting": "", "row": name, "seed": s, "train_acc": 50.0 + s, "test_acc": 50.0 + s, "cos": cos, "cell": "x"}
+        {"setting": "", "row": name, "seed": s, "train_acc": 50.0 + s, "test_acc": 50.0 + s, "cos": cos, "trial": "x"}
         for name, cos in (("One Step", 0.999), (simulation.KEPT, 0.85))
         for s in range(3)
     ]
@@ -124,7 +126,7 @@ def test_a_grid_choice_off_the_edge_of_a_plateau():
 
 
 def _evidence(experiment):
-    table = Store(EVIDENCE).table(experiment, experiment.cells(experiment.presets["paper"]))
+    table = Store(EVIDENCE).table(experiment, experiment.trials(experiment.presets["paper"]))
     if table.missing or not table.rows:
         pytest.skip(
             f"no committed rows of {experiment.id}: featlearn run {experiment.id} --preset paper --store evidence"
@@ -162,7 +164,7 @@ def test_table1_reaches_what_the_work_reports():
 def test_input_space_equals_pattern_space():
     """Accuracy and cosine of the two-step network do not change when data and start are rotated into R^d."""
     small = dataclasses.replace(table1.EXPERIMENT.presets["smoke"], seeds=(0,))
-    setting = table1.cells(small)[0].setting
+    setting = table1.trials(small)[0].setting
     key = Key("rotation")
     truth = setting.task.draw(key / "truth")
     data = setting.task.sample(truth, 800, key / "data")

@@ -22,7 +22,12 @@ def canned(number: int, change=None, seeds=5) -> Table:
         for method in METHODS:
             for suffix in ("", simulations.WITHOUT):
                 for seed in range(seeds):
-                    row = {"setting": setting, "row": method + suffix, "seed": seed, "cell": f"{setting}{seed}{suffix}"}
+                    row = {
+                        "setting": setting,
+                        "row": method + suffix,
+                        "seed": seed,
+                        "trial": f"{setting}{seed}{suffix}",
+                    }
                     for metric in ("train_acc", "test_acc", "cos"):
                         name = "One Step" if method.endswith("kept") else method
                         found = printed(entry, setting=setting, row=name + suffix, metric=metric) or (
@@ -34,7 +39,7 @@ def canned(number: int, change=None, seeds=5) -> Table:
                     row = change(row) if change else row
                     rows.append(row)
                     if method in ("Network", "NTK", "RF"):
-                        where = {k: row[k] for k in ("setting", "row", "seed", "cell")}
+                        where = {k: row[k] for k in ("setting", "row", "seed", "trial")}
                         rows += [{**where, "step": s, "acc": row["test_acc"]} for s in (0, 600)]
     cos = np.concatenate([np.full(50, 0.999), np.full(50, -0.999)])
     arrays = {f"{n}/cos": c for n, c in (("init", 0.1 * cos), ("step 1", 0.97 * cos), ("step 2", cos))}
@@ -137,7 +142,7 @@ def test_random_cosines_scale_with_the_root_of_d():
         for d in (100, 2000):
             for seed in range(5):
                 cos = rng.standard_normal(300).max() / d**power
-                out.append({"setting": f"d={d}", "row": "RF", "seed": seed, "cos": cos, "cell": "x"})
+                out.append({"setting": f"d={d}", "row": "RF", "seed": seed, "cos": cos, "trial": "x"})
         return Table(tuple(out))
 
     assert verdict("random_cosine", table3=rows(0.5)) == "holds"
@@ -155,7 +160,7 @@ def test_small_experiments():
     def rows(**values):
         settings = values.pop("settings", ("",))
         return Table(
-            tuple({"setting": s, "row": "Network", "seed": i, "cell": "x", **values} for s in settings for i in (0, 1))
+            tuple({"setting": s, "row": "Network", "seed": i, "trial": "x", **values} for s in settings for i in (0, 1))
         )
 
     good = {"share_init": 0.0, "share_step1": 90.0, "share_step2": 95.0}

@@ -7,41 +7,41 @@ import pytest
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.experiment import CellResult, Table
+from featlearn.lab.experiment import Table, TrialResult
 from featlearn.lab.inventory import printed
 from featlearn.learn import Run
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.experiments import figure16
-from featlearn.works.emergence.experiments.figure16 import EXPERIMENT, Config, cells, run_cell
+from featlearn.works.emergence.experiments.figure16 import EXPERIMENT, Config, run_trial, trials
 
 QUICK = Config(experiments=(2,), m=200, n=2000, n_test=1000, epochs=0.4, rate=1.0, seeds=(7,))
 
 
-def as_table(results: list[CellResult]) -> Table:
-    rows = tuple({**row, "cell": str(i)} for i, r in enumerate(results) for row in r.rows)
+def as_table(results: list[TrialResult]) -> Table:
+    rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
     return Table(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
 
 
 @pytest.fixture(scope="module")
-def quick() -> CellResult:
-    [cell] = cells(QUICK)
-    return run_cell(cell)
+def quick() -> TrialResult:
+    [trial] = trials(QUICK)
+    return run_trial(trial)
 
 
 def test_the_paper_preset_has_the_printed_sizes_and_epochs():
-    made = cells(EXPERIMENT.presets["paper"])
+    made = trials(EXPERIMENT.presets["paper"])
     assert len(made) == 15
-    for cell in made:
-        sizes = {p.metric: p.value for p in printed("emergence.table6", row=f"Experiment {cell.experiment}")}
-        task = cell.task
+    for trial in made:
+        sizes = {p.metric: p.value for p in printed("emergence.table6", row=f"Experiment {trial.experiment}")}
+        task = trial.task
         assert (task.d, task.k, 2**task.k, task.sigma_r) == (
             sizes["d"],
             sizes["k"],
             sizes["clusters"],
             sizes["sigma_r"],
         )
-        assert (cell.middle, cell.last) == {1: (50, 80), 2: (30, 50), 3: (50, 80)}[cell.experiment]
-        assert cell.m == 800
+        assert (trial.middle, trial.last) == {1: (50, 80), 2: (30, 50), 3: (50, 80)}[trial.experiment]
+        assert trial.m == 800
 
 
 def test_training_brings_neurons_to_every_centre(quick):
@@ -57,9 +57,9 @@ def test_training_brings_neurons_to_every_centre(quick):
 
 
 def test_without_training_nothing_is_covered():
-    """The rival: the same cell with a vanishing step size ends where it began, at chance."""
-    [cell] = cells(replace(QUICK, rate=1e-9))
-    [row, _] = run_cell(cell).rows
+    """The rival: the same trial with a vanishing step size ends where it began, at chance."""
+    [trial] = trials(replace(QUICK, rate=1e-9))
+    [row, _] = run_trial(trial).rows
     assert row["cover_end"] == pytest.approx(row["cover_init"], abs=1e-6)
     assert row["test_acc"] == pytest.approx(50, abs=10)  # 1000 samples: 6 standard errors
     assert row["covered_end"] < 100
@@ -73,9 +73,9 @@ def test_start_has_the_stated_scales(monkeypatch):
         raise InterruptedError
 
     monkeypatch.setattr(figure16, "fit", spy)
-    [cell] = cells(replace(QUICK, m=4000, scale_w=0.2, scale_a=3.0))
+    [trial] = trials(replace(QUICK, m=4000, scale_w=0.2, scale_a=3.0))
     with pytest.raises(InterruptedError):
-        run_cell(cell)
+        run_trial(trial)
     net = seen["net"]
     # 4000 neurons: norms average over 1e5 entries (0.2 % error), second-layer square sum over 4000 (2 %)
     assert float(net.w.square().sum(-1).mean()) == pytest.approx(0.04, rel=0.02)
@@ -88,15 +88,15 @@ def test_sizes_are_measured_and_a_wrong_one_deviates(quick):
     rows = {(r.row, r.metric): r for r in figure16.summarise(as_table([quick]))}
     assert {rows[("Experiment 2", m)].verdict for m in ("d", "k", "clusters", "sigma_r")} == {"reproduced"}
     assert rows[("Network", "cover_end")].entry == "emergence.figure16"
-    wrong = CellResult([{**r, "sigma_r": 0.75} if "sigma_r" in r else r for r in quick.rows])
+    wrong = TrialResult([{**r, "sigma_r": 0.75} if "sigma_r" in r else r for r in quick.rows])
     rows = {(r.row, r.metric): r for r in figure16.summarise(as_table([wrong]))}
     assert rows[("Experiment 2", "sigma_r")].verdict == "deviates"
 
 
-def test_same_cell_same_rows(quick):
+def test_same_trial_same_rows(quick):
     torch.manual_seed(5)
-    [cell] = cells(QUICK)
-    again = run_cell(cell)
+    [trial] = trials(QUICK)
+    again = run_trial(trial)
     assert again.rows == quick.rows
     for name, array in quick.arrays.items():
         np.testing.assert_array_equal(again.arrays[name], array)
@@ -109,13 +109,13 @@ def test_picture_shows_neurons_and_both_kinds_of_centres(quick):
     assert sum(r["what"] == "neuron" for r in end) == 200
     assert sum(r["what"] == "centre, label +1" for r in end) == 8
     assert sum(r["what"] == "centre, label -1" for r in end) == 8
-    assert figure16.draw(as_table([CellResult(quick.rows)])) == {}
+    assert figure16.draw(as_table([TrialResult(quick.rows)])) == {}
 
 
 def test_one_centre_without_a_neuron_is_seen(monkeypatch):
     """Neurons on 15 of 16 centres: the one left out has cosine (k - 2) / k = 1/2 with its neighbours."""
-    [cell] = cells(QUICK)
-    centres = cell.task.draw(Key("emergence/figure16") / 2 / 7 / "truth").centres
+    [trial] = trials(QUICK)
+    centres = trial.task.draw(Key("emergence/figure16") / 2 / 7 / "truth").centres
 
     def planted(net, x, y, stages, key, *, loss, probes, probe_at):
         net = TwoLayer(centres[None, :-1], torch.zeros(1, 15), torch.ones(1, 15), "relu")
@@ -123,7 +123,7 @@ def test_one_centre_without_a_neuron_is_seen(monkeypatch):
         return Run(net, tuple(probe_at), {"cover": trace})
 
     monkeypatch.setattr(figure16, "fit", planted)
-    result = run_cell(cell)
+    result = run_trial(trial)
     row = result.rows[0]
     assert row["cover_end"] == pytest.approx(0.5, abs=1e-5)
     assert row["cover_median_end"] == pytest.approx(1, abs=1e-5)

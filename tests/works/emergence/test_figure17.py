@@ -8,26 +8,26 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError
-from featlearn.lab.experiment import CellResult, Table
+from featlearn.lab.experiment import Table, TrialResult
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.experiments import figure17
-from featlearn.works.emergence.experiments.figure17 import EXPERIMENT, Config, cells, run_cell, two_clusters
+from featlearn.works.emergence.experiments.figure17 import EXPERIMENT, Config, run_trial, trials, two_clusters
 
 QUICK = Config(m=30, epochs=6, seeds=(7,))
 
 
-def as_table(results: list[CellResult]) -> Table:
-    rows = tuple({**row, "cell": str(i)} for i, r in enumerate(results) for row in r.rows)
+def as_table(results: list[TrialResult]) -> Table:
+    rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
     return Table(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
 
 
 @pytest.fixture(scope="module")
-def quick() -> CellResult:
-    [cell] = cells(QUICK)
-    return run_cell(cell)
+def quick() -> TrialResult:
+    [trial] = trials(QUICK)
+    return run_trial(trial)
 
 
-def final(result: CellResult) -> dict:
+def final(result: TrialResult) -> dict:
     [row] = [r for r in result.rows if "test_acc" in r]
     return dict(row)
 
@@ -65,8 +65,8 @@ def test_training_forms_two_opposite_clusters(quick):
 
 def test_without_training_there_are_no_clusters():
     """The rival: a vanishing step size leaves the silhouette at its start."""
-    [cell] = cells(replace(QUICK, rate=1e-9))
-    row = final(run_cell(cell))
+    [trial] = trials(replace(QUICK, rate=1e-9))
+    row = final(run_trial(trial))
     assert row["silhouette_end"] == pytest.approx(row["silhouette_init"], abs=1e-4)
     assert row["test_acc"] < 97
 
@@ -79,10 +79,10 @@ def test_curve_begins_and_ends_at_the_reported_values(quick):
     assert points[6]["between"] == final(quick)["centre_cos"]
 
 
-def test_same_cell_same_rows(quick):
+def test_same_trial_same_rows(quick):
     torch.manual_seed(3)
-    [cell] = cells(QUICK)
-    again = run_cell(cell)
+    [trial] = trials(QUICK)
+    again = run_trial(trial)
     assert again.rows == quick.rows
     for name, array in quick.arrays.items():
         np.testing.assert_array_equal(again.arrays[name], array)
@@ -98,9 +98,9 @@ def test_training_uses_the_printed_momentum_and_no_regularisation(monkeypatch):
     monkeypatch.setattr(figure17, "fit", spy)
     paper = EXPERIMENT.presets["paper"]
     assert (paper.data, paper.m, paper.momentum, len(paper.seeds)) == ("mnist", 50, 0.95, 5)
-    [cell] = cells(replace(QUICK, m=2000))
+    [trial] = trials(replace(QUICK, m=2000))
     with pytest.raises(InterruptedError):
-        run_cell(cell)
+        run_trial(trial)
     stage = seen["stage"]
     assert (stage.momentum, stage.keep_w, stage.keep_a, stage.noise) == (0.95, 1.0, 1.0, 0.0)
     assert stage.rate_w == stage.rate_a == stage.rate_b == 0.1
@@ -122,7 +122,7 @@ def test_pictures(quick):
 
 def test_intervals_stay_within_what_a_number_can_be():
     rows = [
-        {"setting": "digits", "row": "Network", "seed": s, "test_acc": v, "centre_cos": c, "cell": "0"}
+        {"setting": "digits", "row": "Network", "seed": s, "test_acc": v, "centre_cos": c, "trial": "0"}
         for s, v, c in ((0, 100.0, -1.0), (1, 90.0, -0.2))
     ]
     summary = {r.metric: r for r in figure17.summarise(Table(tuple(rows)))}
@@ -134,7 +134,7 @@ def test_intervals_stay_within_what_a_number_can_be():
 def test_mnist_that_is_not_here_is_one_line_with_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("FEATLEARN_DATA", str(tmp_path))
     with pytest.raises(DataError, match="run `featlearn data fetch mnist`") as error:
-        run_cell(cells(replace(QUICK, data="mnist"))[0])
+        run_trial(trials(replace(QUICK, data="mnist"))[0])
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -170,4 +170,4 @@ def test_unknown_data_are_refused():
 
 def test_a_batch_above_the_images_is_refused():
     with pytest.raises(SettingError, match="batch = 500 is not allowed: at most n = 271"):
-        run_cell(cells(replace(QUICK, batch=500))[0])
+        run_trial(trials(replace(QUICK, batch=500))[0])

@@ -30,10 +30,10 @@ def test_smoke(name, tmp_path):
     assert pictures
     assert all(picture.data for picture in pictures.values())
     last = [r for r in report.table.rows if "margin" in r]
-    assert len(last) == len(experiment.cells(config))
+    assert len(last) == len(experiment.trials(config))
     assert all(r["margin"] <= 1 + 1e-6 for r in last)
     for preset in experiment.presets.values():
-        assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(preset))
+        assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(preset))
 
 
 def test_a_network_known_to_be_best_is_seen_as_best():

@@ -70,7 +70,7 @@ def test_margins_by_orders_only_where_the_network_sees_none(monkeypatch):
 
 
 def on(rows):
-    return lambda experiment: Table(tuple({"cell": "x", **r} for r in rows))
+    return lambda experiment: Table(tuple({"trial": "x", **r} for r in rows))
 
 
 def verdict(name, rows):

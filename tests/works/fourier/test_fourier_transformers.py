@@ -32,18 +32,18 @@ def test_smoke(id_, tables):
     experiment, report = works.load_experiment(id_), tables[id_]
     assert {"smoke", "small", "cpu", "paper"} <= set(experiment.presets)
     assert report.failed == 0, report.errors
-    assert report.ok == len(experiment.cells(SMOKE[id_]))
+    assert report.ok == len(experiment.trials(SMOKE[id_]))
     assert report.summary
     assert all(np.isfinite((r.value, r.low, r.high)).all() for r in report.summary)
     assert all(id_.split("/")[0] in key for key in experiment.draw(report.table))
     for preset in experiment.presets.values():
-        assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(preset))
+        assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(preset))
 
 
 def test_attention_rows_are_the_spectra_of_the_heads(tables):
     table = tables[IDS[0]].table
     row = table.where(row=TRAINED, readout="last", seed=0).rows[0]
-    arrays = table.arrays[row["cell"]]()
+    arrays = table.arrays[row["trial"]]()
     four = arrays[f"top4 {TRAINED}"]
     assert row["top4"] == pytest.approx(float(torch.from_numpy(four).median()), abs=1e-6)
     assert row["sparse"] == pytest.approx(100 * float((four > 0.8).mean()))
@@ -54,12 +54,12 @@ def test_attention_rows_are_the_spectra_of_the_heads(tables):
 
 
 def test_the_control_has_the_trained_embedding_and_the_other_weights_of_the_start():
-    cell = attention.cells(SMOKE[IDS[0]])[0]
-    start, trained, _ = transformers.train(cell, attention.ATTENTION)
-    arrays = attention.run_cell(cell).arrays
+    trial = attention.trials(SMOKE[IDS[0]])[0]
+    start, trained, _ = transformers.train(trial, attention.ATTENTION)
+    arrays = attention.run_trial(trial).arrays
     token = trained.net["token"].detach()[0]
     for h in range(2):
-        part = slice(cell.head_dim * h, cell.head_dim * (h + 1))
+        part = slice(trial.head_dim * h, trial.head_dim * (h + 1))
         w_kq = start["key0"].detach()[0, :, part] @ start["query0"].detach()[0, :, part].T
         expected = (token @ w_kq @ token.T).numpy()
         assert np.allclose(arrays[f"heads {SWAPPED}"][h], expected, atol=1e-5)
@@ -68,13 +68,13 @@ def test_the_control_has_the_trained_embedding_and_the_other_weights_of_the_star
 
 def test_variants_of_grokking_have_their_settings():
     config = grokking.Config(steps=7, more_steps=9, more_rate=0.002)
-    for cell in grokking.cells(config):
-        printed = cell.variant == PRINTED
-        assert (cell.rate, cell.decay, cell.steps) == ((1e-3, 1e-3, 7) if printed else (2e-3, 1.0, 9))
-        assert cell.n_train == (4704 if cell.variant == EQUAL else 0)
-    sizes = {c.p**c.k for c in grokking.cells(config) if c.variant == EQUAL}
+    for trial in grokking.trials(config):
+        printed = trial.variant == PRINTED
+        assert (trial.rate, trial.decay, trial.steps) == ((1e-3, 1e-3, 7) if printed else (2e-3, 1.0, 9))
+        assert trial.n_train == (4704 if trial.variant == EQUAL else 0)
+    sizes = {c.p**c.k for c in grokking.trials(config) if c.variant == EQUAL}
     assert max(sizes) < 2 * min(sizes)
-    assert {c.variant for c in grokking.cells(dataclasses.replace(config, variants=(DECAYED,)))} == {DECAYED}
+    assert {c.variant for c in grokking.trials(dataclasses.replace(config, variants=(DECAYED,)))} == {DECAYED}
 
 
 def test_equal_data_trains_on_as_many_points(tables):
@@ -138,6 +138,6 @@ def test_refused_before_any_work(make, field):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="until a machine without a GPU runs it")
 def test_a_gpu_that_is_not_there_is_named():
-    cell = dataclasses.replace(attention.cells(SMOKE[IDS[0]])[0], device="cuda")
+    trial = dataclasses.replace(attention.trials(SMOKE[IDS[0]])[0], device="cuda")
     with pytest.raises(SettingError, match="device = cuda"):
-        attention.run_cell(cell)
+        attention.run_trial(trial)

@@ -79,15 +79,15 @@ def test_smoke(id_, places, tmp_path):
     experiment, config = smoke(id_, places)
     assert {"smoke", "small", "paper"} <= set(experiment.presets)
     report = run(experiment, config, store=Store(tmp_path), preset="smoke")
-    assert (report.ok, report.failed) == (len(experiment.cells(config)), 0), report.errors
+    assert (report.ok, report.failed) == (len(experiment.trials(config)), 0), report.errors
     assert report.summary
     assert all(np.isfinite(r.value) for r in report.summary)
     pictures = experiment.draw(report.table)
     assert pictures
     assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse"}
     assert all(p.caption and p.data for p in pictures.values())
-    for cell in experiment.cells(config):
-        assert experiment.cost(cell).seconds > 0
+    for trial in experiment.trials(config):
+        assert experiment.cost(trial).seconds > 0
 
 
 def test_selections_of_the_prefill_are_those_of_pass_one(places):
@@ -173,8 +173,8 @@ def test_needles_do_not_depend_on_how_many_are_used():
     needle = load("gemfilter/needle")
     few = dataclasses.replace(needle.presets["small"], needles=(1,))
     more = dataclasses.replace(needle.presets["small"], needles=(3, 2))
-    assert set(needle.cells(few)) <= set(needle.cells(more))
-    assert len(needle.cells(more)) == 5
+    assert set(needle.trials(few)) <= set(needle.trials(more))
+    assert len(needle.trials(more)) == 5
 
 
 def test_share_of_products_is_that_of_the_pattern():
@@ -222,7 +222,7 @@ def test_caches_of_one_method_are_gone_before_the_next_is_measured(places, monke
 
     monkeypatch.setattr(cost, "measured", watched)
     experiment, config = smoke("gemfilter/cost", places)
-    experiment.run_cell(experiment.cells(dataclasses.replace(config, lengths=(100,), keep=50))[0])
+    experiment.run_trial(experiment.trials(dataclasses.replace(config, lengths=(100,), keep=50))[0])
     prompts = [count for tokens, count in alive if tokens >= 50]
     assert prompts == [0] * 8  # full, pass one, pass two, SnapKV; once to warm up
     assert {count for tokens, count in alive if tokens < 50} == {1}

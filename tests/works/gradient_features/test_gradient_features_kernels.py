@@ -19,8 +19,8 @@ from featlearn.works.gradient_features.rows_kernels import FEW, LEARNERS, MANY, 
 SMOKE = kernels.EXPERIMENT.presets["smoke"]
 
 
-def cell_of(learner, **other):
-    found = next(c for c in kernels.cells(SMOKE) if c.learner == learner and c.kind == XOR and c.d == 16)
+def trial_of(learner, **other):
+    found = next(c for c in kernels.trials(SMOKE) if c.learner == learner and c.kind == XOR and c.d == 16)
     return replace(found, **other)
 
 
@@ -34,23 +34,23 @@ def test_smoke(tmp_path):
     assert all(np.isfinite(r.value) for r in report.summary)
     assert len(experiment.draw(report.table)) == 2
     for preset in experiment.presets.values():
-        assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(preset))
+        assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(preset))
 
 
 def test_every_learner_sees_the_same_samples():
     for a, b in ((NETWORK, NTK), (NTK, FEW)):
-        for one, other in zip(learners.data(cell_of(a), 3), learners.data(cell_of(b), 3), strict=True):
+        for one, other in zip(learners.data(trial_of(a), 3), learners.data(trial_of(b), 3), strict=True):
             assert torch.equal(one.x, other.x)
 
 
 @pytest.mark.parametrize("learner", [NTK, RBF])
 def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(learner):
-    cell = cell_of(learner)
+    trial = trial_of(learner)
     points = [(4.0, 0.001), (1.0, 0.1)] if learner == RBF else [(0.0, 0.001), (0.0, 0.1)]
-    found = learners.kernel_errors(cell, (5,), points)
-    train, test = learners.data(cell, 5)
-    norm = (16 * (1 + cell.level**2)) ** 0.5
-    for s, n in enumerate(cell.sizes):
+    found = learners.kernel_errors(trial, (5,), points)
+    train, test = learners.data(trial, 5)
+    norm = (16 * (1 + trial.level**2)) ** 0.5
+    for s, n in enumerate(trial.sizes):
         for j, (bandwidth, penalty) in enumerate(points):
             kernel = ntk if learner == NTK else lambda x, y, b=bandwidth: rbf(x, y, bandwidth=norm * b**0.5)
             scale = float(kernel(train.x, train.x).diagonal().mean())
@@ -60,14 +60,14 @@ def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(learner):
 
 
 def test_networks_of_an_ensemble_are_those_trained_alone():
-    cell = cell_of(NETWORK)
+    trial = trial_of(NETWORK)
     points = [(0.03, 0.5), (0.1, 1.0)]
-    found = learners.network_errors(cell, (1, 2), points)
-    train, test = learners.data(cell, 2)
-    for s, n in enumerate(cell.sizes):
-        start = learners.start_of(cell, 2, train.x[:n], train.y[:n])
+    found = learners.network_errors(trial, (1, 2), points)
+    train, test = learners.data(trial, 2)
+    for s, n in enumerate(trial.sizes):
+        start = learners.start_of(trial, 2, train.x[:n], train.y[:n])
         for j, (eta, share) in enumerate(points):
-            stage = Stage(round(share * cell.steps), eta, 0.0, eta, batch=min(n, 32))
+            stage = Stage(round(share * trial.steps), eta, 0.0, eta, batch=min(n, 32))
             key = Key("gradient_features/kernels/batches") / n
             net = fit(start, train.x[:n], train.y[:n], [stage], key).net
             wrong = 100 * float((net(test.x)[:, 0] * test.y <= 0).double().mean())
@@ -75,8 +75,8 @@ def test_networks_of_an_ensemble_are_those_trained_alone():
 
 
 def test_features_in_the_box_have_the_norm_of_the_proposition():
-    cell = cell_of(FEW)
-    error, hinge, B = learners.feature_fits(cell, (0,), [(0.0, 0.1), (0.0, 0.001)])
+    trial = trial_of(FEW)
+    error, hinge, B = learners.feature_fits(trial, (0,), [(0.0, 0.1), (0.0, 0.001)])
     assert error.shape == hinge.shape == B.shape == (2, 1, 2)
     assert bool((B[:, :, 1] > B[:, :, 0]).all())  # less penalty, longer coefficients
     assert bool((hinge >= error / 100).all())  # the hinge loss is at least the share of errors
@@ -84,19 +84,19 @@ def test_features_in_the_box_have_the_norm_of_the_proposition():
 
 def test_more_features_than_samples_give_the_same_ridge():
     """Through one Gram matrix, against a fit of the coefficients for each size."""
-    cell = next(c for c in kernels.cells(SMOKE) if c.learner == MANY and c.kind == XOR)
-    assert cell.width > max(cell.sizes)
-    error, hinge, B = learners.feature_fits(cell, (4,), [(0.0, 0.1), (0.0, 0.001)])
-    train, test = learners.data(cell, 4)
-    norm = (cell.d * (1 + cell.level**2)) ** 0.5
-    key = Key("gradient_features/kernels/features") / cell.d / cell.width / 4
-    draw = random_features(cell.d, cell.width, key, weight_var=norm**-2)
+    trial = next(c for c in kernels.trials(SMOKE) if c.learner == MANY and c.kind == XOR)
+    assert trial.width > max(trial.sizes)
+    error, hinge, B = learners.feature_fits(trial, (4,), [(0.0, 0.1), (0.0, 0.001)])
+    train, test = learners.data(trial, 4)
+    norm = (trial.d * (1 + trial.level**2)) ** 0.5
+    key = Key("gradient_features/kernels/features") / trial.d / trial.width / 4
+    draw = random_features(trial.d, trial.width, key, weight_var=norm**-2)
 
     def features(x):
         f = draw(x.double())
-        return torch.cat([f, torch.full_like(f[:, :1], cell.width**-0.5)], 1)
+        return torch.cat([f, torch.full_like(f[:, :1], trial.width**-0.5)], 1)
 
-    for s, n in enumerate(cell.sizes):
+    for s, n in enumerate(trial.sizes):
         phi = features(train.x[:n])
         for j, penalty in enumerate((0.1, 0.001)):
             ridge = feature_ridge(features, train.x[:n], train.y[:n], penalty=penalty * float((phi**2).sum(1).mean()))
@@ -108,20 +108,20 @@ def test_more_features_than_samples_give_the_same_ridge():
 
 def test_settings_are_chosen_on_validation_alone(monkeypatch):
     """Reported seeds would prefer the other point."""
-    cell = cell_of(NTK)
+    trial = trial_of(NTK)
     asked = []
 
-    def errors_of(cell, seeds, points):
+    def errors_of(trial, seeds, points):
         asked.append((tuple(seeds), tuple(points)))
-        low_first = seeds == cell.choose
+        low_first = seeds == trial.choose
         values = [[10.0, 20.0] if low_first else [40.0, 1.0]] * len(seeds)
-        return torch.tensor([values] * len(cell.sizes))[:, :, [cell.second.index(p) for _, p in points]], {}
+        return torch.tensor([values] * len(trial.sizes))[:, :, [trial.second.index(p) for _, p in points]], {}
 
     monkeypatch.setattr(kernels, "errors_of", errors_of)
-    rows = kernels.run_cell(cell).rows
+    rows = kernels.run_trial(trial).rows
     assert {r["error"] for r in rows if "error" in r} == {40.0}
-    assert asked[1] == (cell.seeds, ((0.0, cell.second[0]),))
-    assert {r["penalty"] for r in rows if "error" in r} == {cell.second[0]}
+    assert asked[1] == (trial.seeds, ((0.0, trial.second[0]),))
+    assert {r["penalty"] for r in rows if "error" in r} == {trial.second[0]}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_smoke(tmp_path):
     assert all(np.isfinite(r.value) for r in report.summary)
     assert len(experiment.draw(report.table)) == 3
     for preset in experiment.presets.values():
-        assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(preset))
+        assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(preset))
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])
@@ -98,9 +98,10 @@ def test_arrival_is_for_good():
 
 def test_more_draws_leave_everything_else_alone():
     config = replace(lottery.EXPERIMENT.presets["smoke"], k=(3,), seeds=(0,))
-    [cell, _] = lottery.cells(config)
+    [trial, _] = lottery.trials(config)
     found = [
-        {r["row"]: r for r in lottery.run_cell(replace(cell, draws=draws)).rows if "end loss" in r} for draws in (1, 3)
+        {r["row"]: r for r in lottery.run_trial(replace(trial, draws=draws)).rows if "end loss" in r}
+        for draws in (1, 3)
     ]
     for row in found[0]:
         same = found[0][row]["end loss"] == pytest.approx(found[1][row]["end loss"], abs=1e-5)

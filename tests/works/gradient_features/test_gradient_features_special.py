@@ -24,7 +24,7 @@ def test_smoke(tmp_path):
     assert all(np.isfinite(r.value) for r in report.summary)
     assert len(experiment.draw(report.table)) == 2
     for preset in experiment.presets.values():
-        assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(preset))
+        assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(preset))
 
 
 def test_descent_in_closed_form_is_descent():
@@ -45,14 +45,14 @@ def test_descent_in_closed_form_is_descent():
     assert (special.descent(gram, right, net.a[0], 36) - slow).abs().max() > 1e-5
 
 
-def cell(case, **changes):
+def trial(case, **changes):
     plans = {p.case: p for p in special_cases._plans(special_cases.EXPERIMENT.presets["smoke"])}
     return special.replace(plans[case], **changes)
 
 
 def test_looks_count_features_groups_and_neurons():
     """A network with one neuron along each of two features: found, used, learned and margins are known."""
-    case = cell(SKEWED, d=20)
+    case = trial(SKEWED, d=20)
     task = special.task_of(case)
     truth = task.draw(Key("t"))
     D = torch.nn.functional.normalize(truth.features.float(), dim=1)
@@ -72,7 +72,7 @@ def test_looks_count_features_groups_and_neurons():
 
 @pytest.mark.parametrize("case", [LINEAR, SKEWED, PARITY, UNIFORM, MULTI])
 def test_the_rival_direction_is_near_but_not_the_feature(case):
-    this = cell(case)
+    this = trial(case)
     truth = special.task_of(this).draw(Key("t"))
     D, rival = torch.nn.functional.normalize(special.directions(this, truth, Key("r")).double(), dim=1)
     cos = float(D @ rival)

@@ -9,7 +9,7 @@ import torch
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError
 from featlearn.data.mnist_domains import FLIPS
-from featlearn.lab.experiment import CellResult, Table
+from featlearn.lab.experiment import Table, TrialResult
 from featlearn.methods.domains import VALIDATION
 from featlearn.works.nuclear.experiments import digits, rank, training
 from featlearn.works.nuclear.experiments.training import COLORED, NAMES, ROTATED, TEST, domains, run, turned
@@ -19,18 +19,18 @@ SMOKE = digits.EXPERIMENT.presets["smoke"]
 QUICK = replace(SMOKE, rotated=("75",), seeds=(7,), colored=(), bases=("erm", "coral"))
 
 
-def as_table(results: list[CellResult]) -> Table:
-    return Table(tuple({**row, "cell": str(i)} for i, r in enumerate(results) for row in r.rows))
+def as_table(results: list[TrialResult]) -> Table:
+    return Table(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows))
 
 
 @pytest.fixture(scope="module")
 def smoke() -> Table:
-    return as_table([digits.run_cell(cell) for cell in digits.cells(SMOKE)])
+    return as_table([digits.run_trial(trial) for trial in digits.trials(SMOKE)])
 
 
 @pytest.fixture(scope="module")
 def ranked() -> Table:
-    return as_table([rank.run_cell(cell) for cell in rank.cells(rank.EXPERIMENT.presets["smoke"])])
+    return as_table([rank.run_trial(trial) for trial in rank.trials(rank.EXPERIMENT.presets["smoke"])])
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
@@ -64,9 +64,9 @@ def test_coloured_digits_agree_as_often_as_said():
 def test_mnist_that_is_not_here_is_one_line_with_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("FEATLEARN_DATA", str(tmp_path))
     domains.cache_clear()
-    [cell, *_] = digits.cells(replace(digits.EXPERIMENT.presets["small"], seeds=(0,)))
+    [trial, *_] = digits.trials(replace(digits.EXPERIMENT.presets["small"], seeds=(0,)))
     with pytest.raises(DataError, match="run `featlearn data fetch mnist`") as error:
-        digits.run_cell(cell)
+        digits.run_trial(trial)
     assert "\n" not in str(error.value)
 
 
@@ -85,9 +85,9 @@ def test_the_held_out_domain_is_tested_and_nothing_else(monkeypatch):
         raise Stop
 
     monkeypatch.setattr(training, "train", spy)
-    [cell, *_] = digits.cells(QUICK)
+    [trial, *_] = digits.trials(QUICK)
     with pytest.raises(Stop):
-        run(cell)
+        run(trial)
     assert {p.domain.name for p in seen["parts"]} == set(NAMES[ROTATED]) - {"75"}
     assert {p.domain.name for p in seen["watch"][TEST]} == {"75"}
     assert sorted(torch.cat([p.rows for p in seen["watch"][TEST]]).tolist()) == list(range(60))
@@ -100,7 +100,7 @@ def test_the_held_out_domain_is_tested_and_nothing_else(monkeypatch):
 
 def test_runs_of_different_weights_are_pairs():
     """The least weight changes nothing but the last bits; a large one makes the features small."""
-    none, *_ = digits.cells(QUICK)
+    none, *_ = digits.trials(QUICK)
     rows = {w: {r["row"]: r for r in run(replace(none, weight=w)).rows} for w in (0.0, 1e-9, 3.0)}
     assert set(rows[0.0]) == {"erm", "swad"}
     for name in ("erm", "swad"):
@@ -116,15 +116,15 @@ def test_printed_stable_rank_moves_with_the_scale_of_features(ranked):
         assert r["printed"] > 1.5 * r["rank"]  # times the largest singular value
 
 
-def test_same_cell_same_rows():
-    [cell, *_] = digits.cells(QUICK)
-    first = run(cell)
+def test_same_trial_same_rows():
+    [trial, *_] = digits.trials(QUICK)
+    first = run(trial)
     torch.manual_seed(5)
-    assert run(cell).rows == first.rows
+    assert run(trial).rows == first.rows
 
 
-def test_cells():
-    made = digits.cells(QUICK)
+def test_trial():
+    made = digits.trials(QUICK)
     assert [(c.base, c.weight) for c in made] == [("erm", 0.0), ("erm", 0.1), ("coral", 0.0)]
     paper = digits.EXPERIMENT.presets["paper"]
     assert (paper.width, paper.size, paper.steps, paper.batch, paper.rate, paper.per_domain) == (
@@ -135,8 +135,8 @@ def test_cells():
         1e-3,
         None,
     )
-    assert len(digits.cells(paper)) == 9 * 3 * (5 + 5 + 1)
-    assert {c.base for c in rank.cells(rank.EXPERIMENT.presets["small"])} == {"erm"}
+    assert len(digits.trials(paper)) == 9 * 3 * (5 + 5 + 1)
+    assert {c.base for c in rank.trials(rank.EXPERIMENT.presets["small"])} == {"erm"}
 
 
 # --- the choice of a weight ------------------------------------------------------------------------------------------
@@ -257,4 +257,4 @@ def test_other_wrong_settings():
     with pytest.raises(SettingError, match=r"weights = .* three or more"):
         rank.Config(weights=(0.0, 1.0))
     with pytest.raises(SettingError, match="device = tpu"):
-        run(replace(digits.cells(QUICK)[0], device="tpu"))
+        run(replace(digits.trials(QUICK)[0], device="tpu"))

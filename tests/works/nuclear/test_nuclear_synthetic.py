@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.experiment import CellResult, Table
+from featlearn.lab.experiment import Table, TrialResult
 from featlearn.methods import nuclear_norm
 from featlearn.tasks import Environments2d
 from featlearn.works.nuclear.experiments import synthetic
@@ -17,28 +17,28 @@ from featlearn.works.nuclear.experiments.synthetic import (
     Config,
     Members,
     Points,
-    cells,
     descend,
     joined,
     law,
     polar,
-    run_cell,
+    run_trial,
     started,
     train_loss,
+    trials,
 )
 from featlearn.works.nuclear.rows import DECAY_UNIT, ERM, FREE, NU, NUCLEAR_FREE, NUCLEAR_UNIT, PENALTIES, UNIT
 
 QUICK = replace(EXPERIMENT.presets["smoke"], seeds=(7,))
 
 
-def as_table(results: list[CellResult]) -> Table:
-    rows = tuple({**row, "cell": str(i)} for i, r in enumerate(results) for row in r.rows)
+def as_table(results: list[TrialResult]) -> Table:
+    rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
     return Table(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results) if r.arrays})
 
 
 @pytest.fixture(scope="module")
 def quick() -> Table:
-    return as_table([run_cell(cell) for cell in cells(QUICK)])
+    return as_table([run_trial(trial) for trial in trials(QUICK)])
 
 
 def test_polar_is_the_subgradient_of_the_nuclear_norm():
@@ -111,8 +111,8 @@ def test_penalties_end_where_the_exact_solutions_are():
     config = replace(
         QUICK, n=(0,), steps=2, end_steps=1200, decay_unit=(0.03, 0.3, 1.0), nuclear=(0.03, 0.1, 0.3), starts=2
     )
-    [cell] = cells(config)
-    ends = {(r["row"], r["weight"]): r for r in run_cell(cell).rows if "weight" in r}
+    [trial] = trials(config)
+    ends = {(r["row"], r["weight"]): r for r in run_trial(trial).rows if "weight" in r}
     slopes = [ends[DECAY_UNIT, w]["slope"] for w in config.decay_unit]
     np.testing.assert_allclose(slopes, [0.2218, 0.3454, 0.3805], atol=2e-3)
     slopes = [ends[NUCLEAR_UNIT, w]["slope"] for w in config.nuclear]
@@ -137,21 +137,21 @@ def test_rows_are_exact_accuracies_of_directions(quick):
 
 def test_near_counts_starts_at_the_print(monkeypatch):
     """Directions (1, b) with b = 0.686 have OOD accuracy 0.76."""
-    [cell] = cells(replace(QUICK, n=(0,), scales=(1.0,)))
+    [trial] = trials(replace(QUICK, n=(0,), scales=(1.0,)))
     b = torch.tensor([0.686, 0.686, 0.0, 2.0])
     a = torch.stack([torch.stack([torch.ones(4), b], 1), torch.zeros(4, 2)], 1)
     members = Members(a, torch.tensor([[1.0, 0.0]]).repeat(4, 1), torch.zeros(4).bool(), *[torch.zeros(4)] * 2)
-    [erm] = synthetic.path_rows(members, law(0.7), cell, [{"row": ERM}], 0)
-    [nu] = synthetic.path_rows(members, law(0.7), cell, [{"row": NU}], 0)
+    [erm] = synthetic.path_rows(members, law(0.7), trial, [{"row": ERM}], 0)
+    [nu] = synthetic.path_rows(members, law(0.7), trial, [{"row": NU}], 0)
     assert (erm["near"], nu["near"]) == (0.5, 0.0)
     assert erm["id"] == pytest.approx((2 * 0.8971 + 1 + 0.775) / 4, abs=1e-4)
 
 
-def test_same_cell_same_rows(quick):
+def test_same_trial_same_rows(quick):
     torch.manual_seed(3)
-    cell = cells(QUICK)[0]
-    again = as_table([run_cell(cell)])
-    assert again.rows == tuple(r for r in quick.rows if r["cell"] == "0")
+    trial = trials(QUICK)[0]
+    again = as_table([run_trial(trial)])
+    assert again.rows == tuple(r for r in quick.rows if r["trial"] == "0")
 
 
 def test_summary_and_pictures(quick):
@@ -168,7 +168,7 @@ def test_summary_and_pictures(quick):
 
 
 def test_the_first_seed_keeps_its_points():
-    made = cells(Config())
+    made = trials(Config())
     assert [c.pictures for c in made[:5]] == [True, False, False, False, False]
     assert {c.n for c in made} == {30, 100, 1000, 0}
 

@@ -24,7 +24,7 @@ BY_NAME = {c.id.removeprefix("nuclear."): c for c in trained.CLAIMS}
 
 
 def verdict(name, rows):
-    made = Table(tuple({"cell": "x", **r} for r in rows))
+    made = Table(tuple({"trial": "x", **r} for r in rows))
     return verify(BY_NAME[name], Key("verify"), lambda experiment: made)
 
 
@@ -254,7 +254,16 @@ def test_ranks_in_words():
 @pytest.mark.parametrize("name", BY_NAME)
 def test_without_rows_a_claim_names_the_command(name):
     experiment = SYNTHETIC if name.startswith("trained") else RANK if name.endswith(("rank", "weight")) else DIGITS
-    other = {"cell": "x", "row": "none", "setting": "s", "held_out": "0", "seed": 0, "weight": 0.0, "n": 0, "test": 0.5}
+    other = {
+        "trial": "x",
+        "row": "none",
+        "setting": "s",
+        "held_out": "0",
+        "seed": 0,
+        "weight": 0.0,
+        "n": 0,
+        "test": 0.5,
+    }
     empty = Table((other,))
     for tables in (lambda e: None, lambda e: Table(()), lambda e: empty):  # rows of another kind
         found = verify(BY_NAME[name], Key("verify"), tables)

@@ -19,7 +19,7 @@ from featlearn.works.xor_sgd import rows
 from featlearn.works.xor_sgd.experiments import budgets, limits, phases, samples
 
 IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("xor_sgd/"))
-NETWORK = budgets.NetworkCell(
+NETWORK = budgets.NetworkTrial(
     d=12,
     batch=3,
     share=0.25,
@@ -41,19 +41,19 @@ def test_smoke(id_, tmp_path):
     assert {"smoke", "small", "paper"} <= set(experiment.presets)
     report = run(experiment, experiment.presets["smoke"], store=Store(tmp_path), preset="smoke")
     assert report.failed == 0, report.errors
-    assert report.ok == len(experiment.cells(experiment.presets["smoke"]))
+    assert report.ok == len(experiment.trials(experiment.presets["smoke"]))
     assert report.summary
     assert all(np.isfinite(r.value) for r in report.summary)
     assert experiment.draw(report.table)
     for preset in experiment.presets.values():
-        assert all(experiment.cost(c).seconds > 0 for c in experiment.cells(preset))
+        assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(preset))
 
 
 def test_a_budget_is_where_one_long_run_crosses_the_target():
     """The same seed trained alone without pauses for looks crosses within the 10 % between two looks."""
-    cell = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(0,))
+    trial = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(0,))
     draw = budgets.boolean(12, "cpu")
-    [row] = budgets.network_budgets(cell, draw, Key("budget"))
+    [row] = budgets.network_budgets(trial, draw, Key("budget"))
     assert row["samples"] > 4 * 12
     test = draw(400, Key("budget") / "test" / 0)
     net = sphere_init(40, 12, Key("budget") / "start" / 0, theta=0.1)
@@ -73,15 +73,15 @@ def test_a_budget_is_where_one_long_run_crosses_the_target():
 def test_members_are_alone_or_together_alike():
     draw = budgets.boolean(12, "cpu")
     both = budgets.network_budgets(NETWORK, draw, Key("together"))
-    cell = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(1,))
-    [one] = budgets.network_budgets(cell, draw, Key("together"))
+    trial = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(1,))
+    [one] = budgets.network_budgets(trial, draw, Key("together"))
     [same] = [r for r in both if r["noise"] == 1.0 and r["seed"] == 1]
     assert one["samples"] == pytest.approx(same["samples"], rel=0.02)
 
 
 def test_who_does_not_arrive_has_no_budget():
-    cell = dataclasses.replace(NETWORK, noise=(1e-3, 30.0), most=20.0)
-    rows = budgets.network_budgets(cell, budgets.boolean(12, "cpu"), Key("never"))
+    trial = dataclasses.replace(NETWORK, noise=(1e-3, 30.0), most=20.0)
+    rows = budgets.network_budgets(trial, budgets.boolean(12, "cpu"), Key("never"))
     assert [r["samples"] for r in rows] == [None] * 4
     assert all(r["over"] >= 4 * 12 for r in rows)
     slow = [r for r in rows if r["noise"] < 1]
@@ -90,9 +90,9 @@ def test_who_does_not_arrive_has_no_budget():
 
 @pytest.mark.parametrize("method", samples.KERNELS)
 def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(method):
-    cell = budgets.KernelCell(8, method, (1e-3,), (2.0,) if method == "RBF" else (), (0,), 99.9, 300, 1.2)
+    trial = budgets.KernelTrial(8, method, (1e-3,), (2.0,) if method == "RBF" else (), (0,), 99.9, 300, 1.2)
     draw = budgets.boolean(8, "cpu")
-    [row] = budgets.kernel_budgets(cell, draw, Key("kernel"))
+    [row] = budgets.kernel_budgets(trial, draw, Key("kernel"))
     train, test = draw(round(1.2 * 64), Key("kernel") / "train" / 0), draw(300, Key("kernel") / "test" / 0)
     kernel = budgets.kernel_of(method, 8, 2.0)
     sizes, scores, size = [], [], 6.4
@@ -109,7 +109,7 @@ def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(method):
 
 def test_the_choice_is_made_on_other_seeds():
     table = tuple(
-        {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n, "cell": "x"}
+        {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n, "trial": "x"}
         for noise, seed, n in (
             (1.0, 0, 50.0),
             (1.0, 1000, 100.0),
@@ -140,10 +140,10 @@ def test_gaussian_inputs_have_xor_labels():
 
 
 def test_fixed_set_finds_the_smallest_size():
-    cell = limits.FixedCell(8, 0, 30, 0.1, 75.0, 200, 16.0, 15.0, 0.25, "cpu")
-    row = limits.fixed_set(cell)
+    trial = limits.FixedTrial(8, 0, 30, 0.1, 75.0, 200, 16.0, 15.0, 0.25, "cpu")
+    row = limits.fixed_set(trial)
     assert 4 < row["samples"] < 128
-    harder = limits.fixed_set(dataclasses.replace(cell, target=90.0))
+    harder = limits.fixed_set(dataclasses.replace(trial, target=90.0))
     assert harder["samples"] is None or harder["samples"] > row["samples"]
 
 
@@ -175,9 +175,9 @@ def test_refused_before_any_work(make, field):
 
 
 def test_a_batch_that_several_shares_round_to_is_trained_once():
-    cells = [
-        c for c in samples.cells(samples.Config(d=(32, 1024), kernel_d=(6,))) if isinstance(c, budgets.NetworkCell)
+    trials = [
+        c for c in samples.trials(samples.Config(d=(32, 1024), kernel_d=(6,))) if isinstance(c, budgets.NetworkTrial)
     ]
-    batches = [(c.d, c.batch, c.seeds) for c in cells]
+    batches = [(c.d, c.batch, c.seeds) for c in trials]
     assert len(set(batches)) == len(batches)
-    assert min(c.batch for c in cells if c.d == 32) == min(c.batch for c in cells if c.d == 1024) == 1
+    assert min(c.batch for c in trials if c.d == 32) == min(c.batch for c in trials if c.d == 1024) == 1

@@ -132,9 +132,9 @@ def check_target(path: str | Path, replace_it: bool, needed: Sequence[str | Path
             raise SettingError("out", told, "a new file", "it is there already: --replace writes over it")
         with contextlib.suppress(FileNotFoundError):  # a name that is too long is told by looking for it
             os.lstat(path)
-        trial = temporary_beside(path)
-        os.close(os.open(trial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        os.unlink(trial)
+        probe = temporary_beside(path)
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.unlink(probe)
     except OSError as why:
         reason = why.strerror or type(why).__name__
         raise SettingError("out", told, f"a file that can be written ({reason})", "name another, elsewhere") from None

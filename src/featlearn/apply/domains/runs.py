@@ -1,5 +1,5 @@
-"""Leave one domain out: what runs there are, and one run. A run is a cell of the store, so that a second call does only
-what is missing, and anything with `submit` can run them."""
+"""Leave one domain out: what runs there are, and one run. A run is a trial of the store, so that a second call does
+only what is missing, and anything with `submit` can run them."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ from featlearn.apply.domains.sources import Network, Source, device_of, loaded
 from featlearn.apply.domains.sources import build as build_network
 from featlearn.core import Key, SettingError
 from featlearn.data.domains import DomainSet
-from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
 from featlearn.methods.domains import (
     VALIDATION,
     Evaluation,
     Part,
     Schedule,
+    SearchDraw,
     Settings,
-    Trial,
     algorithm,
     build,
     features_of,
@@ -52,7 +52,7 @@ def check_algorithms(names: Sequence[str], network: Network) -> None:
 
 
 def check_seeds(seeds: Sequence[int], search: int) -> None:
-    """Errors: SettingError for seeds that are not different numbers from 0, and for fewer than one trial."""
+    """Errors: SettingError for seeds that are not different numbers from 0, and for fewer than one draw."""
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise SettingError("seeds", tuple(seeds), "different whole numbers from 0", "for example 0 1 2")
     if search < 1:
@@ -61,9 +61,9 @@ def check_seeds(seeds: Sequence[int], search: int) -> None:
 
 @dataclass(frozen=True)
 class Config:
-    """Which runs: every algorithm x held-out domain x seed x trial.
+    """Which runs: every algorithm x held-out domain x seed x draw.
 
-    domains: names, of all; classes; channels; held_out: those to leave out, () for all of them; search: trials of the
+    domains: names, of all; classes; channels; held_out: those to leave out, () for all of them; search: draws of the
     random search, of which the first has the settings as they are; device: auto, cpu, cuda.
     """
 
@@ -95,7 +95,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One run."""
 
     source: Source
@@ -104,35 +104,35 @@ class Cell:
     algorithm: str
     held_out: str
     seed: int
-    trial: int
+    draw: int
     schedule: Schedule
     settings: Settings
     device: str
 
 
-def cells(config: Config) -> Sequence[Cell]:
-    """Every run, one seed after the other. Trials differ by what `sample` draws from seed and trial alone, so that
+def trials(config: Config) -> Sequence[Trial]:
+    """Every run, one seed after the other. Draws differ by what `sample` draws from seed and draw alone, so that
     algorithms are compared at equal draws."""
     out = []
     for seed in config.seeds:
-        for trial in range(config.search):
+        for draw in range(config.search):
             for held_out in config.held_out or config.domains:
                 for name in config.algorithms:
-                    drawn = Trial(config.settings, config.schedule.batch, config.schedule.rate)
-                    if trial:
-                        drawn = sample(drawn, algorithm(name), Key("domains/search") / seed / trial)
+                    drawn = SearchDraw(config.settings, config.schedule.batch, config.schedule.rate)
+                    if draw:
+                        drawn = sample(drawn, algorithm(name), Key("domains/search") / seed / draw)
                     schedule = dataclasses.replace(config.schedule, batch=drawn.batch, rate=drawn.rate)
                     # those of other algorithms at their defaults: changing them is no new run of this one
                     own = {n: getattr(drawn.settings, n) for n in settings_of(algorithm(name))}
                     out.append(
-                        Cell(
+                        Trial(
                             config.source,
                             len(config.domains),
                             config.network,
                             name,
                             held_out,
                             seed,
-                            trial,
+                            draw,
                             schedule,
                             Settings(**own),
                             config.device,
@@ -164,17 +164,17 @@ def divide(found: DomainSet, held_out: str | None, seed: int) -> Division:
     return Division(training, watch)
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train without the held-out domain; a row per evaluation and one for SWAD's average."""
-    device = device_of(cell.device)
-    found = loaded(cell.source, torch.get_num_threads())
-    parts = divide(found, cell.held_out, cell.seed)
-    key = Key("domains/run") / cell.seed / cell.held_out
-    featurizer, head = build_network(cell.network, found.shape[0], len(found.labels), key)
-    chosen = algorithm(cell.algorithm)
+    device = device_of(trial.device)
+    found = loaded(trial.source, torch.get_num_threads())
+    parts = divide(found, trial.held_out, trial.seed)
+    key = Key("domains/run") / trial.seed / trial.held_out
+    featurizer, head = build_network(trial.network, found.shape[0], len(found.labels), key)
+    chosen = algorithm(trial.algorithm)
     example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
-    method = build(chosen, cell.settings, cell.schedule.steps, len(parts.training), featurizer, example)
-    schedule = dataclasses.replace(cell.schedule, ahead=2 if cell.source.augment else 0)
+    method = build(chosen, trial.settings, trial.schedule.steps, len(parts.training), featurizer, example)
+    schedule = dataclasses.replace(trial.schedule, ahead=2 if trial.source.augment else 0)
     trained = train(
         featurizer,
         head,
@@ -188,12 +188,12 @@ def run_cell(cell: Cell) -> CellResult:
         team=Alone(device),
     )
     base = {
-        "algorithm": cell.algorithm,
-        "held_out": cell.held_out,
-        "seed": cell.seed,
-        "trial": cell.trial,
-        "batch": cell.schedule.batch,
-        "nuclear_weight": cell.settings.nuclear_weight if chosen.nuclear else 0.0,
+        "algorithm": trial.algorithm,
+        "held_out": trial.held_out,
+        "seed": trial.seed,
+        "draw": trial.draw,
+        "batch": trial.schedule.batch,
+        "nuclear_weight": trial.settings.nuclear_weight if chosen.nuclear else 0.0,
     }
     rows = [_row(base, "step", e) for e in trained.evaluations]
     if trained.averaged_evaluation is not None and trained.window is not None:
@@ -202,7 +202,7 @@ def run_cell(cell: Cell) -> CellResult:
             {**_row(base, "average", trained.averaged_evaluation), **valley, "swad_last": trained.window.last + 1}
         )
     trained.weights_into(featurizer, head, averaged=chosen.averaged)
-    features = features_of(featurizer.to(device), parts.watch[TEST], cell.schedule.precision)
+    features = features_of(featurizer.to(device), parts.watch[TEST], trial.schedule.precision)
     rank = {
         "stable_rank": float(stable_rank(features)),
         "stable_rank_centred": float(stable_rank(features, centred=True)),
@@ -211,7 +211,7 @@ def run_cell(cell: Cell) -> CellResult:
     for row in rows:
         if row["kind"] == ("average" if chosen.averaged else "step") and at in (None, row["step"]):
             row |= rank
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def _row(base: Mapping[str, Any], kind: str, found: Evaluation) -> dict[str, Any]:
@@ -228,16 +228,16 @@ def _row(base: Mapping[str, Any], kind: str, found: Evaluation) -> dict[str, Any
     }
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Rough seconds: operations of one image and step, times images, over a usual rate."""
-    cuda = torch.cuda.is_available() and cell.device != "cpu"
-    images = cell.schedule.steps * cell.schedule.batch * (cell.domains - 1)
-    flops = FLOPS.get(cell.network.backbone, FLOPS["resnet50"])
-    if cell.network.backbone == "cnn":
-        flops *= (cell.network.width / 64) ** 2 * (cell.source.size / 32) ** 2
+    cuda = torch.cuda.is_available() and trial.device != "cpu"
+    images = trial.schedule.steps * trial.schedule.batch * (trial.domains - 1)
+    flops = FLOPS.get(trial.network.backbone, FLOPS["resnet50"])
+    if trial.network.backbone == "cnn":
+        flops *= (trial.network.width / 64) ** 2 * (trial.source.size / 32) ** 2
     else:
-        flops *= (cell.source.size / 224) ** 2
-    return Cost(cell.schedule.steps * STEP_SECONDS + images * flops / RATES["cuda" if cuda else "cpu"], 1500.0)
+        flops *= (trial.source.size / 224) ** 2
+    return Cost(trial.schedule.steps * STEP_SECONDS + images * flops / RATES["cuda" if cuda else "cpu"], 1500.0)
 
 
 def _no_summary(table: Table) -> Sequence[SummaryRow]:
@@ -255,8 +255,8 @@ EXPERIMENT = Experiment(
     reproduces=(),
     Config=Config,
     presets={},
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=_no_summary,
     draw=_no_pictures,
     cost=cost,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.apply.domains.runs import Cell
+from featlearn.apply.domains.runs import Trial
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Table
 from featlearn.methods.domains import algorithm
@@ -17,7 +17,7 @@ STEP = "step"
 
 @dataclass(frozen=True)
 class Choice:
-    """What selection picks for one algorithm, held-out domain and seed: trial, step, and the accuracies there.
+    """What selection picks for one algorithm, held-out domain and seed: draw, step, and the accuracies there.
 
     converged: False where SWAD found no valley and the last segment of training stands for its average.
     """
@@ -25,7 +25,7 @@ class Choice:
     algorithm: str
     held_out: str
     seed: int
-    trial: int
+    draw: int
     step: int
     validation: float
     test: float
@@ -36,9 +36,9 @@ class Choice:
 def choose(rows: Sequence[Mapping[str, Any]], selection: Selection) -> Choice | None:
     """One of the rows of an algorithm, held-out domain and seed; None where there is none.
 
-    training-domain: over all trials and evaluations the highest accuracy on the validation parts of the training
-    domains taken together, the first of equals. oracle: over trials, after their last step, the highest accuracy on the
-    fifth of the held-out domain that is not tested on. SWAD has one row a trial, that of its average.
+    training-domain: over all draws and evaluations the highest accuracy on the validation parts of the training
+    domains taken together, the first of equals. oracle: over draws, after their last step, the highest accuracy on the
+    fifth of the held-out domain that is not tested on. SWAD has one row a draw, that of its average.
 
     Source: thesis sec. 6.3.2 (nuclear.method_ermnu); oracle as in the benchmark, without early stopping. The released
     code averages the accuracies of the validation parts; here images count alike, as the print says.
@@ -48,11 +48,11 @@ def choose(rows: Sequence[Mapping[str, Any]], selection: Selection) -> Choice | 
     averaged = algorithm(rows[0]["algorithm"]).averaged
     kept = [r for r in rows if r["kind"] == ("average" if averaged else STEP)]
     if selection == "oracle":
-        last = {t: max(r["step"] for r in kept if r["trial"] == t) for t in {r["trial"] for r in kept}}
-        kept = [r for r in kept if r["step"] == last[r["trial"]]]
+        last = {t: max(r["step"] for r in kept if r["draw"] == t) for t in {r["draw"] for r in kept}}
+        kept = [r for r in kept if r["step"] == last[r["draw"]]]
     measure = "oracle" if selection == "oracle" else "validation"
-    best = max(kept, key=lambda r: (r[measure], -r["trial"], -r["step"]))
-    names = ("algorithm", "held_out", "seed", "trial", "step", "validation", "test", "oracle")
+    best = max(kept, key=lambda r: (r[measure], -r["draw"], -r["step"]))
+    names = ("algorithm", "held_out", "seed", "draw", "step", "validation", "test", "oracle")
     return Choice(**{name: best[name] for name in names}, converged=best.get("swad_converged", True))
 
 
@@ -90,10 +90,10 @@ def choices(table: Table, selection: Selection) -> list[Choice]:
     return [c for c in (choose(rows, selection) for rows in groups.values()) if c is not None]
 
 
-def scores(cells: Sequence[Cell], found: Sequence[Choice]) -> list[Score]:
-    """One Score per algorithm and held-out domain, and AVERAGE, in the order of the cells."""
+def scores(trials: Sequence[Trial], found: Sequence[Choice]) -> list[Score]:
+    """One Score per algorithm and held-out domain, and AVERAGE, in the order of the trials."""
     algorithms, domains, seeds = (
-        list(dict.fromkeys(getattr(c, name) for c in cells)) for name in ("algorithm", "held_out", "seed")
+        list(dict.fromkeys(getattr(c, name) for c in trials)) for name in ("algorithm", "held_out", "seed")
     )
     by = {(c.algorithm, c.held_out, c.seed): c.test for c in found}
     flat = {(c.algorithm, c.held_out, c.seed) for c in found if not c.converged}
@@ -119,17 +119,17 @@ class Missing:
     algorithm: str
     held_out: str
     seed: int
-    trial: int
+    draw: int
     status: str
-    cell: str
+    trial: str
 
 
-def missing(cells: Sequence[Cell], hashes: Sequence[str], table: Table) -> list[Missing]:
-    """Which runs have no rows, in the order of the cells."""
+def missing(trials: Sequence[Trial], hashes: Sequence[str], table: Table) -> list[Missing]:
+    """Which runs have no rows, in the order of the trials."""
     status = {h: s for s in ("missing", "failed", "diverged") for h in getattr(table, s)}
     return [
-        Missing(c.algorithm, c.held_out, c.seed, c.trial, status[h], h)
-        for c, h in zip(cells, hashes, strict=True)
+        Missing(c.algorithm, c.held_out, c.seed, c.draw, status[h], h)
+        for c, h in zip(trials, hashes, strict=True)
         if h in status
     ]
 

@@ -97,13 +97,13 @@ def one_line() -> Iterator[None]:
     """Errors that the caller can put right become one line."""
     from featlearn.core import Diverged, SettingError
     from featlearn.data import DataError
-    from featlearn.lab.cells import CellError
     from featlearn.lab.execute import RunError
     from featlearn.lab.store import StoreError
+    from featlearn.lab.trial import TrialError
 
     try:
         yield
-    except (SettingError, DataError, CellError, RunError) as e:
+    except (SettingError, DataError, TrialError, RunError) as e:
         raise CommandError(" ".join(str(e).split()), BAD) from e
     except (StoreError, Diverged) as e:
         raise CommandError(" ".join(str(e).split()), FAILED) from e

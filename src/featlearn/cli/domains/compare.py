@@ -36,10 +36,10 @@ def compare_command(args: Sequence[str]) -> int:
 
     plan = planned(options, (options.first, options.second), options.seeds, least=2, decode=False)
     config = config_of(options, (options.first, options.second), plan)
-    cells = EXPERIMENT.cells(config)
-    hashes = hashes_of(EXPERIMENT, cells)
+    trials = EXPERIMENT.trials(config)
+    hashes = hashes_of(EXPERIMENT, trials)
     table = Store(options.store).table_of(EXPERIMENT.id, hashes)
-    gone = missing(cells, hashes, table)
+    gone = missing(trials, hashes, table)
     domains = config.held_out or plan.found.names
     chosen = choices(table, options.selection)
     found = compare(chosen, options.first, options.second, domains)
@@ -60,7 +60,7 @@ def compare_command(args: Sequence[str]) -> int:
     else:
         _print_differences(console(), options, found)
     tell_flat(chosen)
-    _tell_missing(gone, len(cells), command)
+    _tell_missing(gone, len(trials), command)
     return DONE
 
 

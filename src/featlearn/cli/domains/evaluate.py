@@ -17,7 +17,7 @@ class RunsOptions(TrainOptions):
     seeds: tuple[int, ...] = (0, 1, 2)
     """Of the split, the start and the order of images."""
     search: int = 1
-    """Trials of the random search for each seed and held-out domain; the first has the settings as given."""
+    """Draws of the random search for each seed and held-out domain; the first has the settings as given."""
     held_out: tuple[str, ...] = ()
     """Domains to hold out; all of them, one after the other, if left out."""
     selection: Literal["training-domain", "oracle"] = "training-domain"
@@ -85,11 +85,11 @@ def evaluate_command(args: Sequence[str]) -> int:
         report = run(EXPERIMENT, config, store=store, submit=pool, command=command, progress=progress, threads=threads)
     for line in report.warnings:
         warn(line)
-    for cell, line in report.errors.items():
-        warn(f"run {cell}: {line}")
-    gone = missing(todo.cells, todo.hashes, report.table)
+    for trial, line in report.errors.items():
+        warn(f"run {trial}: {line}")
+    gone = missing(todo.trials, todo.hashes, report.table)
     chosen = choices(report.table, options.selection)
-    found = scores(todo.cells, chosen)
+    found = scores(todo.trials, chosen)
     if options.json:
         print_json(
             {
@@ -99,7 +99,7 @@ def evaluate_command(args: Sequence[str]) -> int:
                 "missing": [dataclasses.asdict(m) for m in gone],
                 "remarks": list(plan.found.remarks),
                 "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
-                "cells": {
+                "trials": {
                     "ok": report.ok,
                     "diverged": report.diverged,
                     "failed": report.failed,
@@ -113,7 +113,7 @@ def evaluate_command(args: Sequence[str]) -> int:
         for table in _score_tables(found, options.selection, out):
             out.print(table)
     tell_flat(chosen)
-    _tell_missing(gone, len(todo.cells), command)
+    _tell_missing(gone, len(todo.trials), command)
     return FAILED if report.failed else DONE
 
 
@@ -130,7 +130,7 @@ def _workers(options: EvaluateOptions, todo: Any) -> tuple[int, int]:
 
 
 def _announce(out: Any, todo: Any, workers: int) -> None:
-    total, left = len(todo.cells), len(todo.missing)
+    total, left = len(todo.trials), len(todo.missing)
     if not left:
         out.print(f"{total} runs, all of them done before")
         return
@@ -183,7 +183,7 @@ def _tell_missing(gone: Sequence[Any], total: int, command: str) -> None:
     warn(f"{len(gone)} of {total} runs are missing from the table; to run them: {command}")
     for m in gone[:SHOWN]:
         status = {"missing": "not run"}.get(m.status, m.status)
-        warn(f"  {m.algorithm}, {m.held_out} held out, seed {m.seed}, trial {m.trial}: {status}")
+        warn(f"  {m.algorithm}, {m.held_out} held out, seed {m.seed}, draw {m.draw}: {status}")
     if len(gone) > SHOWN:
         warn(f"  and {len(gone) - SHOWN} more")
 

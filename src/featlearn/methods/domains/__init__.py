@@ -3,8 +3,8 @@
 from featlearn.methods.domains.algorithms import BASES as BASES
 from featlearn.methods.domains.algorithms import Algorithm as Algorithm
 from featlearn.methods.domains.algorithms import Method as Method
+from featlearn.methods.domains.algorithms import SearchDraw as SearchDraw
 from featlearn.methods.domains.algorithms import Settings as Settings
-from featlearn.methods.domains.algorithms import Trial as Trial
 from featlearn.methods.domains.algorithms import algorithm as algorithm
 from featlearn.methods.domains.algorithms import build as build
 from featlearn.methods.domains.algorithms import sample as sample
@@ -51,12 +51,12 @@ __all__ = [
     "Outcome",
     "Part",
     "Schedule",
+    "SearchDraw",
     "Settings",
     "State",
     "Swad",
     "SwadRule",
     "Trained",
-    "Trial",
     "Window",
     "algorithm",
     "build",

@@ -103,7 +103,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SearchDraw:
     """What one member of a random search runs with. batch: rows a domain; rate: of Adam."""
 
     settings: Settings
@@ -111,8 +111,8 @@ class Trial:
     rate: float
 
 
-def sample(trial: Trial, chosen: Algorithm, key: Key) -> Trial:
-    """A member of the random search around `trial`: only settings of the chosen algorithm are drawn.
+def sample(draw: SearchDraw, chosen: Algorithm, key: Key) -> SearchDraw:
+    """A member of the random search around `draw`: only settings of the chosen algorithm are drawn.
 
     Drawn as printed: the nuclear weight, 10^U(-2.5, -1.5), and the batch, 2^U(5, 6). As in the benchmark's code: alpha
     of mixup and the weight of CORAL 10^U(-1, 1), weights of IRM and V-REx 10^U(-1, 5), their annealing 10^U(0, 4) of
@@ -140,7 +140,7 @@ def sample(trial: Trial, chosen: Algorithm, key: Key) -> Trial:
     if chosen.base == "miro":
         changed["miro_weight"] = float((key / "miro_weight").numpy().choice([0.01, 0.1, 1.0]))
     batch = int(2 ** (key / "batch").numpy().uniform(5, 6))
-    return replace(trial, settings=replace(trial.settings, **changed), batch=batch)
+    return replace(draw, settings=replace(draw.settings, **changed), batch=batch)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from featlearn.core import SettingError
 
-CELLS = 2**26
+TRIALS = 2**26
 """Mask or logit entries alive at a time where no fused causal kernel applies."""
 ALIGN = 16
 """Key blocks under a mask have a multiple of this many keys, or the masked CUDA kernel copies the mask to pad it."""
@@ -98,9 +98,9 @@ def _fused_from_the_end(queries: Tensor) -> bool:
 
 def _rows(share: int, stop: int, window: int | None, sinks: int) -> int:
     if window is None:
-        return max(1, CELLS // (share * stop))
+        return max(1, TRIALS // (share * stop))
     step = min(max(window, 128), 2048)  # as many rows as window: half of the products are masked, few kernels start
-    return max(1, min(step, CELLS // (share * (sinks + window + step + ALIGN))))
+    return max(1, min(step, TRIALS // (share * (sinks + window + step + ALIGN))))
 
 
 def _span(a: int, b: int, window: int | None, sinks: int) -> tuple[int, int]:

@@ -95,7 +95,7 @@ def truths(setting: Setting, seeds: Sequence[int]) -> list[XorTruth]:
 
 
 def _key(setting: Setting, seed: int) -> Key:
-    return Key("amplification") / setting.d / setting.n / seed  # so that results of different cells are independent
+    return Key("amplification") / setting.d / setting.n / seed  # so that results of different trials are independent
 
 
 def draw(setting: Setting, found: Sequence[XorTruth], seeds: Sequence[int], part: str, n: int | None = None) -> Data:

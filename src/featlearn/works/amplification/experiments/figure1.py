@@ -13,7 +13,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure import decision_grid
 from featlearn.nets import TwoLayer, forward
@@ -61,7 +61,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed."""
 
     setting: Setting
@@ -76,10 +76,10 @@ def _setting(c: Config) -> Setting:
     return Setting(2, c.n, math.sqrt(c.variance), c.eta, c.m, c.scale)
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per seed; the first one keeps its picture."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per seed; the first one keeps its picture."""
     c = config
-    return [Cell(_setting(c), c.steps, c.alpha, c.n_test, seed, seed == c.seeds[0]) for seed in c.seeds]
+    return [Trial(_setting(c), c.steps, c.alpha, c.n_test, seed, seed == c.seeds[0]) for seed in c.seeds]
 
 
 def grid_of_steps(last: int) -> list[int]:
@@ -87,20 +87,20 @@ def grid_of_steps(last: int) -> list[int]:
     return sorted({0, last, *(round(10 ** (k / 4)) for k in range(4 * len(str(last))) if 10 ** (k / 4) < last)})
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train one network in the plane whose axes are mu1 and mu2."""
-    s, seeds = cell.setting, [cell.seed]
+    s, seeds = trial.setting, [trial.seed]
     axes = [XorTruth(torch.eye(2))]
     train = ensembles.draw(s, axes, seeds, "train")
-    test = ensembles.draw(s, axes, seeds, "test", cell.n_test)
-    grid = grid_of_steps(cell.steps)
+    test = ensembles.draw(s, axes, seeds, "test", trial.n_test)
+    grid = grid_of_steps(trial.steps)
     seen: list[TwoLayer] = []
 
     def keep(net: TwoLayer, members: slice) -> torch.Tensor:
         seen.append(net)
         return torch.zeros(len(net))
 
-    stage = Stage(cell.steps, rate_w=cell.alpha)
+    stage = Stage(trial.steps, rate_w=trial.alpha)
     # one data set, shared: the wide products of the engine apply
     end = fit(
         ensembles.start(s, seeds),
@@ -112,7 +112,7 @@ def run_cell(cell: Cell) -> CellResult:
         probes={"net": keep},
         probe_at=grid,
     ).net
-    base = {"setting": "", "row": "Network", "seed": cell.seed}
+    base = {"setting": "", "row": "Network", "seed": trial.seed}
     rows = [
         {**base, "step": t, **_percent(net, train, "train"), **_percent(net, test, "test")}
         for t, net in zip(grid, seen, strict=True)
@@ -132,7 +132,7 @@ def run_cell(cell: Cell) -> CellResult:
         }
     )
     arrays: dict[str, np.ndarray] = {}
-    if cell.picture:
+    if trial.picture:
         found = decision_grid(end, torch.eye(2), reach=1.6, points=161)
         arrays = {
             "at": found.across.numpy(),
@@ -141,7 +141,7 @@ def run_cell(cell: Cell) -> CellResult:
             "y": train.y[0, :SHOWN].numpy(),
             "clean": train.clean[0, :SHOWN].numpy(),
         }
-    return CellResult(rows, arrays)
+    return TrialResult(rows, arrays)
 
 
 def _percent(net: TwoLayer, data: Data, part: str) -> dict[str, float]:
@@ -176,7 +176,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
 def draw(table: Table) -> Mapping[str, Picture]:
     """The boundary of one seed with some training samples; crosses are flipped labels."""
     for r in table.rows:
-        load = table.arrays.get(r["cell"])
+        load = table.arrays.get(r["trial"])
         if load is None or "score" not in (arrays := load()):
             continue
         at, score = arrays["at"], arrays["score"]
@@ -222,10 +222,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Three passes over n m activations a step, at about 0.5 ns an entry and pass on one core."""
-    s = cell.setting
-    return Cost(0.5 + 4e-9 * cell.steps * s.n * s.m, 450)
+    s = trial.setting
+    return Cost(0.5 + 4e-9 * trial.steps * s.n * s.m, 450)
 
 
 EXPERIMENT = Experiment(
@@ -238,8 +238,8 @@ EXPERIMENT = Experiment(
         "small": Config(n=1000, steps=1500, m=200, alpha=0.1, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

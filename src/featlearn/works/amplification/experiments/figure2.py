@@ -16,7 +16,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.nets import TwoLayer
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -80,12 +80,12 @@ class Config:
             raise SettingError("most", self.most, f"above {FIRST}", "40000 is enough at d_low = 20, n_low = 100")
         check_counts(self, "n_test")
         check_seeds(self.seeds)
-        for cell in cells(self):
-            ensembles.check(cell.setting, cell.alpha)
+        for trial in trials(self):
+            ensembles.check(trial.setting, trial.alpha)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One run."""
 
     kind: str
@@ -96,14 +96,14 @@ class Cell:
     seed: int
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per run: two panels, the printed step size, and the sweep."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per run: two panels, the printed step size, and the sweep."""
     c = config
     runs = [(LOW, c.d_low, c.n_low, c.alpha, c.seeds), (HIGH, c.d_high, c.n_high, c.alpha, c.seeds)]
     runs += [(PRINTED_RATE, c.d_printed, c.n_high, c.alpha_printed, c.seeds_printed)]
     runs += [(SWEEP, d, c.n_low, c.alpha, c.seeds) for d in c.d_sweep if d != c.d_low]
     return [
-        Cell(kind, Setting(d, n, d ** (-c.exponent / 2), c.eta, c.m, c.scale), alpha, c.most, c.n_test, seed)
+        Trial(kind, Setting(d, n, d ** (-c.exponent / 2), c.eta, c.m, c.scale), alpha, c.most, c.n_test, seed)
         for kind, d, n, alpha, seeds in runs
         for seed in seeds
     ]
@@ -143,40 +143,40 @@ def grid_of_times(most: float | int) -> list[float]:
     return [10 ** (k / 8) for k in range(int(8 * math.log10(most)) + 1)]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train until every label is fitted and three times as long; look at eight times a decade."""
-    s, seeds = cell.setting, [cell.seed]
+    s, seeds = trial.setting, [trial.seed]
     found = ensembles.truths(s, seeds)
-    flips = Key("amplification/figure2") / s.d / s.n / cell.seed
+    flips = Key("amplification/figure2") / s.d / s.n / trial.seed
     train = flip_within(ensembles.draw(s, found, seeds, "train"), s.eta, flips / "train")
-    test = flip_within(ensembles.draw(s, found, seeds, "test", cell.n_test), s.eta, flips / "test")
+    test = flip_within(ensembles.draw(s, found, seeds, "test", trial.n_test), s.eta, flips / "test")
     net, own, whole = ensembles.start(s, seeds), train, lambda n: n
     if s.d > s.n:
         net, x, basis, outside = in_span(net, train.x)
         own = replace(train, x=x)
         whole = lambda n: out_of_span(n, basis, outside)  # noqa: E731
     base = {
-        "setting": f"{cell.kind}: d={s.d}, n={s.n}",
-        "row": f"alpha={cell.alpha:g}",
-        "kind": cell.kind,
+        "setting": f"{trial.kind}: d={s.d}, n={s.n}",
+        "row": f"alpha={trial.alpha:g}",
+        "kind": trial.kind,
         "d": s.d,
         "n": s.n,
-        "alpha": cell.alpha,
-        "seed": cell.seed,
+        "alpha": trial.alpha,
+        "seed": trial.seed,
     }
     curve = [_look(net, whole(net), own, test, 0)]
     done, fitted = 0, None
-    for time in grid_of_times(cell.most):
-        steps = max(1, round(time / cell.alpha))
+    for time in grid_of_times(trial.most):
+        steps = max(1, round(time / trial.alpha))
         if steps == done:
             continue
-        net, done = ensembles.descend(net, own, cell.alpha, steps - done), steps
+        net, done = ensembles.descend(net, own, trial.alpha, steps - done), steps
         curve.append(_look(net, whole(net), own, test, done))
         if curve[-1]["train"] == 100 and fitted is None:
             fitted = done
         if fitted is not None and done >= 3 * fitted:
             break
-    trained = [p for p in curve if p["step"] * cell.alpha >= FIRST]
+    trained = [p for p in curve if p["step"] * trial.alpha >= FIRST]
     last, best = trained[-1], max(p["test"] for p in trained)
     end = {
         **base,
@@ -190,7 +190,7 @@ def run_cell(cell: Cell) -> CellResult:
         "interpolated": 100.0 * (fitted is not None),
         "steps": done,
     }
-    return CellResult([end, *({**base, **p} for p in curve)])
+    return TrialResult([end, *({**base, **p} for p in curve)])
 
 
 def _look(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int) -> dict[str, float | int]:
@@ -289,12 +289,12 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRY: Picture(fig, caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """About 1/3 of the time limit, at 4 ns an activation and step and 20 Gflop/s."""
-    s = cell.setting
+    s = trial.setting
     per_step = 6e-5 + s.n * s.m * (3e-9 + 4 * min(s.d, s.n) / 2e10)
     time = 40000 if s.d < s.n / 2 else 4000
-    return Cost(1 + min(cell.most, time) / cell.alpha * per_step, 400)
+    return Cost(1 + min(trial.most, time) / trial.alpha * per_step, 400)
 
 
 EXPERIMENT = Experiment(
@@ -327,8 +327,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.measure import (
     aligned,
     captures,
@@ -91,7 +91,7 @@ class Config:
     seeds: tuple[int, ...] = tuple(range(20))
     """One task, data set and start per seed."""
     chunk: int = 5
-    """Seeds that train together in a cell."""
+    """Seeds that train together in a trial."""
 
     def __post_init__(self):
         check_filled(self, "d", "scales")
@@ -99,12 +99,12 @@ class Config:
             raise SettingError("c0", self.c0, "above 1", "10 leaves four fifths of the neurons in the sets")
         check_counts(self, "chunk")
         check_seeds(self.seeds)
-        for cell in cells(self):
-            ensembles.check(cell.setting, self.alpha)
+        for trial in trials(self):
+            ensembles.check(trial.setting, self.alpha)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """A chunk of seeds in one setting."""
 
     kind: str
@@ -114,15 +114,15 @@ class Cell:
     seeds: tuple[int, ...]
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per dimension or scale and chunk of seeds."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per dimension or scale and chunk of seeds."""
     c = config
     middle = sorted(c.d)[len(c.d) // 2]
     points = [(TIGHT, d, c.radius / math.sqrt(d), c.scales[0]) for d in c.d]
     points += [(PRINTED, d, d ** (-c.exponent / 2), s) for s in (c.scales[0], c.printed_scale) for d in c.d]
     points += [(SCALE, middle, middle ** (-c.exponent / 2), scale) for scale in c.scales]
     return [
-        Cell(kind, Setting(d, c.n, sigma, c.eta, c.m, scale), c.alpha, c.c0, c.seeds[i : i + c.chunk])
+        Trial(kind, Setting(d, c.n, sigma, c.eta, c.m, scale), c.alpha, c.c0, c.seeds[i : i + c.chunk])
         for kind, d, sigma, scale in points
         for i in range(0, len(c.seeds), c.chunk)
     ]
@@ -136,29 +136,29 @@ def margins(net: TwoLayer, keep: Tensor, data: Data) -> tuple[Tensor, Tensor]:
     return clean, margin.masked_fill(~data.flipped, -math.inf).amax(1)
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train step by step; look at every step."""
-    s, alpha = cell.setting, cell.alpha
-    found = ensembles.truths(s, cell.seeds)
-    train = ensembles.draw(s, found, cell.seeds, "train")
-    begin = net = ensembles.start(s, cell.seeds)
-    own = matching_neurons(net.w, net.a, train.centres, LABELS, 1 / (3 * cell.c0 * math.sqrt(s.d)))
+    s, alpha = trial.setting, trial.alpha
+    found = ensembles.truths(s, trial.seeds)
+    train = ensembles.draw(s, found, trial.seeds, "train")
+    begin = net = ensembles.start(s, trial.seeds)
+    own = matching_neurons(net.w, net.a, train.centres, LABELS, 1 / (3 * trial.c0 * math.sqrt(s.d)))
     inside, index = own >= 0, own.clamp_min(0)[..., None]
     last, size = steps_of(alpha), 1 / math.sqrt(s.m)
     base = [
         {
-            "setting": f"{cell.kind}: d={s.d}, scale={s.scale:g}",
-            "kind": cell.kind,
+            "setting": f"{trial.kind}: d={s.d}, scale={s.scale:g}",
+            "kind": trial.kind,
             "d": s.d,
             "scale": s.scale,
             "sigma": s.sigma,
             "alpha": alpha,
             "n": s.n,
             "m": s.m,
-            "c0": cell.c0,
+            "c0": trial.c0,
             "seed": seed,
         }
-        for seed in cell.seeds
+        for seed in trial.seeds
     ]
     rows = []
     for t in range(last + 1):
@@ -209,7 +209,7 @@ def run_cell(cell: Cell) -> CellResult:
                 "whole_noisy": float(whole[1][i]),
             }
         )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -300,9 +300,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
     }
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Training and the looks at every step, at about 20 Gflop/s on one core."""
-    s, e, steps = cell.setting, len(cell.seeds), steps_of(cell.alpha)
+    s, e, steps = trial.setting, len(trial.seeds), steps_of(trial.alpha)
     return Cost(0.2 + e * s.n * s.m * s.d * (4 * steps + 4 * (steps + 1) + 10) / 2e10, 350 + e * s.d * 12 * s.n / 2**20)
 
 
@@ -325,8 +325,8 @@ EXPERIMENT = Experiment(
         "small": Config(d=(50, 100, 200, 400), seeds=tuple(range(5))),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

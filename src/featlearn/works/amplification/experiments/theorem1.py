@@ -14,7 +14,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks.xor_clusters import Law, Noise
@@ -64,7 +64,7 @@ class Config:
     seeds: tuple[int, ...] = tuple(range(20))
     """One task, data set and start per seed."""
     chunk: int = 5
-    """Seeds that train together in a cell."""
+    """Seeds that train together in a trial."""
 
     def __post_init__(self):
         check_filled(self, "d", "n", "alpha")
@@ -73,13 +73,13 @@ class Config:
             raise SettingError("rounding", self.rounding, "up or down", "up is the default")
         for seeds in (self.seeds, self.seeds_few):
             check_seeds(seeds)
-        for cell in cells(self):
-            for alpha in cell.alpha:
-                ensembles.check(cell.setting, alpha)
+        for trial in trials(self):
+            for alpha in trial.alpha:
+                ensembles.check(trial.setting, alpha)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """A chunk of seeds at one dimension and sample size, for all step sizes on the same data."""
 
     kind: str
@@ -90,8 +90,8 @@ class Cell:
     seeds: tuple[int, ...]
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per dimension, sample size and chunk of seeds."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per dimension, sample size and chunk of seeds."""
     c = config
     own = (c.noise, c.law)
     points = [(GRID, d, n, d ** (-c.exponent / 2), own) for d in c.d for n in c.n]
@@ -103,32 +103,32 @@ def cells(config: Config) -> list[Cell]:
         seeds, alpha = (c.seeds_few, (max(c.alpha),)) if kind == FEW else (c.seeds, c.alpha)
         for i in range(0, len(seeds), c.chunk):
             setting = Setting(d, n, sigma, c.eta, c.m, c.scale, *how)
-            out.append(Cell(kind, setting, alpha, c.rounding, c.n_test, seeds[i : i + c.chunk]))
+            out.append(Trial(kind, setting, alpha, c.rounding, c.n_test, seeds[i : i + c.chunk]))
     return out
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train every member at every step size; judge it on training and on fresh test data."""
-    s, rows = cell.setting, []
-    found = ensembles.truths(s, cell.seeds)
-    train = ensembles.draw(s, found, cell.seeds, "train")
-    test = ensembles.draw(s, found, cell.seeds, "test", cell.n_test)
-    begin = ensembles.start(s, cell.seeds)
-    for alpha in cell.alpha:
-        steps = steps_of(alpha, "up" if cell.rounding == "up" else "down")
+    s, rows = trial.setting, []
+    found = ensembles.truths(s, trial.seeds)
+    train = ensembles.draw(s, found, trial.seeds, "train")
+    test = ensembles.draw(s, found, trial.seeds, "test", trial.n_test)
+    begin = ensembles.start(s, trial.seeds)
+    for alpha in trial.alpha:
+        steps = steps_of(alpha, "up" if trial.rounding == "up" else "down")
         net = ensembles.descend(begin, train, alpha, steps)
         seen, fresh = ensembles.fits(net, train), ensembles.fits(net, test)
         norm = net.w.flatten(1).norm(dim=1)
-        for i, seed in enumerate(cell.seeds):
+        for i, seed in enumerate(trial.seeds):
             noisy = int(train.flipped[i].sum())
             clean_right = float(seen["clean_right"][i])
             noisy_wrong = float(seen["noisy_wrong"][i]) if noisy else 1.0
             rows.append(
                 {
-                    "setting": f"{cell.kind}: d={s.d}, n={s.n}",
+                    "setting": f"{trial.kind}: d={s.d}, n={s.n}",
                     "row": f"alpha={alpha:g}",
                     "seed": seed,
-                    "kind": cell.kind,
+                    "kind": trial.kind,
                     "d": s.d,
                     "n": s.n,
                     "alpha": alpha,
@@ -138,13 +138,13 @@ def run_cell(cell: Cell) -> CellResult:
                     "noisy_wrong": noisy_wrong,
                     "norm": float(norm[i]),
                     "good": 100.0 * (clean_right == 1 and noisy_wrong == 1),
-                    "n_test": cell.n_test,
+                    "n_test": trial.n_test,
                     "test_flips": float(test.flipped[i].float().mean()),
                     "test_error": 100 * (1 - float(fresh["acc"][i])),
                     "clean_acc": 100 * float(fresh["clean_acc"][i]),
                 }
             )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -220,12 +220,12 @@ def _errors(table: Table, kind: str, entry: str) -> Mapping[str, Picture]:
     return {entry: Picture(fig, caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From the matrix products at about 40 Gflop/s on one core."""
-    s, e = cell.setting, len(cell.seeds)
-    steps = sum(steps_of(a) for a in cell.alpha)
-    flops = e * s.m * s.d * (s.n * (4 * steps + 2 * len(cell.alpha)) + 2 * cell.n_test * len(cell.alpha))
-    return Cost(0.3 + flops / 4e10, 350 + e * s.d * (2 * s.n + cell.n_test) * 4 / 2**20)
+    s, e = trial.setting, len(trial.seeds)
+    steps = sum(steps_of(a) for a in trial.alpha)
+    flops = e * s.m * s.d * (s.n * (4 * steps + 2 * len(trial.alpha)) + 2 * trial.n_test * len(trial.alpha))
+    return Cost(0.3 + flops / 4e10, 350 + e * s.d * (2 * s.n + trial.n_test) * 4 / 2**20)
 
 
 EXPERIMENT = Experiment(
@@ -240,8 +240,8 @@ EXPERIMENT = Experiment(
         "small": Config(d=(50, 200), n=(200, 1000), seeds=tuple(range(10)), seeds_few=tuple(range(40))),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

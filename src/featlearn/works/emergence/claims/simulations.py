@@ -294,7 +294,7 @@ def gathering(table: Table) -> Evidence:
     cases = []
     shown: set[str] = set()
     for r in table.rows:
-        load = table.arrays.get(r["cell"])
+        load = table.arrays.get(r["trial"])
         if r["setting"] in shown or load is None or "step 2/cos" not in (arrays := load()):
             continue
         shown.add(r["setting"])
@@ -325,7 +325,7 @@ def gathering(table: Table) -> Evidence:
                 rival_says="all and more",
             )
         )
-    return Evidence(cases) if cases else Evidence(not_run="no cell holds neuron positions; run the experiment again")
+    return Evidence(cases) if cases else Evidence(not_run="no trial holds neuron positions; run the experiment again")
 
 
 def one_step_two_step(table: Table) -> Evidence:

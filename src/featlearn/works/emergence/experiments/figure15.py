@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.nets import gaussian_init, mirrored
 from featlearn.tasks import HiddenCodes
@@ -46,11 +46,11 @@ class Config:
     """One draw of task, data and start per seed."""
 
     def __post_init__(self):
-        cells(self)
+        trials(self)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed."""
 
     task: HiddenCodes
@@ -62,24 +62,24 @@ class Cell:
     pictures: bool
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per seed."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per seed."""
     task = HiddenCodes(config.d, config.D, config.k, config.per_class)
     check_sizes(n=config.n, batch=1, m=config.m, steps=2, n_test=1, seeds=config.seeds)
     c = config
-    return [Cell(task, c.m, c.n, c.scale_1, c.scale_2, seed, seed == c.seeds[0]) for seed in c.seeds]
+    return [Trial(task, c.m, c.n, c.scale_1, c.scale_2, seed, seed == c.seeds[0]) for seed in c.seeds]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Two full-batch steps; shares of neurons along the signal."""
-    key, task = Key("emergence/figure15") / cell.seed, cell.task
+    key, task = Key("emergence/figure15") / trial.seed, trial.task
     truth = task.draw(key / "truth")
-    data = task.sample(truth, cell.n, key / "train")
+    data = task.sample(truth, trial.n, key / "train")
     k, sigma_a = task.k, truth.scale**2 / (truth.gamma * task.k**2)
-    half = gaussian_init(cell.m, task.D, key / "half", sigma_w=1 / k, sigma_b=1 / k**2, sigma_a=sigma_a)
-    outside = torch.randn(cell.m, task.d - task.D, generator=(key / "outside").torch()).repeat(2, 1) / k
+    half = gaussian_init(trial.m, task.D, key / "half", sigma_w=1 / k, sigma_b=1 / k**2, sigma_a=sigma_a)
+    outside = torch.randn(trial.m, task.d - task.D, generator=(key / "outside").torch()).repeat(2, 1) / k
     start, unit = mirrored(half), truth.scale / (truth.gamma * sigma_a)
-    one, two = first_steps(start, data, k=k, unit=unit, scales=(cell.scale_1, cell.scale_2))
+    one, two = first_steps(start, data, k=k, unit=unit, scales=(trial.scale_1, trial.scale_2))
     signal = truth.features[0]
 
     def share(net, extra: torch.Tensor) -> float:
@@ -87,13 +87,13 @@ def run_cell(cell: Cell) -> CellResult:
         return 100.0 * float((cos.abs() > 0.9).float().mean())
 
     none = 0 * outside
-    row = {"setting": "", "row": "Network", "seed": cell.seed, "cos": float(closest_cosine(two.w, signal))}
+    row = {"setting": "", "row": "Network", "seed": trial.seed, "cos": float(closest_cosine(two.w, signal))}
     row |= {"share_init": share(start, outside), "share_step1": share(one, none), "share_step2": share(two, none)}
     arrays = {}
-    if cell.pictures:
+    if trial.pictures:
         for name, net, extra in (("init", start, outside), ("step 1", one, none), ("step 2", two, none)):
             arrays |= neuron_picture(name, net, extra, signal, key / "mds" / name)
-    return CellResult([row], arrays)
+    return TrialResult([row], arrays)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -116,8 +116,8 @@ EXPERIMENT = Experiment(
         "small": Config(m=50, n=20000, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(
@@ -135,5 +135,5 @@ EXPERIMENT = Experiment(
             "ground truth", printed="direction of the stars not stated", ours="E[y x]", why="the first-order signal"
         ),
     ),
-    cost=lambda cell: Cost(3 + 8 * 4 * cell.task.D * cell.m * cell.n / 3e10 + 5 * cell.pictures, 500),
+    cost=lambda trial: Cost(3 + 8 * 4 * trial.task.D * trial.m * trial.n / 3e10 + 5 * trial.pictures, 500),
 )

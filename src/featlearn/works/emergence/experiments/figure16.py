@@ -18,7 +18,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure.clusters import best_cosine, mds
 from featlearn.nets import TwoLayer, gaussian_init
@@ -82,7 +82,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed of one setting."""
 
     experiment: int
@@ -100,44 +100,44 @@ class Cell:
     pictures: bool
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per setting and seed; the first seed also lays out its neurons."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per setting and seed; the first seed also lays out its neurons."""
     c, made = config, []
     for number in c.experiments:
         d, k, sigma_r, middle, last = SETTINGS[number]
         task, last = GaussianClusters(d, k, sigma_r), max(1, round(c.epochs * last))
         middle = min(last, max(1, round(c.epochs * middle)))
         made += [
-            Cell(number, task, c.m, c.n, c.n_test, c.batch, c.rate, c.scale_w, c.scale_a, middle, last, seed, not i)
+            Trial(number, task, c.m, c.n, c.n_test, c.batch, c.rate, c.scale_w, c.scale_a, middle, last, seed, not i)
             for i, seed in enumerate(c.seeds)
         ]
     return made
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train one network and measure how its neurons cover the centres."""
-    task, name = cell.task, f"Experiment {cell.experiment}"
-    key = Key("emergence/figure16") / cell.experiment / cell.seed
+    task, name = trial.task, f"Experiment {trial.experiment}"
+    key = Key("emergence/figure16") / trial.experiment / trial.seed
     truth = task.draw(key / "truth")
-    train, test = task.sample(truth, cell.n, key / "train"), task.sample(truth, cell.n_test, key / "test")
+    train, test = task.sample(truth, trial.n, key / "train"), task.sample(truth, trial.n_test, key / "test")
     start = gaussian_init(
-        cell.m,
+        trial.m,
         task.d,
         key / "start",
-        sigma_w=cell.scale_w * task.d**-0.5,
+        sigma_w=trial.scale_w * task.d**-0.5,
         sigma_b=0.0,
-        sigma_a=cell.scale_a * cell.m**-0.5,
+        sigma_a=trial.scale_a * trial.m**-0.5,
         activation="relu",
     )
-    per_epoch = cell.n // cell.batch
-    shown = {0: "init", cell.middle: "middle", cell.last: "end"}
+    per_epoch = trial.n // trial.batch
+    shown = {0: "init", trial.middle: "middle", trial.last: "end"}
     seen: list[TwoLayer] = []
 
     def cover(net: TwoLayer, members: slice) -> Tensor:
         seen.append(net)
         return best_cosine(net.w, truth.centres)
 
-    stage = Stage(cell.last * per_epoch, cell.rate, cell.rate, cell.rate, batch=cell.batch)
+    stage = Stage(trial.last * per_epoch, trial.rate, trial.rate, trial.rate, batch=trial.batch)
     run = fit(
         start,
         train.x,
@@ -153,7 +153,7 @@ def run_cell(cell: Cell) -> CellResult:
     row = {
         "setting": name,
         "row": "Network",
-        "seed": cell.seed,
+        "seed": trial.seed,
         "test_acc": accuracy(run.net(test.x)[:, 0], test.y),
         "train_acc": accuracy(run.net(train.x)[:, 0], train.y),
         "cover_init": float(best["init"].min()),
@@ -167,20 +167,20 @@ def run_cell(cell: Cell) -> CellResult:
     sizes = {
         "setting": "",
         "row": name,
-        "seed": cell.seed,
+        "seed": trial.seed,
         "d": train.x.shape[1],
         "k": task.k,
         "clusters": len(train.group.unique()),
         "sigma_r": float((noise / task.k).sqrt()),
     }
     arrays: dict[str, np.ndarray] = {}
-    if cell.pictures:
+    if trial.pictures:
         for (epoch, label), net in zip(shown.items(), seen, strict=True):
             alive = net.w[0].norm(dim=1) > 0
             arrays[f"{label}/at"] = mds(net.w[0][alive], truth.centres, key / "mds" / label).numpy()
             arrays[f"{label}/epoch"] = np.array(epoch)
         arrays["centres/labels"] = truth.labels.numpy()
-    return CellResult([row, sizes], arrays)
+    return TrialResult([row, sizes], arrays)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -193,7 +193,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     """Neurons and centres of one seed of every setting."""
     panels, data, done = [], [], set()
     for r in table.rows:
-        load = table.arrays.get(r["cell"])
+        load = table.arrays.get(r["trial"])
         if not r["setting"] or r["setting"] in done or load is None or "init/at" not in (arrays := load()):
             continue
         done.add(r["setting"])
@@ -223,10 +223,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRY: Picture(direction_maps(panels), caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From three matrix products a step at about 30 Gflop/s, and a few seconds for a picture."""
-    flops = 6.0 * cell.last * cell.n * cell.m * (cell.task.d + 6)
-    return Cost(0.5 + flops / 3e10 + 4 * cell.pictures * (cell.m / 800) ** 2, 500)
+    flops = 6.0 * trial.last * trial.n * trial.m * (trial.task.d + 6)
+    return Cost(0.5 + flops / 3e10 + 4 * trial.pictures * (trial.m / 800) ** 2, 500)
 
 
 EXPERIMENT = Experiment(
@@ -239,8 +239,8 @@ EXPERIMENT = Experiment(
         "small": Config(epochs=0.6, n_test=2000, seeds=(0, 1)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

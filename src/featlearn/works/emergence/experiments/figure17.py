@@ -18,7 +18,7 @@ from torch import Tensor
 from featlearn.core import Key, SettingError
 from featlearn.data import digits, mnist
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure.clusters import cosine_silhouette, mds, spherical_kmeans
 from featlearn.nets import TwoLayer, gaussian_init
@@ -81,7 +81,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed."""
 
     data: str
@@ -96,11 +96,11 @@ class Cell:
     pictures: bool
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per seed; the first one also lays out its neurons."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per seed; the first one also lays out its neurons."""
     c = config
     return [
-        Cell(c.data, c.m, c.rate, c.momentum, c.batch, c.epochs, c.sigma_w, c.early, seed, seed == c.seeds[0])
+        Trial(c.data, c.m, c.rate, c.momentum, c.batch, c.epochs, c.sigma_w, c.early, seed, seed == c.seeds[0])
         for seed in c.seeds
     ]
 
@@ -118,23 +118,23 @@ def two_clusters(net: TwoLayer, key: Key) -> tuple[float, float, Tensor, Tensor]
     return silhouette, float(centres[0] @ centres[1]), labels, centres
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train one network; cluster its neurons at the snapshots."""
-    load = LOADERS[cell.data]
+    load = LOADERS[trial.data]
     train, test = load(split="train"), load(split="test")
     y, y_test = 1.0 - 2.0 * train.y, 1.0 - 2.0 * test.y  # digit 0 is +1
-    if len(y) < cell.batch:
-        raise SettingError("batch", cell.batch, f"at most n = {len(y)}", "lower it")
-    key = Key("emergence/figure17") / cell.data / cell.seed
-    d, per_epoch = train.x.shape[1], len(y) // cell.batch
+    if len(y) < trial.batch:
+        raise SettingError("batch", trial.batch, f"at most n = {len(y)}", "lower it")
+    key = Key("emergence/figure17") / trial.data / trial.seed
+    d, per_epoch = train.x.shape[1], len(y) // trial.batch
     start = gaussian_init(
-        cell.m, d, key / "start", sigma_w=cell.sigma_w, sigma_b=0.0, sigma_a=cell.m**-0.5, activation="relu"
+        trial.m, d, key / "start", sigma_w=trial.sigma_w, sigma_b=0.0, sigma_a=trial.m**-0.5, activation="relu"
     )
-    last = per_epoch * cell.epochs
+    last = per_epoch * trial.epochs
     grid = sorted(
-        {0, min(cell.early, last), per_epoch, last} | {per_epoch * e for e in (2, 5, 10, 20) if e < cell.epochs}
+        {0, min(trial.early, last), per_epoch, last} | {per_epoch * e for e in (2, 5, 10, 20) if e < trial.epochs}
     )
-    stage = Stage(last, cell.rate, cell.rate, cell.rate, batch=cell.batch, momentum=cell.momentum)
+    stage = Stage(last, trial.rate, trial.rate, trial.rate, batch=trial.batch, momentum=trial.momentum)
     seen: list[TwoLayer] = []
 
     def keep(net: TwoLayer, members: slice) -> Tensor:
@@ -143,7 +143,7 @@ def run_cell(cell: Cell) -> CellResult:
 
     end = fit(start, train.x, y, [stage], key / "batches", loss="logistic", probes={"net": keep}, probe_at=grid).net
     found = {step: two_clusters(net, key / "clusters") for step, net in zip(grid, seen, strict=True)}
-    base = {"setting": cell.data, "row": "Network", "seed": cell.seed}
+    base = {"setting": trial.data, "row": "Network", "seed": trial.seed}
     agree = (end.a[0] > 0) == (found[last][2] == 0)
     row = {
         **base,
@@ -157,14 +157,14 @@ def run_cell(cell: Cell) -> CellResult:
     }
     rows = [row] + [{**base, "epoch": s / per_epoch, "silhouette": v[0], "between": v[1]} for s, v in found.items()]
     arrays: dict[str, np.ndarray] = {}
-    if cell.pictures:
-        shown = {"init": 0, f"step {min(cell.early, last)}": min(cell.early, last), f"epoch {cell.epochs}": last}
+    if trial.pictures:
+        shown = {"init": 0, f"step {min(trial.early, last)}": min(trial.early, last), f"epoch {trial.epochs}": last}
         for name, step in shown.items():
             net, (_, _, labels, centres) = seen[grid.index(step)], found[step]
             arrays[f"{name}/at"] = mds(net.w[0], centres.float(), key / "mds" / name).numpy()
             arrays[f"{name}/positive"] = (net.a[0] > 0).numpy()
             arrays[f"{name}/cluster"] = labels.numpy()
-    return CellResult(rows, arrays)
+    return TrialResult(rows, arrays)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -179,7 +179,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
 
 def _maps(table: Table) -> Mapping[str, Picture]:
     for r in table.rows:
-        load = table.arrays.get(r["cell"])
+        load = table.arrays.get(r["trial"])
         if load is None or "init/at" not in (arrays := load()):
             continue
         names = [name.removesuffix("/at") for name in arrays if name.endswith("/at")]
@@ -230,10 +230,10 @@ def _tightening(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From the matrix products at about 10 Gflop/s for such thin ones; loading MNIST takes a second."""
-    n, d = (12665, 784) if cell.data == "mnist" else (271, 64)
-    return Cost(1 + 6 * cell.epochs * n * d * cell.m / 2e10 + 4e-4 * cell.epochs * n / cell.batch, 400)
+    n, d = (12665, 784) if trial.data == "mnist" else (271, 64)
+    return Cost(1 + 6 * trial.epochs * n * d * trial.m / 2e10 + 4e-4 * trial.epochs * n / trial.batch, 400)
 
 
 EXPERIMENT = Experiment(
@@ -246,8 +246,8 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "paper": Config(data="mnist", batch=100, epochs=10),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

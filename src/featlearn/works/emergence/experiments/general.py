@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from featlearn.core import Key
-from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, mirrored
@@ -61,11 +61,11 @@ class Config:
     """One draw of task, data and start per seed."""
 
     def __post_init__(self):
-        cells(self)
+        trials(self)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed with one dictionary."""
 
     task: ParityMix
@@ -79,8 +79,8 @@ class Cell:
     seed: int
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per seed and dictionary."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per seed and dictionary."""
     c = config
     check_sizes(n=c.n, batch=c.batch, m=c.m, steps=c.steps, n_test=c.n_test, seeds=c.seeds)
     tasks = [
@@ -88,24 +88,24 @@ def cells(config: Config) -> list[Cell]:
         for name in c.dictionaries
     ]
     sizes = (c.m, c.n, c.n_test, c.steps, c.batch, (c.scale_1, c.scale_2), (c.rate_w, c.rate_a))
-    return [Cell(task, *sizes, seed) for seed in c.seeds for task in tasks]
+    return [Trial(task, *sizes, seed) for seed in c.seeds for task in tasks]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train the network through the whole schedule."""
-    task, key = cell.task, Key("emergence/general") / cell.seed
+    task, key = trial.task, Key("emergence/general") / trial.seed
     truth = task.draw(key / "truth")
-    train, test = task.sample(truth, cell.n, key / "train"), task.sample(truth, cell.n_test, key / "test")
+    train, test = task.sample(truth, trial.n, key / "train"), task.sample(truth, trial.n_test, key / "test")
     k, sigma_a = task.k, truth.scale**2 / (truth.gamma * task.k**2)
-    half = gaussian_init(cell.m, task.d, key / "start", sigma_w=1 / k, sigma_b=1 / k**2, sigma_a=sigma_a)
+    half = gaussian_init(trial.m, task.d, key / "start", sigma_w=1 / k, sigma_b=1 / k**2, sigma_a=sigma_a)
     unit = truth.scale / (truth.gamma * sigma_a)
-    two = first_steps(mirrored(half), train, k=k, unit=unit, scales=cell.scales)[-1]
-    rate_w, rate_a = cell.rates[0], cell.rates[1] / energy(features(two, train.x[:1000]))
-    stage = Stage(cell.steps - 2, rate_w, rate_w, rate_a, batch=cell.batch)
+    two = first_steps(mirrored(half), train, k=k, unit=unit, scales=trial.scales)[-1]
+    rate_w, rate_a = trial.rates[0], trial.rates[1] / energy(features(two, train.x[:1000]))
+    stage = Stage(trial.steps - 2, rate_w, rate_w, rate_a, batch=trial.batch)
     net = fit(two, train.x, train.y, [stage], key / "batches").net
     accuracies = {"train_acc": accuracy(net(train.x)[:, 0], train.y), "test_acc": accuracy(net(test.x)[:, 0], test.y)}
     cos = float(closest_cosine(net.w, truth.features[0]))
-    return CellResult([{"setting": task.coordinates, "row": "Network", "seed": cell.seed, **accuracies, "cos": cos}])
+    return TrialResult([{"setting": task.coordinates, "row": "Network", "seed": trial.seed, **accuracies, "cos": cos}])
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -133,12 +133,12 @@ EXPERIMENT = Experiment(
         "small": Config(d=200, D=30, m=100, n=10000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
-    cost=lambda cell: Cost(
-        2 + 4 * cell.task.d * cell.m * (2 * cell.steps * cell.batch + 14 * cell.n) / 3e10,
-        400 + cell.n * (cell.task.d * 12 + cell.m * 16) / 2**20,
+    cost=lambda trial: Cost(
+        2 + 4 * trial.task.d * trial.m * (2 * trial.steps * trial.batch + 14 * trial.n) / 3e10,
+        400 + trial.n * (trial.task.d * 12 + trial.m * 16) / 2**20,
     ),
 )

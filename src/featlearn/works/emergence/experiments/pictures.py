@@ -98,7 +98,7 @@ def neuron_maps(table: Table, entries: Sequence[str]) -> Mapping[str, Picture]:
     """Neurons at the start and after one and two steps, laid out by multidimensional scaling of 1 - cos."""
     shown: dict[str, Mapping[str, np.ndarray]] = {}
     for r in table.rows:
-        load = table.arrays.get(r["cell"])
+        load = table.arrays.get(r["trial"])
         if r["setting"] not in shown and load is not None and "step 2/at" in (arrays := load()):
             shown[r["setting"]] = arrays
     if not shown:

@@ -13,7 +13,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import Stage, fit, fit_linear, fit_linearised
 from featlearn.nets import TwoLayer, mirrored
 from featlearn.report.plots import Picture, Series, curves
@@ -80,7 +80,7 @@ class Config(Common):
         low = [s for s in self.seeds if s < 1000]
         if low:
             raise SettingError("seeds", low[0], "1000 or above", "smaller seeds are reported, not used for choosing")
-        cells(self)
+        trials(self)
 
 
 def _scales_2(config: Config) -> tuple[float, ...]:
@@ -88,7 +88,7 @@ def _scales_2(config: Config) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """The whole grid of one method on one seed; grid: (rate, values) pairs."""
 
     setting: Setting
@@ -97,8 +97,8 @@ class Cell:
     grid: tuple[tuple[str, tuple[float, ...]], ...]
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per task, method and seed."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per task, method and seed."""
     parity = ParityMix(d=config.d, D=config.D)
     interval = Interval(d=config.d, D=config.D)
     settings = [
@@ -115,30 +115,30 @@ def cells(config: Config) -> list[Cell]:
     ]
     for s in settings:
         check_sizes(n=s.n, batch=s.batch, m=s.m, steps=s.steps, n_test=s.n_test, seeds=config.seeds)
-    # a cell holds only the rates that its grid starts from, so that a new default recomputes nothing else
+    # a trial holds only the rates that its grid starts from, so that a new default recomputes nothing else
     bare = [replace(s, **dict.fromkeys(RATES, 0.0)) for s in settings]
     scales = [(config.scale_1, two) for two in _scales_2(config)]
     after = [replace(s, scale_1=one, scale_2=two) for s, (one, two) in zip(bare, scales, strict=True)]
     return [
-        Cell(start if method == "Network" else s, method, seed, tuple(grid.items()))
+        Trial(start if method == "Network" else s, method, seed, tuple(grid.items()))
         for s, start in zip(bare, after, strict=True)
         for method, grid in GRIDS.items()
         for seed in config.seeds
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Validation accuracy of every point of the grid."""
-    s, task, key = cell.setting, cell.setting.task, Key("emergence/rates") / cell.seed
+    s, task, key = trial.setting, trial.setting.task, Key("emergence/rates") / trial.seed
     truth = task.draw(key / "truth")
     train, valid = task.sample(truth, s.n, key / "train"), task.sample(truth, s.n_test, key / "validation")
     half, _ = normal_start(s, truth, key / "start")
-    batches, grid = key / "batches", dict(cell.grid)
+    batches, grid = key / "batches", dict(trial.grid)
     rows = []
 
     def report(point: Mapping[str, float], score: torch.Tensor) -> None:
         label = ", ".join(f"{k}={v:g}" for k, v in point.items())
-        base = {"setting": s.name, "row": f"{cell.method}: {label}", "method": cell.method, "seed": cell.seed}
+        base = {"setting": s.name, "row": f"{trial.method}: {label}", "method": trial.method, "seed": trial.seed}
         rows.append({**base, **point, "val_acc": accuracy(score, valid.y)})
 
     def linear(net: TwoLayer | None, name: str, fixed: Mapping[str, float]) -> None:
@@ -152,21 +152,21 @@ def run_cell(cell: Cell) -> CellResult:
     def after(steps: int, **scales: float) -> TwoLayer:
         return two_steps(replace(s, **scales), mirrored(half), truth, train, steps=steps)[-1]
 
-    if cell.method == "Linear":
+    if trial.method == "Linear":
         linear(None, "rate_linear", {})
-    elif cell.method == "RF":
+    elif trial.method == "RF":
         linear(half, "rate_rf", {})
-    elif cell.method == "One Step":
+    elif trial.method == "One Step":
         for scale in grid["scale_1"]:
             linear(after(1, scale_1=scale), "rate_one", {"scale_1": scale})
-    elif cell.method == "Two Step":
+    elif trial.method == "Two Step":
         # step 2 starts from weights that step 1 replaced, so its gradient is one for all scales: take it once
         for one in grid["scale_1"]:
             unit_net = after(2, scale_1=one, scale_2=1.0)
             for two in grid["scale_2"]:
                 net = replace(unit_net, w=unit_net.w * two)
                 linear(net, "rate_two", {"scale_1": one, "scale_2": two})
-    elif cell.method == "NTK":
+    elif trial.method == "NTK":
         unit = tangent_energy(half, train.x)
         rates = [r / unit for r in grid["rate_ntk"]]
         scores = fit_linearised(half, train.x, train.y, rates, batches, steps=s.steps, batch=s.batch)(valid.x)
@@ -183,7 +183,7 @@ def run_cell(cell: Cell) -> CellResult:
         ).net
         for (w, a), score in zip(points, trained(valid.x).T, strict=True):
             report({"rate_w": w, "rate_a": a}, score)
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
@@ -251,12 +251,12 @@ def draw(table: Table) -> Mapping[str, Picture]:
     }
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Expected seconds from operations at about 30 Gflop/s on one core."""
-    s, points = cell.setting, len(list(itertools.product(*GRIDS[cell.method].values())))
+    s, points = trial.setting, len(list(itertools.product(*GRIDS[trial.method].values())))
     unit = 4 * s.task.D * s.m
-    share = {"Network": 2.0 * points, "NTK": 1.2 * points, "Two Step": 4, "One Step": 1}.get(cell.method, 0.5)
-    passes = {"Two Step": 16 * 14, "One Step": 4 * 8}.get(cell.method, 8) * s.n
+    share = {"Network": 2.0 * points, "NTK": 1.2 * points, "Two Step": 4, "One Step": 1}.get(trial.method, 0.5)
+    passes = {"Two Step": 16 * 14, "One Step": 4 * 8}.get(trial.method, 8) * s.n
     return Cost(
         1 + unit * (share * s.steps * s.batch + passes) / 3e10, 400 + s.n * (s.task.D * 12 + 2 * s.m * 8) / 2**20
     )
@@ -296,8 +296,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     cost=cost,

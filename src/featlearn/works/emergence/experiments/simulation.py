@@ -1,6 +1,6 @@
 """The simulation behind Tables A.1-A.5 of the emergence work: six methods on one draw of a pattern task.
 
-A cell is one seed of one setting, with or without input structure, and runs every method on the same samples:
+A trial is one seed of one setting, with or without input structure, and runs every method on the same samples:
 Network (both layers, two full-batch steps then minibatches), NTK (the network's tangent model at its start), RF (second
 layer only), One Step and Two Step (first layer frozen after that full-batch step), and our own Linear (a hinge
 classifier on the input). Rates are chosen by `emergence/rates` on validation data of other seeds.
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError
-from featlearn.lab.experiment import CellResult, Cost, Deviation
+from featlearn.lab.experiment import Cost, Deviation, TrialResult
 from featlearn.learn import Stage, fit, fit_linear, fit_linearised
 from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.measure.clusters import mds
@@ -55,7 +55,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed of one setting."""
 
     setting: Setting
@@ -106,12 +106,12 @@ class Common:
 RATES = tuple(f for f in Setting.__dataclass_fields__ if f.startswith(("scale_", "rate_")))
 
 
-def cells_of(settings: Sequence[Setting], seeds: Sequence[int]) -> list["Cell"]:
+def trials_of(settings: Sequence[Setting], seeds: Sequence[int]) -> list["Trial"]:
     """Every setting with and without structure, seed by seed; the first seed with structure also draws its neurons."""
     for s in settings:
         check_sizes(n=s.n, batch=s.batch, m=s.m, steps=s.steps, n_test=s.n_test, seeds=seeds)
     return [
-        Cell(replace(s, task=replace(s.task, structure=structure)), seed, pictures=structure and seed == seeds[0])
+        Trial(replace(s, task=replace(s.task, structure=structure)), seed, pictures=structure and seed == seeds[0])
         for seed in seeds
         for s in settings
         for structure in (True, False)
@@ -220,10 +220,10 @@ def curve_steps(steps: int) -> tuple[int, ...]:
     return tuple(sorted({s for s in grid if s < steps} | {steps}))
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Draw the data, run every method, report accuracies and the closest cosine."""
-    setting, task = cell.setting, cell.setting.task
-    key = Key("emergence") / cell.seed  # truth, samples and start do not depend on rates or on structure's name
+    setting, task = trial.setting, trial.setting.task
+    key = Key("emergence") / trial.seed  # truth, samples and start do not depend on rates or on structure's name
     truth = task.draw(key / "truth")
     train = task.sample(truth, setting.n, key / "train")
     test = task.sample(truth, setting.n_test, key / "test")
@@ -232,7 +232,7 @@ def run_cell(cell: Cell) -> CellResult:
     start = mirrored(half)
     star = truth.features[0]
     suffix = "" if task.structure else WITHOUT
-    base = {"setting": setting.name, "seed": cell.seed, "structure": task.structure}
+    base = {"setting": setting.name, "seed": trial.seed, "structure": task.structure}
     rows: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = {}
 
@@ -267,7 +267,7 @@ def run_cell(cell: Cell) -> CellResult:
         if points:
             curve(name, points)
 
-    if "Network" in cell.methods:
+    if "Network" in trial.methods:
         rate_a = setting.rate_a / energy(features(two, train.x[:1000]))
         stage = Stage(setting.steps - 2, setting.rate_w, setting.rate_w, rate_a, batch=setting.batch)
         at = [s - 2 for s in grid if s >= 2]
@@ -287,7 +287,7 @@ def run_cell(cell: Cell) -> CellResult:
             "Network",
             early + [(s + 2, 100 * float(v)) for s, v in zip(seen.steps, seen.trace["acc"][:, 0], strict=True)],
         )
-    if "NTK" in cell.methods:
+    if "NTK" in trial.methods:
         points: list[tuple[int, float]] = []
         model = fit_linearised(
             half,
@@ -302,26 +302,26 @@ def run_cell(cell: Cell) -> CellResult:
         )
         add("NTK", model(train.x)[:, 0], model(test.x)[:, 0], None)
         curve("NTK", points)
-    if "RF" in cell.methods:
+    if "RF" in trial.methods:
         linear("RF", half, setting.rate_rf, float(closest_cosine(half.w, star, length[None])))
-    if "One Step" in cell.methods:
+    if "One Step" in trial.methods:
         linear("One Step", one, setting.rate_one, float(closest_cosine(one.w, star)))
         kept = two_steps(setting, start, truth, train, keep_init=True, steps=1)[0]
         cos = float(closest_cosine(kept.w, star, torch.cat([length, length])[None]))
         linear(KEPT, kept, setting.rate_one, cos)
-    if "Two Step" in cell.methods:
+    if "Two Step" in trial.methods:
         linear("Two Step", two, setting.rate_two, float(closest_cosine(two.w, star)))
-    if "Linear" in cell.methods:
+    if "Linear" in trial.methods:
         ones = lambda x: torch.cat([x, x.new_ones(len(x), 1)], 1)  # noqa: E731
         rate = setting.rate_linear / energy(ones(train.x))
         model = fit_linear(ones(train.x), train.y, [rate], batches, steps=setting.steps, batch=setting.batch)
         weight = model.weights[:, None, :-1]
         add("Linear", model(ones(train.x))[:, 0], model(ones(test.x))[:, 0], float(closest_cosine(weight, star)))
-    if cell.pictures:
+    if trial.pictures:
         both = torch.cat([outside, outside])
         for name, net, extra in (("init", start, both), ("step 1", one, 0 * both), ("step 2", two, 0 * both)):
             arrays |= neuron_picture(name, net, extra, star, key / "mds" / name)
-    return CellResult(rows, arrays)
+    return TrialResult(rows, arrays)
 
 
 def neuron_picture(name: str, net: TwoLayer, outside: Tensor, star: Tensor, key: Key) -> dict[str, np.ndarray]:
@@ -334,15 +334,15 @@ def neuron_picture(name: str, net: TwoLayer, outside: Tensor, star: Tensor, key:
     return {f"{name}/at": at.numpy().astype(np.float32), f"{name}/cos": cos.numpy().astype(np.float32)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Expected seconds from operations: about 30 Gflop/s on one core, methods in units of a network's forward pass."""
-    s = cell.setting
+    s = trial.setting
     unit = 2 * s.task.D * 2 * s.m
     shares = {"Network": 2.0, "NTK": 2.0, "RF": 0.15, "One Step": 0.5, "Two Step": 0.25, "Linear": 0.05}
-    steps = sum(shares[name] for name in cell.methods) * s.steps * s.batch
+    steps = sum(shares[name] for name in trial.methods) * s.steps * s.batch
     passes = 14 * s.n  # full-batch steps with the smoothed activation, features and evaluation
     mib = 400 + (s.n * (s.task.D * 12 + 2 * s.m * 8)) / 2**20
-    return Cost(1 + unit * (steps + passes) / 3e10 + (15 if cell.pictures and s.m > 100 else 1), mib)
+    return Cost(1 + unit * (steps + passes) / 3e10 + (15 if trial.pictures and s.m > 100 else 1), mib)
 
 
 DEVIATIONS = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cells_of, cost, run_cell
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
 
 ENTRY = "emergence.table1"
 
@@ -33,14 +33,14 @@ class Config(Common):
     """Gradient steps of every method."""
 
     def __post_init__(self):
-        cells(self)
+        trials(self)
 
 
-def cells(config: Config):
-    """One cell per seed, with and without structure."""
+def trials(config: Config):
+    """One trial per seed, with and without structure."""
     task = ParityMix(config.d, config.D, config.k, config.p_o)
     setting = config.setting("", task, m=config.m, n=config.n, steps=config.steps)
-    return cells_of([setting], config.seeds)
+    return trials_of([setting], config.seeds)
 
 
 SMALL = Config(d=200, D=50, k=5, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2))
@@ -66,8 +66,8 @@ EXPERIMENT = Experiment(
         "small": SMALL,
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(
         table, ENTRY, ("emergence.figure1", "emergence.figure5"), ("emergence.figure2", "emergence.figure6")

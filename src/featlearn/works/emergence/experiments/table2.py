@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import Interval
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cells_of, cost, run_cell
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
 
 ENTRY = "emergence.table2"
 
@@ -43,13 +43,13 @@ class Config(Common):
     rate_linear: float = 10.0
 
     def __post_init__(self):
-        cells(self)
+        trials(self)
 
 
-def cells(config: Config):
-    """One cell per seed, with and without structure."""
+def trials(config: Config):
+    """One trial per seed, with and without structure."""
     task = Interval(config.d, config.D, config.k, config.t1, config.t2)
-    return cells_of([config.setting("", task, m=config.m, n=config.n, steps=config.steps)], config.seeds)
+    return trials_of([config.setting("", task, m=config.m, n=config.n, steps=config.steps)], config.seeds)
 
 
 EXPERIMENT = Experiment(
@@ -62,8 +62,8 @@ EXPERIMENT = Experiment(
         "small": Config(n=15000, n_test=5000, batch=500, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure7",), ("emergence.figure8",)),
     deviations=DEVIATIONS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cells_of, cost, run_cell
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
 
 ENTRY = "emergence.table3"
 
@@ -33,14 +33,14 @@ class Config(Common):
     """Gradient steps of every method."""
 
     def __post_init__(self):
-        cells(self)
+        trials(self)
 
 
-def cells(config: Config):
-    """One cell per dimension and seed, with and without structure."""
+def trials(config: Config):
+    """One trial per dimension and seed, with and without structure."""
     tasks = {d: ParityMix(d, config.D, config.k, config.p_o) for d in config.d}
     settings = [config.setting(f"d={d}", t, m=config.m, n=config.n, steps=config.steps) for d, t in tasks.items()]
-    return cells_of(settings, config.seeds)
+    return trials_of(settings, config.seeds)
 
 
 EXPERIMENT = Experiment(
@@ -53,8 +53,8 @@ EXPERIMENT = Experiment(
         "small": Config(D=50, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure9",), ("emergence.figure10",)),
     deviations=DEVIATIONS,

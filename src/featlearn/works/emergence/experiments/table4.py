@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cells_of, cost, run_cell
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
 
 ENTRY = "emergence.table4"
 
@@ -40,14 +40,14 @@ class Config(Common):
     rate_linear: float = 10.0
 
     def __post_init__(self):
-        cells(self)
+        trials(self)
 
 
-def cells(config: Config):
-    """One cell per share and seed, with and without structure."""
+def trials(config: Config):
+    """One trial per share and seed, with and without structure."""
     tasks = {r: ParityMix(config.d, config.D, config.k, config.p_o, negative_share=r) for r in config.negative_share}
     settings = [config.setting(f"ratio={r:g}", t, m=config.m, n=config.n, steps=config.steps) for r, t in tasks.items()]
-    return cells_of(settings, config.seeds)
+    return trials_of(settings, config.seeds)
 
 
 EXPERIMENT = Experiment(
@@ -60,8 +60,8 @@ EXPERIMENT = Experiment(
         "small": Config(d=200, D=50, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure11",), ("emergence.figure12",)),
     deviations=(

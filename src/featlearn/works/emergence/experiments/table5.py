@@ -10,7 +10,7 @@ from featlearn.core import SettingError
 from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cells_of, cost, run_cell
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
 
 ENTRY = "emergence.table5"
 
@@ -38,17 +38,17 @@ class Config(Common):
     def __post_init__(self):
         if len(self.m) not in (1, len(self.n)):
             raise SettingError("m", self.m, f"one width, or one for each of n = {self.n}", "give as many as n")
-        cells(self)
+        trials(self)
 
 
-def cells(config: Config):
-    """One cell per sample size and seed, with and without structure."""
+def trials(config: Config):
+    """One trial per sample size and seed, with and without structure."""
     task = ParityMix(config.d, config.D, config.k, config.p_o)
     widths = config.m * len(config.n) if len(config.m) == 1 else config.m
     settings = [
         config.setting(f"n={n}", task, m=m, n=n, steps=config.steps) for n, m in zip(config.n, widths, strict=True)
     ]
-    return cells_of(settings, config.seeds)
+    return trials_of(settings, config.seeds)
 
 
 EXPERIMENT = Experiment(
@@ -61,8 +61,8 @@ EXPERIMENT = Experiment(
         "small": Config(n=(10000, 5000), m=(100, 50), d=200, D=50, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure13",), ("emergence.figure14",)),
     deviations=(

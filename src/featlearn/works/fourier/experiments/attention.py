@@ -23,7 +23,7 @@ import torch
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.measure.fourier import power_2d, top_share_2d
 from featlearn.nets import attention_matrices
 from featlearn.nets.modular_transformer import READOUTS
@@ -33,7 +33,7 @@ from featlearn.tasks.modular_addition import task_name
 from featlearn.works._settings import check_counts, check_device_name, check_positive, check_seeds
 from featlearn.works.fourier.experiments.transformers import (
     DEVIATIONS,
-    Cell,
+    Trial,
     accuracies,
     check_pairs,
     check_share,
@@ -94,11 +94,11 @@ class Config:
         check_device_name(self.device)
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per pair, read-out and seed."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per pair, read-out and seed."""
     c = config
     return [
-        Cell(
+        Trial(
             k,
             p,
             seed,
@@ -128,21 +128,21 @@ def cells(config: Config) -> list[Cell]:
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train; then the spectra of all heads at the end, at the start, and with the W^KQ of the start."""
-    start, run, n_train = train(cell, ATTENTION)
+    start, run, n_train = train(trial, ATTENTION)
     matrices = {
         TRAINED: attention_matrices(run.net)[0],
         START: attention_matrices(start)[0],
         SWAPPED: attention_matrices(start, tokens=run.net["token"].detach())[0],
     }
     base = {
-        "k": cell.k,
-        "p": cell.p,
-        "readout": cell.readout,
-        "heads": cell.heads,
-        "seed": cell.seed,
-        "setting": f"{task_name(cell.k, cell.p)}, read at {cell.readout}",
+        "k": trial.k,
+        "p": trial.p,
+        "readout": trial.readout,
+        "heads": trial.heads,
+        "seed": trial.seed,
+        "setting": f"{task_name(trial.k, trial.p)}, read at {trial.readout}",
     }
     rows: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = dict(trace_arrays(run))
@@ -153,7 +153,7 @@ def run_cell(cell: Cell) -> CellResult:
         arrays[f"top4 {row}"] = four.numpy().astype(np.float32)
         arrays[f"heads {row}"] = matrix[:SHOWN].cpu().numpy()
     rows[0] |= {**accuracies(run), "n_train": n_train, "steps": run.steps[-1], "zero_loss": run.zero_loss[0]}
-    return CellResult(rows, arrays)
+    return TrialResult(rows, arrays)
 
 
 UNITS = {"sparse": "%", "train_acc": "%", "test_acc": "%"}
@@ -183,7 +183,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     ks = {r["k"] for r in table.rows}
     for k in sorted(ks):
         p = max(r["p"] for r in table.rows if r["k"] == k)
-        rows = [r for r in table.rows if r["k"] == k and r["p"] == p and r["cell"] in table.arrays]
+        rows = [r for r in table.rows if r["k"] == k and r["p"] == p and r["trial"] in table.arrays]
         entry = ENTRY.get(k, ENTRY[4])  # a k that the print has no picture of takes that of k = 4 if it is free
         if rows and (k in ENTRY or not {4, k} <= ks):
             out[entry] = _picture(table, k, p, rows)
@@ -197,7 +197,7 @@ def _picture(table: Table, k: int, p: int, rows: Sequence[Mapping[str, Any]]) ->
     data: list[dict[str, Any]] = []
     for (left, right), readout in zip(parts, readouts, strict=True):
         own = [r for r in rows if r["readout"] == readout and r["row"] == TRAINED]
-        arrays = {r["seed"]: table.arrays[r["cell"]]() for r in own}
+        arrays = {r["seed"]: table.arrays[r["trial"]]() for r in own}
         first = arrays[min(arrays)]
         where = "the last number" if readout == "last" else "'='"
         accuracy = ", ".join(f"{r['test_acc']:.1f}" for r in own)
@@ -290,8 +290,8 @@ EXPERIMENT = Experiment(
         "cpu": CPU,
         "paper": Config(device="cuda", precision="tf32"),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -12,7 +12,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.measure import frequency_share
 from featlearn.nets import PowerNetwork, power_init
@@ -110,7 +110,7 @@ def _schedule(c: Config, i: int) -> PowerSchedule:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One network."""
 
     k: int
@@ -130,11 +130,11 @@ class Cell:
     device: str
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per network and seed; the first seed of each keeps a picture."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per network and seed; the first seed of each keeps a picture."""
     c = config
     return [
-        Cell(
+        Trial(
             k,
             p,
             c.neurons or printed_width(k, p),
@@ -156,10 +156,10 @@ def cells(config: Config) -> list[Cell]:
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train one network and look at its neurons."""
-    check_device(cell.device)
-    c, key = cell, Key("fourier/circuits") / cell.k / cell.p / cell.seed
+    check_device(trial.device)
+    c, key = trial, Key("fourier/circuits") / trial.k / trial.p / trial.seed
     everything = torch.arange(ModularAddition(p=c.p, k=c.k).size, device=c.device)
     if c.train == 1:
         train, test = everything, everything[:0]
@@ -205,7 +205,7 @@ def run_cell(cell: Cell) -> CellResult:
             **structure(run.net),
         }
     )
-    return CellResult(rows, picture_arrays(start, run.net, key / "shown") if c.picture else {})
+    return TrialResult(rows, picture_arrays(start, run.net, key / "shown") if c.picture else {})
 
 
 STOPPED = "learning stopped: the loss of every training point is 0"
@@ -246,7 +246,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     """For each k: random neurons with their spectra, and the histograms of frequencies and shares."""
     made: dict[str, Picture] = {}
     for r in table.rows:
-        load = table.arrays.get(r["cell"])
+        load = table.arrays.get(r["trial"])
         if load is None or "test_acc" not in r or not (arrays := load()):
             continue
         neurons, histograms = ENTRIES.get(r["k"], (f"neurons k={r['k']}", f"histograms k={r['k']}"))
@@ -255,9 +255,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return made
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From steps on one core: products at 35 Gflop/s, look-ups and powers at 1.2 ns an activation and input."""
-    c, n = cell, cell.p**cell.k
+    c, n = trial, trial.p**trial.k
     batch = min(c.batch, round(c.train * n))
     step = batch * c.m * (6 * c.p / 3.5e10 + 1.2e-9 * (c.k + 2)) + 2e-4
     look = min(2 * PROBED, n) * c.m * (2 * c.p / 3.5e10 + 1e-9 * c.k)
@@ -278,8 +278,8 @@ EXPERIMENT = Experiment(
         "cpu": Config(k=(3, 4, 5), p=(47, 13, 11), steps=(2000, 1500, 1200), batch=(4096, 4096, 4096)),
         "paper": Config(device="cuda"),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -30,7 +30,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import geometric_interval, interval
-from featlearn.lab.experiment import CellResult, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.lab.statistics import falling_trend
 from featlearn.measure.fourier import grokking_delay
 from featlearn.nets.modular_transformer import READOUTS
@@ -40,7 +40,7 @@ from featlearn.tasks.modular_addition import task_name
 from featlearn.works._settings import check_counts, check_device_name, check_positive, check_seeds
 from featlearn.works.fourier.experiments.transformers import (
     DEVIATIONS,
-    Cell,
+    Trial,
     accuracies,
     check_pairs,
     check_share,
@@ -129,13 +129,13 @@ class Config:
         check_device_name(self.device)
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per variant, pair and seed."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per variant, pair and seed."""
     c, made = config, []
     for variant in c.variants:
         printed = variant == PRINTED
         for k, p in c.equal_pairs if variant == EQUAL else c.pairs:
-            cell = Cell(
+            trial = Trial(
                 k,
                 p,
                 0,
@@ -159,24 +159,24 @@ def cells(config: Config) -> list[Cell]:
                 c.precision,
                 c.device,
             )
-            made += [replace(cell, seed=seed) for seed in c.seeds]
+            made += [replace(trial, seed=seed) for seed in c.seeds]
     return made
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train until both accuracies have come, or the budget is spent; one row with the steps where they came."""
-    _, run, n_train = train(cell, GROKKING)
+    _, run, n_train = train(trial, GROKKING)
     row: dict[str, Any] = {
-        "row": task_name(cell.k, cell.p),
-        "setting": cell.variant,
-        "variant": cell.variant,
-        "k": cell.k,
-        "p": cell.p,
-        "seed": cell.seed,
+        "row": task_name(trial.k, trial.p),
+        "setting": trial.variant,
+        "variant": trial.variant,
+        "k": trial.k,
+        "p": trial.p,
+        "seed": trial.seed,
         "n_train": n_train,
-        "rate": cell.rate,
-        "decay": cell.decay,
-        "batch": min(cell.batch, n_train),
+        "rate": trial.rate,
+        "decay": trial.decay,
+        "batch": min(trial.batch, n_train),
         "steps": run.steps[-1],
         "zero_loss": run.zero_loss[0],
         **accuracies(run),
@@ -187,7 +187,7 @@ def run_cell(cell: Cell) -> CellResult:
         )
         for name, value in (("train", found.train), ("test", found.test)):
             row[f"{name}{level}"] = None if math.isnan(float(value)) else int(value)
-    return CellResult([row], trace_arrays(run))
+    return TrialResult([row], trace_arrays(run))
 
 
 def _lag(row: Mapping[str, Any], level: int) -> tuple[float, float, bool] | None:
@@ -313,7 +313,7 @@ def _setting(table: Table, variant: str) -> str:
 
 def _courses(table: Table, rows: Sequence[Mapping[str, Any]]) -> list[Series]:
     """Accuracies on the steps of the longest run; a run that ended earlier keeps its last value."""
-    found = [table.arrays[r["cell"]]() for r in rows if r["cell"] in table.arrays]
+    found = [table.arrays[r["trial"]]() for r in rows if r["trial"] in table.arrays]
     if not found:
         return []
     steps = max((a["steps"] for a in found), key=len)[1:]
@@ -392,8 +392,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(device="cuda", precision="tf32"),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

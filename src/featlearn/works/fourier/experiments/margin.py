@@ -12,7 +12,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.report import style
@@ -75,7 +75,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One network at one lambda."""
 
     k: int
@@ -90,20 +90,20 @@ class Cell:
     seed: int
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per network, lambda and seed."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per network, lambda and seed."""
     c = config
     return [
-        Cell(k, p, width * printed_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
+        Trial(k, p, width * printed_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
         for k, p, steps, width in zip(c.k, c.p, c.steps, c.width, strict=True)
         for penalty in c.penalty
         for seed in c.seeds
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train on all points in full batches; loss and margin in float64 at every look."""
-    c, key = cell, Key("fourier/margin") / cell.k / cell.p / cell.seed
+    c, key = trial, Key("fourier/margin") / trial.k / trial.p / trial.seed
     everything = torch.arange(ModularAddition(p=c.p, k=c.k).size)
     x, y = decoder(c.p, c.k)(everything)
     start = power_init(c.m, c.k, c.p, key / "start", scale=c.scale)
@@ -143,7 +143,7 @@ def run_cell(cell: Cell) -> CellResult:
             **structure(run.net),
         }
     )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -211,9 +211,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """As in `circuits`, on all points."""
-    c, n = cell, cell.p**cell.k
+    c, n = trial, trial.p**trial.k
     step = n * c.m * (6 * c.p / 3.5e10 + 1.2e-9 * (c.k + 2)) + 2e-4
     look = n * c.m * (8 * c.p / 3.5e10 + 4e-9 * c.k) + 2e-3
     return Cost(1 + c.steps * step + (c.looks + 1) * look, 450 + n * c.p * 16 / 2**20 + n * 8 * (c.k + 1) / 2**20)
@@ -229,8 +229,8 @@ EXPERIMENT = Experiment(
         "small": Config(k=(2, 3), p=(23, 11), steps=(2500, 1200), width=(2, 1), penalty=(0.003, 0.01), looks=12),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -1,4 +1,4 @@
-"""What the two experiments on k-th power networks share: data of a cell, and what a trained network looks like."""
+"""What the two experiments on k-th power networks share: data of a trial, and what a trained network looks like."""
 
 import numpy as np
 import torch

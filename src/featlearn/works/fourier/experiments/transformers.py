@@ -39,7 +39,7 @@ DEVIATIONS = (
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed of one network. variant: "" where there is only one; n_train: 0 for the share of all points; settle:
     None for a run of all its steps."""
 
@@ -85,38 +85,38 @@ def check_share(share: float, pairs: Sequence[tuple[int, int]]) -> None:
         train_points(p, k, share)
 
 
-def shape_of(cell: Cell) -> ModularShape:
+def shape_of(trial: Trial) -> ModularShape:
     return ModularShape(
-        k=cell.k,
-        p=cell.p,
-        layers=cell.layers,
-        heads=cell.heads,
-        width=cell.width,
-        head_dim=cell.head_dim,
-        mlp=cell.mlp,
-        readout=cell.readout,
+        k=trial.k,
+        p=trial.p,
+        layers=trial.layers,
+        heads=trial.heads,
+        width=trial.width,
+        head_dim=trial.head_dim,
+        mlp=trial.mlp,
+        readout=trial.readout,
     )
 
 
-def train(cell: Cell, name: str) -> tuple[ModularTransformer, ModularRun, int]:
-    """The network at the start, its training, and the number of training points of a cell."""
-    check_device(cell.device)
-    key = Key(name) / cell.k / cell.p / cell.seed
-    share = cell.n_train / cell.p**cell.k if cell.n_train else cell.share
-    left, right = split(cell.p, cell.k, share, key, cell.device)
-    net = ModularTransformer(shape_of(cell), [key / "start"], device=cell.device)
+def train(trial: Trial, name: str) -> tuple[ModularTransformer, ModularRun, int]:
+    """The network at the start, its training, and the number of training points of a trial."""
+    check_device(trial.device)
+    key = Key(name) / trial.k / trial.p / trial.seed
+    share = trial.n_train / trial.p**trial.k if trial.n_train else trial.share
+    left, right = split(trial.p, trial.k, share, key, trial.device)
+    net = ModularTransformer(shape_of(trial), [key / "start"], device=trial.device)
     schedule = ModularSchedule(
-        steps=cell.steps,
-        batch=min(cell.batch, len(left)),
-        rate=cell.rate,
-        decay=cell.decay,
-        cool=cell.cool,
-        settle=cell.settle or math.inf,
-        growth=cell.growth,
-        probe=cell.probe,
-        precision=cell.precision,
+        steps=trial.steps,
+        batch=min(trial.batch, len(left)),
+        rate=trial.rate,
+        decay=trial.decay,
+        cool=trial.cool,
+        settle=trial.settle or math.inf,
+        growth=trial.growth,
+        probe=trial.probe,
+        precision=trial.precision,
     )
-    run = fit_modular(net, left[None], right[None], decoder(cell.p, cell.k), schedule, [key])
+    run = fit_modular(net, left[None], right[None], decoder(trial.p, trial.k), schedule, [key])
     return net, run, len(left)
 
 
@@ -127,21 +127,21 @@ def accuracies(run: ModularRun) -> dict[str, float]:
     return {"train_acc": 100 * float(run.train_accuracy[0]), "test_acc": 100 * float(run.test_accuracy[0])}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From measured seconds on one core of two that were busy: 5 ms and 9 ns per unit of width that a point moves
     through, and products at 20 Gflop/s, a step.
 
     On a GPU, where nothing was measured, the same work at 300 times the speed and 1 ms a step.
     """
-    s = shape_of(cell)
+    s = shape_of(trial)
     inner, positions = s.heads * s.head_dim, (s.length if s.layers > 1 else 1)
     moved = positions * (inner + s.width + s.mlp) + s.length * inner * s.layers
     flops = 2 * positions * s.width * (inner + 2 * s.mlp) + (4 * s.length * s.width * inner if s.layers > 1 else 0)
     point = 9e-9 * moved + 3 * flops / 2e10
-    n = min(cell.batch, cell.n_train or max(1, round(cell.share * cell.p**cell.k)))
-    looks = (math.log(cell.steps) / math.log(cell.growth) * 2 * cell.probe + cell.p**cell.k) / 3
-    each, speed = (5e-3, 1) if cell.device == "cpu" else (1e-3, 300)
-    seconds = cell.steps * (each + n * point / speed) + looks * point / speed
+    n = min(trial.batch, trial.n_train or max(1, round(trial.share * trial.p**trial.k)))
+    looks = (math.log(trial.steps) / math.log(trial.growth) * 2 * trial.probe + trial.p**trial.k) / 3
+    each, speed = (5e-3, 1) if trial.device == "cpu" else (1e-3, 300)
+    seconds = trial.steps * (each + n * point / speed) + looks * point / speed
     return Cost(0.5 + seconds, 500 + 40 * max(n, 2048) * moved / 2**20)
 
 

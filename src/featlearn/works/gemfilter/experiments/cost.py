@@ -15,7 +15,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.methods import gemfilter, kv_eviction
 from featlearn.methods.gemfilter import SOFTMAX, layout_of
 from featlearn.methods.memory import measured
@@ -48,7 +48,7 @@ class Config(OnModel):
     new_tokens: int = 12
     """Generated tokens, timed one by one."""
     repeats: tuple[int, ...] = (0, 1)
-    """Repetitions, one cell each; the first of a process is preceded by a short warm-up."""
+    """Repetitions, one trial each; the first of a process is preceded by a short warm-up."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -62,7 +62,7 @@ class Config(OnModel):
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """All lengths, once."""
 
     model: str
@@ -75,36 +75,36 @@ class Cell:
     device: str
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per repetition."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per repetition."""
     c = config
-    return [Cell(c.model, c.lengths, c.keep, c.layer, c.new_tokens, i, c.dtype, c.device) for i in c.repeats]
+    return [Trial(c.model, c.lengths, c.keep, c.layer, c.new_tokens, i, c.dtype, c.device) for i in c.repeats]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Time each phase of each method at each length, in one process."""
-    model, _ = loaded(cell.model, cell.dtype, cell.device)
+    model, _ = loaded(trial.model, trial.dtype, trial.device)
     layout = layout_of(model)
     device = model.get_input_embeddings().weight.device
-    layer = cell.layer if cell.layer >= 0 else gemfilter.recommended(model).layer
+    layer = trial.layer if trial.layer >= 0 else gemfilter.recommended(model).layer
     rows: list[dict[str, Any]] = []
-    draw = (Key("gemfilter/cost") / cell.repeat).torch()
-    for n in (min(cell.lengths), *cell.lengths):  # the first one warms up and is dropped
+    draw = (Key("gemfilter/cost") / trial.repeat).torch()
+    for n in (min(trial.lengths), *trial.lengths):  # the first one warms up and is dropped
         ids = torch.randint(8, layout.config(model).vocab_size - 8, (1, n), generator=draw).to(device)
         rows = [r for r in rows if len(rows) > 3 or r["length"] != n]
-        rows += _at(model, ids, layer, cell)
+        rows += _at(model, ids, layer, trial)
     share = (layer + 1) / len(layout.layers(model))
     for r in rows:
         r["layer share"] = share if r["row"] == OURS else 1.0
-    return CellResult([{**r, "setting": f"n = {r['length']}", "repeat": cell.repeat} for r in rows])
+    return TrialResult([{**r, "setting": f"n = {r['length']}", "repeat": trial.repeat} for r in rows])
 
 
-def _at(model: Any, ids: Any, layer: int, cell: Cell) -> list[dict[str, Any]]:
+def _at(model: Any, ids: Any, layer: int, trial: Trial) -> list[dict[str, Any]]:
     """A row per method; the caches of one are gone before the next is measured, as a peak counts all in memory."""
     n, device = ids.shape[1], ids.device
 
     def row(name: str, seconds: float, peak: int | None, held: Any, cache: Any, **more: float) -> dict[str, Any]:
-        token = _per_token(model, held, cache, cell.new_tokens)
+        token = _per_token(model, held, cache, trial.new_tokens)
         return {
             "row": name,
             "length": n,
@@ -125,14 +125,14 @@ def _at(model: Any, ids: Any, layer: int, cell: Cell) -> list[dict[str, Any]]:
             device, n, lambda: kv_eviction.prefill(model, ids, torch.ones_like(ids), want=("snapkv",))
         )
         # one prefill serves any policy here, so its peak says nothing of a SnapKV that evicts layer by layer
-        return row(SNAPKV, cost.seconds, None, filled, kv_eviction.evict(filled, "snapkv", cell.keep))
+        return row(SNAPKV, cost.seconds, None, filled, kv_eviction.evict(filled, "snapkv", trial.keep))
 
     def ours(plain: float) -> dict[str, Any]:
         chosen, first = measured(
             device,
             n,
             lambda: gemfilter.select(
-                model, ids, torch.ones_like(ids), layer=layer, keep=min(cell.keep, n), scoring=SOFTMAX
+                model, ids, torch.ones_like(ids), layer=layer, keep=min(trial.keep, n), scoring=SOFTMAX
             ),
         )
         kept = ids[:, chosen.indices[0].to(device)]
@@ -212,10 +212,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Measured for SmolLM2 on one core."""
-    seconds = sum(4 + 0.018 * n * (1 + n / 5000) + 0.5 * cell.new_tokens for n in cell.lengths)
-    return Cost(5 + seconds, 1500 + 0.3 * max(cell.lengths))
+    seconds = sum(4 + 0.018 * n * (1 + n / 5000) + 0.5 * trial.new_tokens for n in trial.lengths)
+    return Cost(5 + seconds, 1500 + 0.3 * max(trial.lengths))
 
 
 EXPERIMENT = Experiment(
@@ -228,8 +228,8 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "paper": Config(lengths=(512, 1024, 2048, 4096), repeats=(0, 1, 2)),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Layout, Scoring, layout_of
 from featlearn.methods.gemfilter.selecting import best, last_queries, probabilities, products, smooth
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed
@@ -68,7 +68,7 @@ class Config(OnNeedles):
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One needle at one length and all depths."""
 
     model: str
@@ -83,37 +83,37 @@ class Cell:
     device: str
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per needle, length and template."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per needle, length and template."""
     c = config
     return [
-        Cell(c.model, c.haystack, n, c.depths, i, c.keep, chat, c.which, c.dtype, c.device)
+        Trial(c.model, c.haystack, n, c.depths, i, c.keep, chat, c.which, c.dtype, c.device)
         for i, n in c.pairs()
         for chat in c.chat
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """One forward pass per depth, all rules at all layers."""
-    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
+    model, tokenizer = loaded(trial.model, trial.dtype, trial.device)
     layout, rows = layout_of(model), []
-    for depth in cell.depths:
-        prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
+    for depth in trial.depths:
+        prompt = prompt_of(tokenizer, trial.haystack, trial.which, trial.needle, trial.length, depth, trial.chat)
         ids = prompt.input_ids[None].to(model.get_input_embeddings().weight.device)
         layers = range(len(layout.layers(model)))
         with keeping(layout, model, layers) as (seeing, seen), undisturbed(seeing) as own:
             own.get_decoder()(input_ids=ids, use_cache=False, **PLAIN_OUTPUT)
         base = {
-            "setting": f"n = {cell.length}, {'chat' if cell.chat else 'plain'}",
+            "setting": f"n = {trial.length}, {'chat' if trial.chat else 'plain'}",
             "depth": depth,
-            "needle": cell.needle,
+            "needle": trial.needle,
         }
         for layer in layers:
             sees_all = layout.window(model, layer) is None
             here = {**base, "layer": layer, "global": sees_all}
-            found = by_rule(layout, seen[layer], prompt, cell.keep, Key("gemfilter/random") / cell.needle / layer)
+            found = by_rule(layout, seen[layer], prompt, trial.keep, Key("gemfilter/random") / trial.needle / layer)
             rows += [{**here, "row": row, **values} for row, values in found.items()]
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def by_rule(layout: Layout, seen: tuple[Any, ...], prompt: Prompt, keep: int, key: Key) -> dict[str, dict[str, float]]:
@@ -267,10 +267,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return pictures
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Measured for SmolLM2 on one core."""
-    n = cell.length
-    return Cost(len(cell.depths) * (2 + n * 0.009 * (1 + n / 3000)), 1500 + n * 0.6)
+    n = trial.length
+    return Cost(len(trial.depths) * (2 + n * 0.009 * (1 + n / 3000)), 1500 + n * 0.6)
 
 
 EXPERIMENT = Experiment(
@@ -283,8 +283,8 @@ EXPERIMENT = Experiment(
         "small": Config(lengths=(1024,)),
         "paper": Config(lengths=(1024, 2048), depths=(0.05, 0.25, 0.5, 0.75, 0.95), needles=(4, 2)),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

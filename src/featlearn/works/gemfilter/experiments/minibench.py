@@ -16,7 +16,7 @@ import numpy as np
 from featlearn.core import Key, SettingError
 from featlearn.data.texts import essays, split
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, bars_against_print
 from featlearn.tasks.miniset import KINDS, Item, grade, miniset
@@ -60,7 +60,7 @@ class Config(OnTexts):
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One item of each kind."""
 
     model: str
@@ -75,11 +75,11 @@ class Cell:
     device: str
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per item and template."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per item and template."""
     c = config
     return [
-        Cell(c.model, c.haystack, c.length, i, c.shares, c.layers, chat, c.which, c.dtype, c.device)
+        Trial(c.model, c.haystack, c.length, i, c.shares, c.layers, chat, c.which, c.dtype, c.device)
         for i, chat in itertools.product(range(c.count), c.chat)
     ]
 
@@ -90,16 +90,16 @@ def _items(model: str, haystack: str, length: int, which: str, dtype: str, devic
     return tuple(miniset(texts, count, length, loaded(model, dtype, device)[1], Key("gemfilter/minibench"), which))
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Ask one item of each kind, with every method, budget and layer."""
-    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
-    every = _items(cell.model, cell.haystack, cell.length, cell.which, cell.dtype, cell.device, cell.item + 1)
+    model, tokenizer = loaded(trial.model, trial.dtype, trial.device)
+    every = _items(trial.model, trial.haystack, trial.length, trial.which, trial.dtype, trial.device, trial.item + 1)
     rows: list[dict[str, Any]] = []
-    for item in every[cell.item :: cell.item + 1]:
-        prompt = prompt_of_item(tokenizer, item, chat=cell.chat, longest=cell.length)
+    for item in every[trial.item :: trial.item + 1]:
+        prompt = prompt_of_item(tokenizer, item, chat=trial.chat, longest=trial.length)
         n = prompt.input_ids.shape[1]
-        budgets = [max(64, round(s * cell.length)) for s in cell.shares]
-        for place, wanted in enumerate(cell.layers):
+        budgets = [max(64, round(s * trial.length)) for s in trial.shares]
+        for place, wanted in enumerate(trial.layers):
             layer, scoring, raw_layer = chosen_layers(model, wanted, wanted)
             found = replies(
                 model,
@@ -115,21 +115,21 @@ def run_cell(cell: Cell) -> CellResult:
             )
             for (row, budget), reply in found.items():
                 name = row if row == FULL else f"{row}-{budget}"
-                if len(cell.layers) > 1 and row in (RAW_ROW, OURS):
+                if len(trial.layers) > 1 and row in (RAW_ROW, OURS):
                     name += f", layer {layer}"
                 rows.append(
                     {
-                        "setting": "chat" if cell.chat else "plain",
+                        "setting": "chat" if trial.chat else "plain",
                         "row": name,
                         "kind": item.kind,
-                        "item": cell.item,
+                        "item": trial.item,
                         "score": 100.0 * grade(item, reply.text),
                         "tokens": n,
                         "kept": budget if row != FULL else n,
                         "reply": reply.text,
                     }
                 )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -187,10 +187,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Measured for SmolLM2 on one core."""
-    n, methods = cell.length, 4 * len(cell.shares) + 2 * (len(cell.layers) - 1) * len(cell.shares)
-    return Cost(len(KINDS) * len(cell.layers) * (n * 0.007 * (1 + n / 5000) + 1.2 * methods), 1500 + n * 0.3)
+    n, methods = trial.length, 4 * len(trial.shares) + 2 * (len(trial.layers) - 1) * len(trial.shares)
+    return Cost(len(KINDS) * len(trial.layers) * (n * 0.007 * (1 + n / 5000) + 1.2 * methods), 1500 + n * 0.3)
 
 
 EXPERIMENT = Experiment(
@@ -203,8 +203,8 @@ EXPERIMENT = Experiment(
         "small": Config(),
         "paper": Config(count=6, shares=(0.25, 0.125), chat=(True, False)),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

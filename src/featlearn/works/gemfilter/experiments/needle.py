@@ -15,7 +15,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Heat, Picture, heat_maps
 from featlearn.tasks.needles import found_in, overlap
@@ -49,7 +49,7 @@ class Config(OnReplies):
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One needle at one length and all depths."""
 
     model: str
@@ -68,11 +68,11 @@ class Cell:
     device: str
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per needle and length."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per needle and length."""
     c = config
     return [
-        Cell(
+        Trial(
             c.model,
             c.haystack,
             n,
@@ -92,25 +92,25 @@ def cells(config: Config) -> list[Cell]:
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Ask for one needle at every depth, with every method."""
-    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
-    layer, scoring, raw_layer = chosen_layers(model, cell.layer, cell.raw_layer)
+    model, tokenizer = loaded(trial.model, trial.dtype, trial.device)
+    layer, scoring, raw_layer = chosen_layers(model, trial.layer, trial.raw_layer)
     rows: list[dict[str, Any]] = []
-    for depth in cell.depths:
-        prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
+    for depth in trial.depths:
+        prompt = prompt_of(tokenizer, trial.haystack, trial.which, trial.needle, trial.length, depth, trial.chat)
         found = replies(
             model,
             tokenizer,
             prompt.input_ids[None],
-            protected_of(prompt, cell.protect_start),
-            budgets=(cell.keep,),
+            protected_of(prompt, trial.protect_start),
+            budgets=(trial.keep,),
             layer=layer,
             scoring=scoring,
             raw_layer=raw_layer,
-            max_new_tokens=cell.max_new_tokens,
+            max_new_tokens=trial.max_new_tokens,
         )
-        base = {"setting": f"n = {cell.length}", "length": cell.length, "depth": depth, "needle": cell.needle}
+        base = {"setting": f"n = {trial.length}", "length": trial.length, "depth": depth, "needle": trial.needle}
         for (row, _), reply in found.items():
             rows.append(
                 {
@@ -122,7 +122,7 @@ def run_cell(cell: Cell) -> CellResult:
                     **({} if reply.kept is None else {"recall": 100.0 * recall(reply.kept, prompt.needle)}),
                 }
             )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -197,10 +197,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Measured for SmolLM2 on one core: replies, and a prefill with a part that grows with the square."""
-    n = cell.length
-    return Cost(len(cell.depths) * (7 + n * 0.007 * (1 + n / 7000)), 1500 + n * 0.3)
+    n = trial.length
+    return Cost(len(trial.depths) * (7 + n * 0.007 * (1 + n / 7000)), 1500 + n * 0.3)
 
 
 EXPERIMENT = Experiment(
@@ -218,8 +218,8 @@ EXPERIMENT = Experiment(
             raw_layer=23,
         ),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -67,7 +67,7 @@ class OnNeedles(OnTexts):
         check_grid(self.lengths, self.depths, self.needles, self.which)
 
     def pairs(self) -> list[tuple[int, int]]:
-        """(needle, length) of every cell; needles vary slowest, so that an interrupted run has all lengths."""
+        """(needle, length) of every trial; needles vary slowest, so that an interrupted run has all lengths."""
         counts = self.needles * len(self.lengths) if len(self.needles) == 1 else self.needles
         given = list(zip(self.lengths, counts, strict=True))
         return [(i, n) for i in range(max(counts)) for n, count in given if i < count]
@@ -96,7 +96,7 @@ class OnReplies(OnNeedles):
 
 @lru_cache(maxsize=1)
 def loaded(model: str, dtype: str, device: str) -> tuple[Any, Any]:
-    """The model and its tokenizer; the cells of one worker share them. device: auto, or as torch names it."""
+    """The model and its tokenizer; the trials of one worker share them. device: auto, or as torch names it."""
     return load_model(model, dtype=dtype, device=device)
 
 

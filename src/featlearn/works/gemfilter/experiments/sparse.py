@@ -14,7 +14,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.methods.gemfilter import SinksAndWindow, lean_select
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -54,7 +54,7 @@ class Config(OnReplies):
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One needle at one length and all depths."""
 
     model: str
@@ -75,11 +75,11 @@ class Cell:
     device: str
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per needle and length."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per needle and length."""
     c = config
     return [
-        Cell(
+        Trial(
             c.model,
             c.haystack,
             n,
@@ -101,30 +101,30 @@ def cells(config: Config) -> list[Cell]:
     ]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Choose tokens by every pattern, answer from each choice."""
-    model, tokenizer = loaded(cell.model, cell.dtype, cell.device)
-    layer, scoring, _ = chosen_layers(model, cell.layer, -1)
+    model, tokenizer = loaded(trial.model, trial.dtype, trial.device)
+    layer, scoring, _ = chosen_layers(model, trial.layer, -1)
     patterns: dict[str, Any] = {EXACT: "full"}
-    patterns |= {f"window {w}": SinksAndWindow(cell.sinks, w, cell.dense_tail) for w in cell.windows}
+    patterns |= {f"window {w}": SinksAndWindow(trial.sinks, w, trial.dense_tail) for w in trial.windows}
     rows: list[dict[str, Any]] = []
-    for depth in cell.depths:
-        prompt = prompt_of(tokenizer, cell.haystack, cell.which, cell.needle, cell.length, depth, cell.chat)
+    for depth in trial.depths:
+        prompt = prompt_of(tokenizer, trial.haystack, trial.which, trial.needle, trial.length, depth, trial.chat)
         n, tail = len(prompt.input_ids), len(prompt.input_ids) - prompt.question[0]
         kept = {
             row: lean_select(
                 model,
                 prompt.input_ids[None],
                 layer=layer,
-                keep=cell.keep,
+                keep=trial.keep,
                 scoring=scoring,
-                protect=(cell.protect_start, tail),
+                protect=(trial.protect_start, tail),
                 attention=pattern,
             ).indices[0]
             for row, pattern in patterns.items()
         }
-        texts = answers(model, tokenizer, prompt.input_ids, list(kept.values()), cell.max_new_tokens)
-        base = {"setting": f"n = {cell.length}", "length": cell.length, "depth": depth, "needle": cell.needle}
+        texts = answers(model, tokenizer, prompt.input_ids, list(kept.values()), trial.max_new_tokens)
+        base = {"setting": f"n = {trial.length}", "length": trial.length, "depth": depth, "needle": trial.needle}
         for (row, chosen), text in zip(kept.items(), texts, strict=True):
             rows.append(
                 {
@@ -136,7 +136,7 @@ def run_cell(cell: Cell) -> CellResult:
                     "reply": text,
                 }
             )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def products_of(n: int, pattern: Any, tail: int) -> float:
@@ -205,10 +205,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {"gemfilter.sparse": Picture(fig, caption + "point of each curve is the exact pass.", data=data)}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Measured for SmolLM2 on one core."""
-    n, passes = cell.length, 1 + len(cell.windows)
-    return Cost(len(cell.depths) * passes * (2 + n * 0.004 * (1 + n / 7000)), 1500 + n * 0.3)
+    n, passes = trial.length, 1 + len(trial.windows)
+    return Cost(len(trial.depths) * passes * (2 + n * 0.004 * (1 + n / 7000)), 1500 + n * 0.3)
 
 
 EXPERIMENT = Experiment(
@@ -226,8 +226,8 @@ EXPERIMENT = Experiment(
             windows=(1024, 512, 256, 128, 64, 32),
         ),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -23,7 +23,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import estimates, geometric_interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.lab.statistics import power_fit
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -35,7 +35,7 @@ from featlearn.works._settings import (
     check_ladders,
     check_positive,
 )
-from featlearn.works.gradient_features.experiments.learners import Cell, Point, errors_of
+from featlearn.works.gradient_features.experiments.learners import Point, Trial, errors_of
 from featlearn.works.gradient_features.rows_kernels import (
     FEW,
     KERNELS,
@@ -113,8 +113,8 @@ class Config:
             UniformParity(d=self.parity_d, k=value)
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per task and learner."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per task and learner."""
     c, made = config, []
     tasks: list[tuple[str, int, float]] = []
     for d in c.d:
@@ -138,39 +138,41 @@ def cells(config: Config) -> list[Cell]:
                 continue
             steps = (c.steps if mixture else c.parity_steps) if learner == NETWORK else 0
             made.append(
-                Cell(kind, d, level, learner, shares, sizes, width, steps, first, second, c.n_test, c.seeds, c.choose)
+                Trial(kind, d, level, learner, shares, sizes, width, steps, first, second, c.n_test, c.seeds, c.choose)
             )
     return made
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Choose a point for every size on the choosing seeds; a row for every size and reported seed at that point."""
-    grid: list[Point] = list(itertools.product(cell.first, cell.second))
-    validation = errors_of(cell, cell.choose, grid)[0].mean(1)
+    grid: list[Point] = list(itertools.product(trial.first, trial.second))
+    validation = errors_of(trial, trial.choose, grid)[0].mean(1)
     best = [int(v.argmin()) for v in validation]
     points = sorted({grid[b] for b in best})
-    error, more = errors_of(cell, cell.seeds, points)
-    names = ("eta", "stop") if cell.learner == NETWORK else ("bandwidth" if cell.learner == RBF else "bias", "penalty")
+    error, more = errors_of(trial, trial.seeds, points)
+    names = (
+        ("eta", "stop") if trial.learner == NETWORK else ("bandwidth" if trial.learner == RBF else "bias", "penalty")
+    )
     rows: list[dict[str, Any]] = []
-    for s, (share, n) in enumerate(zip(cell.shares, cell.sizes, strict=True)):
-        what = f"sigma = {cell.level:.3g}" if cell.kind == XOR else f"k = {cell.level:g}"
+    for s, (share, n) in enumerate(zip(trial.shares, trial.sizes, strict=True)):
+        what = f"sigma = {trial.level:.3g}" if trial.kind == XOR else f"k = {trial.level:g}"
         base = {
-            "setting": f"{cell.kind}, d = {cell.d}, {what}, n = {n}",
-            "row": cell.learner,
-            "kind": cell.kind,
-            "d": cell.d,
-            "level": cell.level,
+            "setting": f"{trial.kind}, d = {trial.d}, {what}, n = {n}",
+            "row": trial.learner,
+            "kind": trial.kind,
+            "d": trial.d,
+            "level": trial.level,
             "share": share,
             "n": n,
-            "neurons": cell.width * (4 if cell.learner == NETWORK else 1),
+            "neurons": trial.width * (4 if trial.learner == NETWORK else 1),
         }
-        base |= {"snr": cell.d**0.5 / cell.level} if cell.kind == XOR else {}
+        base |= {"snr": trial.d**0.5 / trial.level} if trial.kind == XOR else {}
         rows += [
             {**base, "validation": float(v), **dict(zip(names, point, strict=True))}
             for v, point in zip(validation[s], grid, strict=True)
         ]
         j = points.index(grid[best[s]])
-        for i, seed in enumerate(cell.seeds):
+        for i, seed in enumerate(trial.seeds):
             other = {name: float(v[s, i, j]) for name, v in more.items()}
             rows.append(
                 {
@@ -181,7 +183,7 @@ def run_cell(cell: Cell) -> CellResult:
                     **dict(zip(names, points[j], strict=True)),
                 }
             )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 TARGET = 10.0  # error in percent at which training samples are counted
@@ -329,27 +331,27 @@ def _panels(panels: Sequence[tuple[str, Sequence[Mapping[str, Any]], str, str]],
     return Picture(fig, caption, data=data)
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From measured seconds on one core."""
-    n, points = max(cell.sizes), len(cell.first) * len(cell.second)
-    seeds = len(cell.seeds) + len(cell.choose)
-    if cell.learner == NETWORK:
-        members = len(cell.seeds) + len(cell.choose) * len(cell.first)
-        batch = 32 if cell.kind == XOR else 64
-        step = 2.5e-4 + batch * 4 * cell.width * (cell.d + 20) * 6 / 2.5e10
-        seconds = len(cell.sizes) * members * (cell.steps * step + n * 4 * cell.width * cell.d * 4 / 1e10)
-        return Cost(0.5 + 0.6 * seconds, 620 + members * n * cell.d * 12 / 2**20)
-    if cell.learner in (NTK, RBF):
-        gram = n * (n + cell.n_test) * (1.2e-7 if cell.learner == NTK else 3e-8)
+    n, points = max(trial.sizes), len(trial.first) * len(trial.second)
+    seeds = len(trial.seeds) + len(trial.choose)
+    if trial.learner == NETWORK:
+        members = len(trial.seeds) + len(trial.choose) * len(trial.first)
+        batch = 32 if trial.kind == XOR else 64
+        step = 2.5e-4 + batch * 4 * trial.width * (trial.d + 20) * 6 / 2.5e10
+        seconds = len(trial.sizes) * members * (trial.steps * step + n * 4 * trial.width * trial.d * 4 / 1e10)
+        return Cost(0.5 + 0.6 * seconds, 620 + members * n * trial.d * 12 / 2**20)
+    if trial.learner in (NTK, RBF):
+        gram = n * (n + trial.n_test) * (1.2e-7 if trial.learner == NTK else 3e-8)
         solve = n**3 / 3 / 1.0e10
-        bands = len(cell.choose) * len(cell.first) + len(cell.seeds)
+        bands = len(trial.choose) * len(trial.first) + len(trial.seeds)
         return Cost(
-            0.2 + bands * gram + (len(cell.choose) * points + len(cell.seeds)) * solve, 620 + 40 * n * n / 2**20
+            0.2 + bands * gram + (len(trial.choose) * points + len(trial.seeds)) * solve, 620 + 40 * n * n / 2**20
         )
-    fits = len(cell.choose) * points + len(cell.seeds)
-    products = seeds * len(cell.first) if cell.width > n else fits
-    work = 2 * products * (n + cell.n_test) * cell.width * (min(n, cell.width) + cell.d)
-    return Cost(0.2 + work / 2e10, 620 + 24 * (n + cell.n_test) * cell.width / 2**20)
+    fits = len(trial.choose) * points + len(trial.seeds)
+    products = seeds * len(trial.first) if trial.width > n else fits
+    work = 2 * products * (n + trial.n_test) * trial.width * (min(n, trial.width) + trial.d)
+    return Cost(0.2 + work / 2e10, 620 + 24 * (n + trial.n_test) * trial.width / 2**20)
 
 
 EXPERIMENT = Experiment(
@@ -391,8 +393,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

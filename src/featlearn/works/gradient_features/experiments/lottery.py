@@ -26,7 +26,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import Run, Stage, fit
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure import nice_neurons, subnetwork_scores
@@ -99,7 +99,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One task and seed: the full network and all its sub-networks.
 
     level: sigma of the mixture or k of the parity. spread: sigma_w is 1 / (spread ||x||), so that a bias of 1 is
@@ -125,14 +125,14 @@ class Cell:
     seed: int
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per task and seed."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per task and seed."""
     c = config
     size = (c.batch, c.n_first, c.draws, c.n_test)
     kinds = [(XOR, c.d, s, 1.0, 3.0, 3.0, s / c.d**0.5, c.xor_steps) for s in c.sigma]
     kinds += [(PARITY, c.parity_d, float(k), 0.5, 6.0, 30.0, 0.05, c.parity_steps) for k in c.k]
     return [
-        Cell(task, d, level, c.m, spread, first, sigma_a, gamma, 0.4, c.eta, steps, *size, seed)
+        Trial(task, d, level, c.m, spread, first, sigma_a, gamma, 0.4, c.eta, steps, *size, seed)
         for task, d, level, spread, first, sigma_a, gamma, steps in kinds
         for seed in c.seeds
     ]
@@ -204,39 +204,39 @@ def arrival(steps: Sequence[int], errors: Sequence[float], level: float = 1.0) -
     return float(steps[first]) if first < len(below) else None
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Step one, the support, and the later steps of all networks; rows over time and one of totals per network."""
-    key = Key("gradient_features/lottery") / cell.task / f"{cell.level:g}" / cell.seed
-    mixture = cell.task == XOR
-    task, norm, scale = xor_mixture(cell.d, cell.level) if mixture else block_parity(cell.d, int(cell.level))
+    key = Key("gradient_features/lottery") / trial.task / f"{trial.level:g}" / trial.seed
+    mixture = trial.task == XOR
+    task, norm, scale = xor_mixture(trial.d, trial.level) if mixture else block_parity(trial.d, int(trial.level))
     truth = task.draw(key / "truth")
-    first = task.sample(truth, cell.n_first, key / "first")
-    rest = task.sample(truth, cell.steps * cell.batch, key / "rest")
-    test = task.sample(truth, cell.n_test, key / "test")
+    first = task.sample(truth, trial.n_first, key / "first")
+    rest = task.sample(truth, trial.steps * trial.batch, key / "rest")
+    test = task.sample(truth, trial.n_test, key / "test")
     full_gradient = scale**0.5 / 4  # p_j ||mu_j|| and p_A sqrt(k), both with 1/4
-    eta_1 = cell.first / (cell.sigma_a * full_gradient * scale**0.5)
+    eta_1 = trial.first / (trial.sigma_a * full_gradient * scale**0.5)
     start = symmetric_init(
-        cell.m, cell.d, key / "start", sigma_w=BIAS / (cell.spread * norm), sigma_a=cell.sigma_a, bias=BIAS
+        trial.m, trial.d, key / "start", sigma_w=BIAS / (trial.spread * norm), sigma_a=trial.sigma_a, bias=BIAS
     )
     one = forgetful_step(start, first.x, first.y, eta_1)
-    if cell.task == XOR:
-        half = cell.d**0.5 / 2
+    if trial.task == XOR:
+        half = trial.d**0.5 / 2
         labels = truth.labels.tolist()  # type: ignore[attr-defined]
         parts = [Comparison(D, (half,), (2 * y / half,)) for D, y in zip(truth.features, labels, strict=True)]
     else:
-        parts = parity_comparison(int(cell.level), truth.features[0])
-    by_feature, second = ticket(start, one, parts, eta_1, cell.gamma, cell.least * full_gradient)
+        parts = parity_comparison(int(trial.level), truth.features[0])
+    by_feature, second = ticket(start, one, parts, eta_1, trial.gamma, trial.least * full_gradient)
     keep = by_feature.any(0)
     base = {
-        "setting": f"{cell.task}, " + (f"sigma = {cell.level:g}" if cell.task == XOR else f"k = {cell.level:g}"),
-        "task": cell.task,
-        "level": cell.level,
-        "seed": cell.seed,
+        "setting": f"{trial.task}, " + (f"sigma = {trial.level:g}" if trial.task == XOR else f"k = {trial.level:g}"),
+        "task": trial.task,
+        "level": trial.level,
+        "seed": trial.seed,
     }
     hit = float(by_feature.any(1).double().mean())
     facts = {"share": 100 * float(keep.double().mean()), "neurons": int(keep.sum()), "features": 100 * hit}
     if not keep.any():
-        return CellResult([{**base, "row": TICKET, **facts}])
+        return TrialResult([{**base, "row": TICKET, **facts}])
     alive = keep.nonzero()[:, 0]
     pick = (key / "random").torch()
     mine = only(one, alive)
@@ -248,10 +248,10 @@ def run_cell(cell: Cell) -> CellResult:
         forgetful_step(only(start, alive), first.x, first.y, eta_1),
         only(start, alive),
         only(one, (one.a[0].abs() * one.w[0].norm(dim=1)).argsort(descending=True)[: len(alive)]),
-        *(only(one, torch.randperm(4 * cell.m, generator=pick)[: len(alive)]) for _ in range(cell.draws)),
+        *(only(one, torch.randperm(4 * trial.m, generator=pick)[: len(alive)]) for _ in range(trial.draws)),
     ]
-    looks = sorted({0, *np.unique(np.geomspace(1, cell.steps, 24).round().astype(int)).tolist()})
-    stage = Stage(cell.steps, cell.eta, 0.0, cell.eta, batch=cell.batch)
+    looks = sorted({0, *np.unique(np.geomspace(1, trial.steps, 24).round().astype(int)).tolist()})
+    stage = Stage(trial.steps, trial.eta, 0.0, trial.eta, batch=trial.batch)
 
     def measures(score: Tensor) -> Tensor:
         """Error in percent and hinge loss, from scores (n, q): (q, 2)."""
@@ -277,13 +277,13 @@ def run_cell(cell: Cell) -> CellResult:
     for name, values in found.items():
         error, loss = values.double().mean(1).unbind(1)  # over the random draws
         come = [arrival(looks, v.tolist()) for v in values[:, :, 0].T]
-        late = [float(cell.steps) if c is None else c for c in come]
+        late = [float(trial.steps) if c is None else c for c in come]
         total = {
             **base,
             "row": name,
             "end error": float(error[-1]),
             "end loss": float(loss[-1]),
-            "mean error": float(np.trapezoid(error.numpy(), looks) / cell.steps),
+            "mean error": float(np.trapezoid(error.numpy(), looks) / trial.steps),
             "steps to 1 %": float(np.exp(np.mean(np.log(np.maximum(late, 1))))),
             "not arrived": 100 * sum(c is None for c in come) / len(come),
         }
@@ -294,7 +294,7 @@ def run_cell(cell: Cell) -> CellResult:
             {**base, "row": name, "step": t, "error": float(e), "loss": float(v)}
             for t, e, v in zip(looks, error, loss, strict=True)
         ]
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 TOTALS = ("end error", "end loss", "mean error", "steps to 1 %", "not arrived")
@@ -375,12 +375,12 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return pictures
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From measured seconds on one core: about 12 ns a sample, neuron and ten inputs, and 4 ms a step."""
-    looks, networks = 26, 6 + cell.draws
-    work = (cell.steps * cell.batch * 3 + looks * cell.n_test) * (4 * cell.m + networks * 0.6 * cell.m) * cell.d
-    mib = 520 + (cell.steps * cell.batch + cell.n_first) * cell.d * 12 / 2**20
-    return Cost(1.0 + work / 1.2e10 + cell.steps * 2e-3 + cell.n_first * 4 * cell.m * cell.d / 2e9, mib)
+    looks, networks = 26, 6 + trial.draws
+    work = (trial.steps * trial.batch * 3 + looks * trial.n_test) * (4 * trial.m + networks * 0.6 * trial.m) * trial.d
+    mib = 520 + (trial.steps * trial.batch + trial.n_first) * trial.d * 12 / 2**20
+    return Cost(1.0 + work / 1.2e10 + trial.steps * 2e-3 + trial.n_first * 4 * trial.m * trial.d / 2e9, mib)
 
 
 EXPERIMENT = Experiment(
@@ -406,8 +406,8 @@ EXPERIMENT = Experiment(
         "small": Config(sigma=(2.0,), k=(3,), parity_steps=400, n_test=2000, seeds=(0, 1, 2)),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

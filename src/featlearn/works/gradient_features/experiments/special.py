@@ -40,7 +40,7 @@ FEW = 1500
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed of one setting of one case, trained at every step size from the same start on the same samples.
 
     m: as in the work, so 4 m neurons (2 m for the uniform parity). level: b / (sigma_w |<x, D>|), how rare a neuron is
@@ -66,47 +66,47 @@ class Cell:
     draws: int
 
 
-def task_of(cell: Cell) -> LinearData | GaussianMixture | BlockParity | UniformParity | MultiIndex:
-    """The family of problems of a cell."""
-    d, pairs = cell.d, cell.r // 2
-    if cell.case == LINEAR:
+def task_of(trial: Trial) -> LinearData | GaussianMixture | BlockParity | UniformParity | MultiIndex:
+    """The family of problems of a trial."""
+    d, pairs = trial.d, trial.r // 2
+    if trial.case == LINEAR:
         return LinearData(d=d)
-    if cell.case == MIXTURE:
+    if trial.case == MIXTURE:
         return GaussianMixture(d=d, labels=(1, -1) * pairs)
-    if cell.case == XOR:
+    if trial.case == XOR:
         return GaussianMixture.xor(d=d)
-    if cell.case == OPPOSITE:
+    if trial.case == OPPOSITE:
         return GaussianMixture(d=d, labels=(1, 1, -1, -1) * (pairs // 2), arrangement="antipodal")
-    if cell.case == SKEWED:  # both classes have probability 1/2
+    if trial.case == SKEWED:  # both classes have probability 1/2
         weights = tuple(p / 2 for p in SHARES for _ in range(2))
         return GaussianMixture(d=d, labels=(1, 1, -1, -1, -1, -1, 1, 1), weights=weights, arrangement="antipodal")
-    if cell.case == PARITY:
-        return BlockParity(d=d, r=1, k=cell.k, p_A=P_A, p_o=round(cell.k / (d - cell.k), 3))
-    if cell.case == UNIFORM:
-        return UniformParity(d=d, k=cell.k)
+    if trial.case == PARITY:
+        return BlockParity(d=d, r=1, k=trial.k, p_A=P_A, p_o=round(trial.k / (d - trial.k), 3))
+    if trial.case == UNIFORM:
+        return UniformParity(d=d, k=trial.k)
     return MultiIndex(d=d)
 
 
-def reach(cell: Cell) -> tuple[float, float]:
+def reach(trial: Trial) -> tuple[float, float]:
     """|<x, D>| of a typical x of the feature, and ||G|| of a neuron that has found it."""
-    if cell.case == LINEAR:
+    if trial.case == LINEAR:
         return 1.0, 1.0
-    if cell.case == PARITY:
-        return math.sqrt(cell.k), P_A * math.sqrt(cell.k)
-    least = min(SHARES) / 2 if cell.case == SKEWED else 1 / max(cell.r, 1)
-    return math.sqrt(cell.d), least * math.sqrt(cell.d)
+    if trial.case == PARITY:
+        return math.sqrt(trial.k), P_A * math.sqrt(trial.k)
+    least = min(SHARES) / 2 if trial.case == SKEWED else 1 / max(trial.r, 1)
+    return math.sqrt(trial.d), least * math.sqrt(trial.d)
 
 
-def start_of(cell: Cell, m: int, key: Key) -> TwoLayer:
+def start_of(trial: Trial, m: int, key: Key) -> TwoLayer:
     """The start (3.9) with b = 1, or that of Algorithms 6 and 7; what is free follows from level and ratio."""
-    if cell.case == UNIFORM:
-        return sign_init(m, cell.d, cell.k, key)
-    if cell.case == MULTI:
-        net = symmetric_init(m, cell.d, key, sigma_w=cell.d**-0.5, sigma_a=1.0, bias=1e-9)
+    if trial.case == UNIFORM:
+        return sign_init(m, trial.d, trial.k, key)
+    if trial.case == MULTI:
+        net = symmetric_init(m, trial.d, key, sigma_w=trial.d**-0.5, sigma_a=1.0, bias=1e-9)
         return replace(net, a=net.a.sign())
-    size, gain = reach(cell)
-    sigma_a = cell.ratio / (cell.eta_1 * gain * size)
-    return symmetric_init(m, cell.d, key, sigma_w=1 / (cell.level * size), sigma_a=sigma_a, bias=1.0)
+    size, gain = reach(trial)
+    sigma_a = trial.ratio / (trial.eta_1 * gain * size)
+    return symmetric_init(m, trial.d, key, sigma_w=1 / (trial.level * size), sigma_a=sigma_a, bias=1.0)
 
 
 def hidden(w: Tensor, b: Tensor, x: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def frozen(w: Tensor, b: Tensor, train: Batch, test: Batch) -> Tensor:
     return hidden(w, b, test.x) @ solve(parts[0][0] + parts[1][0], parts[0][1] + parts[1][1], penalty)
 
 
-def best_of(cell: Cell, truth: Truth, batch: Batch) -> BestNetwork:
+def best_of(trial: Trial, truth: Truth, batch: Batch) -> BestNetwork:
     """OPT: the best second layer, within the budget of the comparison network, on its own neurons.
 
     Mixtures: relu(<D_j, x> - 2 s), s = ||mu|| / 4.35, ||a|| <= sqrt(r) / s (lemma3_17, lemma_b41). Linear: +-w*, b = 0,
@@ -153,25 +153,25 @@ def best_of(cell: Cell, truth: Truth, batch: Batch) -> BestNetwork:
     such network.
     """
     D = truth.features
-    if cell.case == LINEAR:
+    if trial.case == LINEAR:
         w, b, norm = torch.cat([D, -D]), torch.zeros(2), math.sqrt(2) / 0.5
-    elif cell.case in (PARITY, UNIFORM):
-        at = torch.tensor([2.0 * i - cell.k + s for i in range(cell.k + 1) for s in (-1, 0, 1)]) / cell.k**0.5
-        w, b, norm = D.expand(len(at), -1), -at, math.sqrt(6 * cell.k * (cell.k + 1))
-    elif cell.case == MULTI:
+    elif trial.case in (PARITY, UNIFORM):
+        at = torch.tensor([2.0 * i - trial.k + s for i in range(trial.k + 1) for s in (-1, 0, 1)]) / trial.k**0.5
+        w, b, norm = D.expand(len(at), -1), -at, math.sqrt(6 * trial.k * (trial.k + 1))
+    elif trial.case == MULTI:
         at = torch.linspace(-3, 3, 13)
         w, b, norm = torch.cat([D, -D]).repeat_interleave(13, 0), at.repeat(2 * len(D)), 4.0
     else:
-        s = reach(cell)[0] / 4.35
+        s = reach(trial)[0] / 4.35
         w, b, norm = D, torch.full((len(D),), -2 * s), math.sqrt(len(D)) / s
     f = hidden(w, b, batch.x[:FEW])
-    return best_network(f, batch.y[:FEW].double(), norm, "squared" if cell.case == MULTI else "hinge")
+    return best_network(f, batch.y[:FEW].double(), norm, "squared" if trial.case == MULTI else "hinge")
 
 
-def directions(cell: Cell, truth: Truth, key: Key) -> Tensor:
+def directions(trial: Trial, truth: Truth, key: Key) -> Tensor:
     """A true feature and its rival: one wrong coordinate for parities, turned by 20 degrees out of the span else."""
     D = truth.features[0].double()
-    if cell.case in (PARITY, UNIFORM):
+    if trial.case in (PARITY, UNIFORM):
         on = D.nonzero()[:, 0]
         off = (D == 0).nonzero()[0, 0]
         wrong = D.clone()
@@ -181,7 +181,7 @@ def directions(cell: Cell, truth: Truth, key: Key) -> Tensor:
     return torch.stack([D, turned(truth.features[0], 20.0, key, others)])
 
 
-def neurons(cell: Cell, truth: Truth, one: TwoLayer, batch: Batch, key: Key) -> dict[str, Any]:
+def neurons(trial: Trial, truth: Truth, one: TwoLayer, batch: Batch, key: Key) -> dict[str, Any]:
     """Share of neurons in cones of true features after the first step, and membership of one of them in S.
 
     Membership is of neurons drawn by the law of the start, of the bias sign that the work gives the feature, with
@@ -192,18 +192,18 @@ def neurons(cell: Cell, truth: Truth, one: TwoLayer, batch: Batch, key: Key) -> 
     share = inside.any(1).double().mean(0)
     D = torch.nn.functional.normalize(truth.features.double(), dim=1)
     near = (torch.nn.functional.normalize(one.w[0].double(), dim=1) @ D.T).abs()
-    net = start_of(cell, -(-cell.draws // 2), key / "draws")
-    least = 0.5 * reach(cell)[1]
-    if cell.case in (UNIFORM, MULTI):
-        w, b, least = net.w[0][: cell.draws], -net.b[0][: cell.draws], 0.0
+    net = start_of(trial, -(-trial.draws // 2), key / "draws")
+    least = 0.5 * reach(trial)[1]
+    if trial.case in (UNIFORM, MULTI):
+        w, b, least = net.w[0][: trial.draws], -net.b[0][: trial.draws], 0.0
     else:
-        half = slice(0, cell.draws // 2) if cell.case != LINEAR else slice(-(-cell.draws // 2), cell.draws)
+        half = slice(0, trial.draws // 2) if trial.case != LINEAR else slice(-(-trial.draws // 2), trial.draws)
         w, b = net.w[0][half], -net.b[0][half]
     if isinstance(truth, MixtureTruth):
         g = gaussian_gradients(w, b, truth.means, truth.labels, truth.weights, truth.sigma)
     else:
         g = simplified_gradients(w, b, batch.x, batch.y).double()
-    found = membership(g, directions(cell, truth, key / "aside"), gammas, least)
+    found = membership(g, directions(trial, truth, key / "aside"), gammas, least)
     return {
         **{f"cone {gamma:g}": 100 * float(v) for gamma, v in zip(GAMMAS, share, strict=True)},
         "slack": float(1 - near.amax(0).min()),
@@ -255,26 +255,26 @@ class Trained:
 
 
 def train(
-    cell: Cell, net: TwoLayer, one: TwoLayer, first: Batch, rest: Batch, test: Batch, truth: Truth, key: Key
+    trial: Trial, net: TwoLayer, one: TwoLayer, first: Batch, rest: Batch, test: Batch, truth: Truth, key: Key
 ) -> Iterator[Trained]:
     """Algorithm 1, or Algorithm 6 for the uniform parity, at every step size."""
-    at = ladder(cell.steps)
+    at = ladder(trial.steps)
     probes = {"looks": lambda nets, members: looks(nets, one, truth, test)[None]}
-    for eta in cell.etas:
+    for eta in trial.etas:
         try:
-            if cell.case == UNIFORM:
+            if trial.case == UNIFORM:
                 run = one_step(
-                    net, first.x, first.y, eta_1=cell.eta_1, steps=cell.steps, eta=eta, probes=probes, probe_at=at
+                    net, first.x, first.y, eta_1=trial.eta_1, steps=trial.steps, eta=eta, probes=probes, probe_at=at
                 )
             else:
                 run = joint(
                     net,
                     (first.x, first.y),
                     (rest.x, rest.y),
-                    eta_1=cell.eta_1,
+                    eta_1=trial.eta_1,
                     eta=eta,
-                    steps=cell.steps,
-                    batch=cell.batch,
+                    steps=trial.steps,
+                    batch=trial.batch,
                     key=key / "order",
                     probes=probes,
                     probe_at=at,
@@ -298,15 +298,15 @@ def descent(gram: Tensor, right: Tensor, a: Tensor, steps: int) -> Tensor:
 
 
 def regression(
-    cell: Cell, key: Key, train_: Batch, test: Batch
+    trial: Trial, key: Key, train_: Batch, test: Batch
 ) -> Iterator[tuple[float, TwoLayer, dict[str, list[float]]]]:
     """Algorithm 7 at every first step size: it, the network after the step, test errors at `times` of the network and
     of the same training on the first layer of the start, scaled to the same norm."""
     left, rho, beta = residual(train_.x, train_.y)
-    net = start_of(cell, cell.m, key / "start")
+    net = start_of(trial, trial.m, key / "start")
     b = torch.randn(net.b.shape, generator=(key / "biases").torch())
     linear = (rho + test.x @ beta).double()
-    for eta in cell.etas:
+    for eta in trial.etas:
         one = forgetful_step(net, train_.x, left, eta, second=False, loss="squared")
         other = net.w * (one.w.norm() / net.w.norm())
         errors: dict[str, list[float]] = {}
@@ -319,7 +319,7 @@ def regression(
             tested = hidden(w, b[0], test.x)
             errors[name] = [
                 squared_error(tested @ descent(gram, right, net.a[0].double(), t) + linear, test.y)
-                for t in times(cell.steps)
+                for t in times(trial.steps)
             ]
         yield eta, one, errors
 
@@ -343,6 +343,6 @@ def plane(net: TwoLayer, truth: Truth) -> np.ndarray:
     return (unit @ torch.stack([D[0], other]).T).numpy()
 
 
-def first_rate(cell: Cell) -> float:
+def first_rate(trial: Trial) -> float:
     """eta_1 of Algorithm 6 as printed, 1 / (k |xi_(k-1)|)."""
-    return 1 / (cell.k * abs(xi(cell.d, cell.k - 1)))
+    return 1 / (trial.k * abs(xi(trial.d, trial.k - 1)))

@@ -19,13 +19,13 @@ import torch
 
 from featlearn.core import Batch, Key, SettingError
 from featlearn.lab.estimate import estimates, interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn.framework import forgetful_step
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works._settings import check_choice_of_seeds, check_counts
 from featlearn.works.gradient_features.experiments import special
-from featlearn.works.gradient_features.experiments.special import Cell
+from featlearn.works.gradient_features.experiments.special import Trial
 from featlearn.works.gradient_features.rows import (
     BEST,
     CASES,
@@ -131,7 +131,7 @@ class Config:
         check_choice_of_seeds(self.seeds, self.choose)
 
 
-def _plans(c: Config) -> list[Cell]:
+def _plans(c: Config) -> list[Trial]:
     """Every setting once, at seed 0."""
     plans = []
 
@@ -150,7 +150,7 @@ def _plans(c: Config) -> list[Cell]:
             **other,
         }
         if case in c.cases:
-            plans.append(Cell(case, name, d, seed=0, n_test=c.n_test, draws=c.draws, **fields))
+            plans.append(Trial(case, name, d, seed=0, n_test=c.n_test, draws=c.draws, **fields))
 
     plan(LINEAR, "", c.d, m=10, level=0.5, eta_1=0.01)
     for r in c.clusters:
@@ -202,52 +202,52 @@ def _plans(c: Config) -> list[Cell]:
     return [replace(p, eta_1=special.first_rate(p)) if p.case == UNIFORM else p for p in plans]
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per setting and seed, choosing seeds as well as reported ones."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per setting and seed, choosing seeds as well as reported ones."""
     return [replace(p, seed=seed) for p in _plans(config) for seed in (*config.choose, *config.seeds)]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train at every step size; rows of the network, what it is compared with, its neurons, and its course."""
-    key = Key(SPECIAL) / cell.case / cell.name / cell.seed
-    task: Any = special.task_of(cell)
+    key = Key(SPECIAL) / trial.case / trial.name / trial.seed
+    task: Any = special.task_of(trial)
     truth = task.draw(key / "truth")
-    first = task.sample(truth, cell.first, key / "first")
-    test = task.sample(truth, cell.n_test, key / "test")
-    setting = f"{cell.case}, {cell.name}" if cell.name else cell.case
+    first = task.sample(truth, trial.first, key / "first")
+    test = task.sample(truth, trial.n_test, key / "test")
+    setting = f"{trial.case}, {trial.name}" if trial.name else trial.case
     base = {
-        "case": cell.case,
+        "case": trial.case,
         "setting": setting,
-        "d": cell.d,
-        "r": cell.r,
-        "k": cell.k,
-        "m": cell.m,
-        "seed": cell.seed,
+        "d": trial.d,
+        "r": trial.r,
+        "k": trial.k,
+        "m": trial.m,
+        "seed": trial.seed,
     }
-    best = special.best_of(cell, truth, test)
-    if cell.case == MULTI:
-        rows, one = _regression(cell, key, first, test, truth, base, best.loss)
-        return CellResult(
+    best = special.best_of(trial, truth, test)
+    if trial.case == MULTI:
+        rows, one = _regression(trial, key, first, test, truth, base, best.loss)
+        return TrialResult(
             [
                 *rows,
                 {**base, "row": BEST, "loss": best.loss, "lower": best.lower},
-                {**base, "row": NEURONS, **special.neurons(cell, truth, one, first, key)},
+                {**base, "row": NEURONS, **special.neurons(trial, truth, one, first, key)},
             ]
         )
-    net = special.start_of(cell, cell.m, key / "start")
-    one = forgetful_step(net, first.x, first.y, cell.eta_1)
+    net = special.start_of(trial, trial.m, key / "start")
+    one = forgetful_step(net, first.x, first.y, trial.eta_1)
     # Algorithm 6 keeps its one sample; Algorithm 1 sees fresh ones
-    rest = first if cell.case == UNIFORM else task.sample(truth, min(cell.steps * cell.batch, 400_000), key / "rest")
-    rows = [{**base, "row": NEURONS, **special.neurons(cell, truth, one, first, key)}]
+    rest = first if trial.case == UNIFORM else task.sample(truth, min(trial.steps * trial.batch, 400_000), key / "rest")
+    rows = [{**base, "row": NEURONS, **special.neurons(trial, truth, one, first, key)}]
     used = Batch(torch.cat([first.x, rest.x])[:20_000], torch.cat([first.y, rest.y])[:20_000])
     error, _ = special.error_of(special.frozen(net.w[0], net.b[0], used, test), test.y.double())
     rows.append({**base, "row": FIXED, "error": error})
     error, loss = special.error_of(one(test.x)[:, 0], test.y)
     rows.append({**base, "row": FIRST, "error": error, "loss": loss})
     rows.append({**base, "row": BEST, "loss": best.loss, "lower": best.lower})
-    arrays = {"start": special.plane(net, truth), "first": special.plane(one, truth)} if cell.case == XOR else {}
-    for found in special.train(cell, net, one, first, rest, test, truth, key):
-        row = {**base, "row": NETWORK, "eta": found.eta, "steps": cell.steps, "batch": cell.batch}
+    arrays = {"start": special.plane(net, truth), "first": special.plane(one, truth)} if trial.case == XOR else {}
+    for found in special.train(trial, net, one, first, rest, test, truth, key):
+        row = {**base, "row": NETWORK, "eta": found.eta, "steps": trial.steps, "batch": trial.batch}
         if found.net is None:
             rows.append({**row, "error": None, "loss": None, "gap": None, "moved": None, "used": None})
             continue
@@ -264,26 +264,26 @@ def run_cell(cell: Cell) -> CellResult:
             }
         )
         for step, look in zip(found.steps, looks, strict=True):
-            margins = {f"margin {i}": v for i, v in enumerate(look.pop("margins"))} if cell.case == SKEWED else {}
+            margins = {f"margin {i}": v for i, v in enumerate(look.pop("margins"))} if trial.case == SKEWED else {}
             look.pop("margins", None)
             rows.append({**base, "row": TIME, "eta": found.eta, "step": step, **look, **margins})
         if arrays:
             arrays[f"end {found.eta:g}"] = special.plane(found.net, truth)
-    return CellResult(rows, arrays)
+    return TrialResult(rows, arrays)
 
 
-def _regression(cell, key, train, test, truth, base, best) -> tuple[list[dict[str, Any]], Any]:
+def _regression(trial, key, train, test, truth, base, best) -> tuple[list[dict[str, Any]], Any]:
     """Rows of Algorithm 7 at every first step size, and the network after the first of these steps."""
     rows, kept = [], None
-    for eta, one, errors in special.regression(cell, key, train, test):
+    for eta, one, errors in special.regression(trial, key, train, test):
         kept = kept or one
         own, other = errors["own"], errors["other"]
         span = special.in_span(one, truth)
-        row = {**base, "eta": eta, "steps": cell.steps}
+        row = {**base, "eta": eta, "steps": trial.steps}
         rows.append({**row, "row": NETWORK, "loss": own[-1], "gap": own[-1] - best, "span": span})
         rows.append({**row, "row": FIXED, "loss": other[-1]})
         rows += [
-            {**row, "row": TIME, "step": t, "loss": v} for t, v in zip(special.times(cell.steps), own, strict=True)
+            {**row, "row": TIME, "step": t, "loss": v} for t, v in zip(special.times(trial.steps), own, strict=True)
         ]
     return rows, kept
 
@@ -364,7 +364,7 @@ def _draw_xor(table: Table, series: list[Series]) -> Picture:
     axes[0].minorticks_off()
     last = settings(table, XOR)[-1]
     row = reported(table, last, NETWORK)[0]
-    arrays = table.arrays[row["cell"]]() if row["cell"] in table.arrays else {}
+    arrays = table.arrays[row["trial"]]() if row["trial"] in table.arrays else {}
     panels = (("start", "start"), ("first", "first step"), (f"end {row['eta']:g}", "end"))
     with style.applied(9):
         for panel, (name, title) in zip(axes[1:], panels, strict=True):
@@ -439,15 +439,17 @@ def _draw_family(table: Table) -> Picture:
     return Picture(fig, caption, data=[{k: r[k] for k in keep} for r in rows])
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Measured on one core: 0.25 ms a small step and products at 12 Gflop/s."""
-    width = (2 if cell.case == UNIFORM else 4) * cell.m
-    if cell.case == MULTI:
-        return Cost(0.5 + len(cell.etas) * 2 * cell.first * width * (width + 2 * cell.d) * 2 / 1.2e10, 700)
-    batch = cell.first if cell.case == UNIFORM else cell.batch
-    each = 1.0 if cell.case == UNIFORM else 4.0  # the first layer of the uniform parity stands still
-    flops = each * batch * cell.d * width * cell.steps + 40.0 * cell.n_test * cell.d * width
-    return Cost(0.7 + len(cell.etas) * (2.5e-4 * cell.steps + flops / 1.2e10), 600 + cell.first * cell.d * 12 / 2**20)
+    width = (2 if trial.case == UNIFORM else 4) * trial.m
+    if trial.case == MULTI:
+        return Cost(0.5 + len(trial.etas) * 2 * trial.first * width * (width + 2 * trial.d) * 2 / 1.2e10, 700)
+    batch = trial.first if trial.case == UNIFORM else trial.batch
+    each = 1.0 if trial.case == UNIFORM else 4.0  # the first layer of the uniform parity stands still
+    flops = each * batch * trial.d * width * trial.steps + 40.0 * trial.n_test * trial.d * width
+    return Cost(
+        0.7 + len(trial.etas) * (2.5e-4 * trial.steps + flops / 1.2e10), 600 + trial.first * trial.d * 12 / 2**20
+    )
 
 
 EXPERIMENT = Experiment(
@@ -490,8 +492,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -18,10 +18,10 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.works.nuclear.experiments.training import Cell, DigitsConfig, cost, run, runs
+from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, run, runs
 from featlearn.works.nuclear.rows import BASES, DIGITS, pairs, settings
 
 ENTRIES = ("nuclear.table6_1", "nuclear.table6_2", "nuclear.table6_3", "nuclear.fig6_4")
@@ -47,14 +47,14 @@ class Config(DigitsConfig):
             raise SettingError("bases", self.bases, f"different ones of {', '.join(known)}", "swad comes with erm")
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per run; CORAL runs without the nuclear norm alone."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per run; CORAL runs without the nuclear norm alone."""
     return runs(config, config.bases, {b: (0.0,) if b == "coral" else config.weights for b in config.bases})
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """One run."""
-    return run(cell)
+    return run(trial)
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
@@ -226,8 +226,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(device="cuda"),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -24,10 +24,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
 
 
 def _arrays(table: Table) -> tuple[Mapping[str, object], Mapping[str, np.ndarray]] | None:
-    """Row and arrays of the cell with the most samples that kept its points."""
-    kept = [r for r in table.rows if r["cell"] in table.arrays and "step" in r and r["step"] == 0]
+    """Row and arrays of the trial with the most samples that kept its points."""
+    kept = [r for r in table.rows if r["trial"] in table.arrays and "step" in r and r["step"] == 0]
     for r in sorted(kept, key=lambda r: -r["n"]):
-        arrays = table.arrays[r["cell"]]()
+        arrays = table.arrays[r["trial"]]()
         if f"{ERM}/head" in arrays:
             return r, arrays
     return None

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import CellResult, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.works.nuclear.experiments.training import Cell, DigitsConfig, cost, run, runs
+from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, run, runs
 from featlearn.works.nuclear.rows import RANK, RANKS, correlations, settings
 
 ENTRIES = ("nuclear.fig6_5", "nuclear.def_stable_rank")
@@ -35,14 +35,14 @@ class Config(DigitsConfig):
             raise SettingError("weights", self.weights, "three or more", "a correlation of two says nothing")
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per run of ERM with a weight."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per run of ERM with a weight."""
     return runs(config, ("erm",), {"erm": config.weights})
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """One run."""
-    return run(cell)
+    return run(trial)
 
 
 def _within(metric: str, values: Sequence[float]) -> tuple[float, float, float]:
@@ -174,8 +174,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(device="cuda"),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.tasks import Environments2d as Plane
 from featlearn.works._settings import check_counts, check_filled, check_ladders, check_positive, check_seeds
 from featlearn.works.nuclear.experiments.plane_pictures import ENTRIES, PRINTED, SHOWN, draw
@@ -90,7 +90,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One sample with all its starts and weights."""
 
     n: int
@@ -109,11 +109,11 @@ class Cell:
     pictures: bool
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per size of the sample and seed; the first seed also keeps its points."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per size of the sample and seed; the first seed also keeps its points."""
     c = config
     return [
-        Cell(
+        Trial(
             n,
             c.agree,
             c.starts,
@@ -246,19 +246,19 @@ def train_loss(members: Members, points: Points) -> Float[Tensor, " m"]:
     return (functional.softplus(-points.z @ members.direction.mT) * points.share[:, None]).sum(0)
 
 
-def closest(cell: "Cell") -> float:
+def closest(trial: "Trial") -> float:
     """The weight of the end that is drawn."""
-    return min(cell.nuclear, key=lambda w: abs(w - cell.weight))
+    return min(trial.nuclear, key=lambda w: abs(w - trial.weight))
 
 
-def path_rows(members: Members, points: Points, cell: Cell, groups: Sequence[Mapping[str, object]], step: int):
+def path_rows(members: Members, points: Points, trial: Trial, groups: Sequence[Mapping[str, object]], step: int):
     """One row per group of `starts` members: quantiles over starts."""
     w, loss = members.direction, train_loss(members, points)
-    task = Plane(cell.agree)
+    task = Plane(trial.agree)
     inside, out = task.accuracy(w), task.shifted.accuracy(w)
     rows = []
     for i, group in enumerate(groups):
-        own = slice(i * cell.starts, (i + 1) * cell.starts)
+        own = slice(i * trial.starts, (i + 1) * trial.starts)
         low, middle, high = torch.quantile(out[own], torch.tensor([0.05, 0.5, 0.95], dtype=out.dtype)).tolist()
         near = (out[own] - PRINTED[str(group["row"])]).abs() <= NEAR
         rows.append(
@@ -276,71 +276,76 @@ def path_rows(members: Members, points: Points, cell: Cell, groups: Sequence[Map
     return rows
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Both ensembles on one sample: rows over time, rows of the ends, points for the pictures."""
-    key = Key(SYNTHETIC) / cell.n / cell.seed
-    if cell.n:
-        task = Plane(cell.agree)
-        batch = task.sample(task.draw(key / "truth"), cell.n, key / "sample")
-        points = Points(batch.x * batch.y[:, None], torch.full((cell.n,), 1 / cell.n))
+    key = Key(SYNTHETIC) / trial.n / trial.seed
+    if trial.n:
+        task = Plane(trial.agree)
+        batch = task.sample(task.draw(key / "truth"), trial.n, key / "sample")
+        points = Points(batch.x * batch.y[:, None], torch.full((trial.n,), 1 / trial.n))
     else:
-        points = law(cell.agree)
-    base = {"setting": f"n = {cell.n}" if cell.n else "the law itself", "n": cell.n, "seed": cell.seed}
+        points = law(trial.agree)
+    base = {"setting": f"n = {trial.n}" if trial.n else "the law itself", "n": trial.n, "seed": trial.seed}
     rows: list[dict] = []
     groups, parts = [], []
-    for name, weight in ((ERM, 0.0), (NU, cell.weight)):
+    for name, weight in ((ERM, 0.0), (NU, trial.weight)):
         for head in (FREE, UNIT):
-            for scale in cell.scales:
+            for scale in trial.scales:
                 groups.append({**base, "row": name, "head": head, "scale": scale})
-                parts.append(started(key / "start" / f"{scale:g}", cell.starts, scale, head == FREE, [weight], [0.0]))
+                parts.append(started(key / "start" / f"{scale:g}", trial.starts, scale, head == FREE, [weight], [0.0]))
     looks = sorted(
-        {t for t in SHOWN if t <= cell.steps}
-        | {cell.steps, *np.unique(np.geomspace(1, cell.steps, 40).round().astype(int)).tolist()}
+        {t for t in SHOWN if t <= trial.steps}
+        | {trial.steps, *np.unique(np.geomspace(1, trial.steps, 40).round().astype(int)).tolist()}
     )
     scatter: dict[str, np.ndarray] = {}
 
     def look(step: int, members: Members) -> None:
-        rows.extend(path_rows(members, points, cell, groups, step))
-        if cell.pictures and step in SHOWN:
+        rows.extend(path_rows(members, points, trial, groups, step))
+        if trial.pictures and step in SHOWN:
             scatter[f"starts/{step}"] = members.direction.numpy()
 
-    paths = descend(joined(parts), points, cell.rate, cell.steps, looks, look)
+    paths = descend(joined(parts), points, trial.rate, trial.steps, looks, look)
     kinds = (
-        (DECAY_UNIT, False, 0.0, cell.decay_unit),
-        (DECAY_FREE, True, 0.0, cell.decay_free),
-        (NUCLEAR_UNIT, False, 1.0, cell.nuclear),
-        (NUCLEAR_FREE, True, 1.0, cell.nuclear),
+        (DECAY_UNIT, False, 0.0, trial.decay_unit),
+        (DECAY_FREE, True, 0.0, trial.decay_free),
+        (NUCLEAR_UNIT, False, 1.0, trial.nuclear),
+        (NUCLEAR_FREE, True, 1.0, trial.nuclear),
     )
     few = 2
     parts = [
         started(key / "end", few, 1.0, free, [nu * w for w in ladder], [(1 - nu) * w for w in ladder])
         for _, free, nu, ladder in kinds
     ]
-    ends = descend(joined(parts), points, cell.end_rate, cell.end_steps, settle=True)
+    ends = descend(joined(parts), points, trial.end_rate, trial.end_steps, settle=True)
     names = [(name, w) for name, _, _, ladder in kinds for w in ladder]
-    rows += end_rows(ends, points, cell, base, names, few)
+    rows += end_rows(ends, points, trial, base, names, few)
     arrays: dict[str, np.ndarray] = {}
-    if cell.pictures:
-        at = few * names.index((NUCLEAR_UNIT, closest(cell)))
-        first = (len(cell.scales) - 1) * cell.starts  # the largest start, from which ERM has two features
+    if trial.pictures:
+        at = few * names.index((NUCLEAR_UNIT, closest(trial)))
+        first = (len(trial.scales) - 1) * trial.starts  # the largest start, from which ERM has two features
         shown = {ERM: (paths.a[first], paths.head[first]), NU: (ends.a[at], ends.head[at])}
-        arrays = scatter | {"agree": np.array(cell.agree)}
-        for where, task in (("ID", Plane(cell.agree)), ("OOD", Plane(cell.agree).shifted)):
+        arrays = scatter | {"agree": np.array(trial.agree)}
+        for where, task in (("ID", Plane(trial.agree)), ("OOD", Plane(trial.agree).shifted)):
             batch = task.sample(task.draw(key / "truth"), 400, key / "shown" / where)
             for name, (a, head) in shown.items():
                 arrays[f"{name}/head"] = head.numpy()
                 arrays[f"{name}/{where}/features"] = (batch.x @ a.mT).numpy()
                 arrays[f"{name}/{where}/label"] = batch.y.numpy()
                 arrays[f"{name}/{where}/accuracy"] = task.accuracy((head @ a)[None]).numpy()
-    return CellResult(rows, arrays)
+    return TrialResult(rows, arrays)
 
 
 def end_rows(
-    ends: Members, points: Points, cell: Cell, base: Mapping[str, object], names: Sequence[tuple[str, float]], few: int
+    ends: Members,
+    points: Points,
+    trial: Trial,
+    base: Mapping[str, object],
+    names: Sequence[tuple[str, float]],
+    few: int,
 ) -> list[dict]:
     """One row per penalty and weight: means over its `few` starts, and how far apart these end."""
     w, loss = ends.direction.double(), train_loss(ends, points)
-    task = Plane(cell.agree)
+    task = Plane(trial.agree)
     inside, out = task.accuracy(w), task.shifted.accuracy(w)
     top = torch.linalg.matrix_norm(ends.a, 2)
     rows = []
@@ -408,14 +413,14 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From measured seconds on one core."""
-    members = 4 * len(cell.scales) * cell.starts
+    members = 4 * len(trial.scales) * trial.starts
     penalised = members / 2
-    ends = 2 * (len(cell.decay_unit) + len(cell.decay_free) + 2 * len(cell.nuclear))
-    n = cell.n or 128
-    seconds = cell.steps * (3e-4 + 5e-9 * n * members + 8e-6 * penalised)
-    return Cost(0.5 + seconds + cell.end_steps * (4e-4 + 5e-9 * n * ends + 8e-6 * ends / 2), 400)
+    ends = 2 * (len(trial.decay_unit) + len(trial.decay_free) + 2 * len(trial.nuclear))
+    n = trial.n or 128
+    seconds = trial.steps * (3e-4 + 5e-9 * n * members + 8e-6 * penalised)
+    return Cost(0.5 + seconds + trial.end_steps * (4e-4 + 5e-9 * n * ends + 8e-6 * ends / 2), 400)
 
 
 EXPERIMENT = Experiment(
@@ -437,8 +442,8 @@ EXPERIMENT = Experiment(
         "small": Config(steps=1000),
         "paper": Config(steps=10000, end_steps=10000, seeds=tuple(range(10))),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -15,7 +15,7 @@ from featlearn.core import Key, SettingError
 from featlearn.data import digits
 from featlearn.data.domains import DomainSet, TensorDomain
 from featlearn.data.mnist_domains import ANGLES, FLIPS, colored_mnist, rotated_mnist
-from featlearn.lab.experiment import CellResult, Cost
+from featlearn.lab.experiment import Cost, TrialResult
 from featlearn.methods import nuclear_norm, stable_rank
 from featlearn.methods.domains import VALIDATION, Algorithm, Schedule, Settings, build, features_of, split, train
 from featlearn.methods.domains.training import Alone
@@ -30,7 +30,7 @@ Images = Literal["mnist", "digits"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One run. kind: ROTATED or COLORED; base: an algorithm without the nuclear norm; weight: of the nuclear norm by
     the rows of a step; per_domain: images of each domain, None for all."""
 
@@ -147,32 +147,32 @@ def turned(x: Float[Tensor, "n 1 h w"], angle: int) -> Float[Tensor, "n 1 h w"]:
     return functional.grid_sample(x, functional.affine_grid(turn, list(x.shape), False), align_corners=False)
 
 
-def run(cell: Cell) -> CellResult:
+def run(trial: Trial) -> TrialResult:
     """Train once without the held-out domain; a row for the weights that validation selects and one for SWAD's mean.
 
     Both come from the same training: SWAD's window ends where the validation loss leaves the valley, but training goes
     on. The start, the split and the order of images depend on the seed and the held-out domain alone, so runs of
     different weights are pairs.
     """
-    check_device(cell.device)
-    found = domains(cell.images, cell.kind, cell.per_domain, cell.size)
-    key = Key("nuclear/digits") / cell.images / cell.kind / cell.held_out / cell.seed
+    check_device(trial.device)
+    found = domains(trial.images, trial.kind, trial.per_domain, trial.size)
+    key = Key("nuclear/digits") / trial.images / trial.kind / trial.held_out / trial.seed
     parts, watch = [], {VALIDATION: []}
     for domain in found.domains:
-        inside, outside = split(domain, Key("nuclear/split") / cell.images / cell.kind / cell.seed)
-        if domain.name == cell.held_out:
+        inside, outside = split(domain, Key("nuclear/split") / trial.images / trial.kind / trial.seed)
+        if domain.name == trial.held_out:
             watch[TEST] = [inside, outside]
         else:
             parts.append(inside)
             watch[VALIDATION].append(outside)
-    featurizer = backbone("cnn", key / "featurizer", found.shape[0], cell.width)
+    featurizer = backbone("cnn", key / "featurizer", found.shape[0], trial.width)
     head = linear_head(featurizer.features, len(found.labels), key / "head")
-    looks = -(-cell.steps // cell.evaluate_every)
-    settings = Settings(nuclear_weight=cell.weight, swad_tolerance=max(6, looks + 1))
-    chosen = Algorithm(cell.base, nuclear=cell.weight > 0, averaged=True)
+    looks = -(-trial.steps // trial.evaluate_every)
+    settings = Settings(nuclear_weight=trial.weight, swad_tolerance=max(6, looks + 1))
+    chosen = Algorithm(trial.base, nuclear=trial.weight > 0, averaged=True)
     example = parts[0].domain.inputs(parts[0].rows[:2], None)
-    method = build(chosen, settings, cell.steps, len(parts), featurizer, example)
-    schedule = Schedule(cell.steps, cell.batch, cell.rate, evaluate_every=cell.evaluate_every)
+    method = build(chosen, settings, trial.steps, len(parts), featurizer, example)
+    schedule = Schedule(trial.steps, trial.batch, trial.rate, evaluate_every=trial.evaluate_every)
     trained = train(
         featurizer,
         head,
@@ -182,28 +182,28 @@ def run(cell: Cell) -> CellResult:
         key=key,
         watch=watch,
         average=method.average,
-        team=Alone(torch.device(cell.device)),
+        team=Alone(torch.device(trial.device)),
     )
     assert trained.best is not None
     assert trained.averaged_evaluation is not None
     assert trained.window is not None
     base = {
-        "setting": f"{cell.kind} {cell.images}",
-        "kind": cell.kind,
-        "held_out": cell.held_out,
-        "seed": cell.seed,
-        "weight": cell.weight,
-        "raw": cell.weight / (cell.batch * len(parts)),
+        "setting": f"{trial.kind} {trial.images}",
+        "kind": trial.kind,
+        "held_out": trial.held_out,
+        "seed": trial.seed,
+        "weight": trial.weight,
+        "raw": trial.weight / (trial.batch * len(parts)),
     }
     rows = []
     for averaged, at in ((False, trained.best), (True, trained.averaged_evaluation)):
         trained.weights_into(featurizer, head, averaged=averaged)
-        features = features_of(featurizer.to(cell.device), watch[TEST])
+        features = features_of(featurizer.to(trial.device), watch[TEST])
         featurizer.cpu()
         rows.append(
             {
                 **base,
-                "row": Algorithm(cell.base, averaged=averaged).name,
+                "row": Algorithm(trial.base, averaged=averaged).name,
                 "step": at.step,
                 "validation": at.accuracy[VALIDATION],
                 "validation_loss": at.loss[VALIDATION],
@@ -215,26 +215,26 @@ def run(cell: Cell) -> CellResult:
                 "rank_centred": float(stable_rank(features, centred=True)),
             }
         )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """From measured seconds on one core, and rough ones on a GPU."""
-    kinds = len(NAMES[cell.kind])
-    images = cell.per_domain or 70000 // kinds
-    looks = -(-cell.steps // cell.evaluate_every) + 1
-    seen = cell.steps * cell.batch * (kinds - 1) + looks * images * (1 + 0.2 * (kinds - 1)) / 3
-    flops = seen * 7e8 * (cell.width / 64) ** 2 * (cell.size / 28) ** 2
-    if cell.device != "cpu":
-        return Cost(10 + cell.steps * 8e-3 + flops / 2e13, 3000)
-    return Cost(1.5 + cell.steps * 6e-3 + flops / 3.5e10, 700)
+    kinds = len(NAMES[trial.kind])
+    images = trial.per_domain or 70000 // kinds
+    looks = -(-trial.steps // trial.evaluate_every) + 1
+    seen = trial.steps * trial.batch * (kinds - 1) + looks * images * (1 + 0.2 * (kinds - 1)) / 3
+    flops = seen * 7e8 * (trial.width / 64) ** 2 * (trial.size / 28) ** 2
+    if trial.device != "cpu":
+        return Cost(10 + trial.steps * 8e-3 + flops / 2e13, 3000)
+    return Cost(1.5 + trial.steps * 6e-3 + flops / 3.5e10, 700)
 
 
-def runs(config: DigitsConfig, bases: Sequence[str], weights: Mapping[str, Sequence[float]]) -> list[Cell]:
-    """One cell per kind, held-out domain, seed, base and weight, in this order."""
+def runs(config: DigitsConfig, bases: Sequence[str], weights: Mapping[str, Sequence[float]]) -> list[Trial]:
+    """One trial per kind, held-out domain, seed, base and weight, in this order."""
     c = config
     return [
-        Cell(
+        Trial(
             c.images,
             kind,
             held_out,

@@ -21,7 +21,7 @@ Draw = Callable[[int, Key], Batch]
 
 
 @dataclass(frozen=True)
-class NetworkCell:
+class NetworkTrial:
     """Networks of one dimension and batch size, all noise levels of a few seeds.
 
     noise: step size as eta d / batch. most: budget, in units of d, after which nobody trains on. patience: a member
@@ -44,7 +44,7 @@ class NetworkCell:
 
 
 @dataclass(frozen=True)
-class KernelCell:
+class KernelTrial:
     """Ridge regression with one kernel in one dimension: all penalties and bandwidths of one seed.
 
     penalties: in units of the kernel's diagonal. bandwidths: squared and divided by d (RBF). most: largest training
@@ -84,22 +84,22 @@ def percent_right(net: TwoLayer, test: Batch) -> Tensor:
 
 
 def network_budgets(
-    cell: NetworkCell, draw: Draw, key: Key, *, loss: Loss = "logistic", both: bool = True
+    trial: NetworkTrial, draw: Draw, key: Key, *, loss: Loss = "logistic", both: bool = True
 ) -> list[dict[str, Any]]:
     """Rows with `samples`, the fresh samples until test accuracy reaches the target (None: not within `over`).
 
     Accuracy is looked at every 10 % of the budget, from 4 d on, and the crossing is interpolated. Members that arrived
     or gave up leave the ensemble; the others see the same data as if they had stayed.
     """
-    check_device(cell.device)
-    tests = {seed: draw(cell.n_test, key / "test" / seed) for seed in cell.seeds}
-    who = [(seed, noise) for seed in cell.seeds for noise in cell.noise]
-    starts = {s: sphere_init(cell.p, cell.d, key / "start" / s, theta=cell.theta) for s in cell.seeds}
-    net = stack([starts[seed] for seed, _ in who]).to(cell.device)
+    check_device(trial.device)
+    tests = {seed: draw(trial.n_test, key / "test" / seed) for seed in trial.seeds}
+    who = [(seed, noise) for seed in trial.seeds for noise in trial.noise]
+    starts = {s: sphere_init(trial.p, trial.d, key / "start" / s, theta=trial.theta) for s in trial.seeds}
+    net = stack([starts[seed] for seed, _ in who]).to(trial.device)
     looks: dict[tuple[int, float], tuple[list[float], list[float]]] = {w: ([], []) for w in who}
     samples: dict[tuple[int, float], float] = {}
     over: dict[tuple[int, float], float] = {}
-    done, budget, alive = 0, 4.0 * cell.d, list(who)
+    done, budget, alive = 0, 4.0 * trial.d, list(who)
 
     def pairs(n: int, key: Key) -> tuple[Tensor, Tensor]:
         batch = draw(n, key)
@@ -107,15 +107,15 @@ def network_budgets(
 
     look = 0
     while alive:
-        goal = max(done + 1, round(budget / cell.batch))
-        eta = torch.tensor([noise * cell.batch / cell.d for _, noise in alive])
+        goal = max(done + 1, round(budget / trial.batch))
+        eta = torch.tensor([noise * trial.batch / trial.d for _, noise in alive])
         # the squared loss has slope -y at the start, as the printed loss has, and twice that of the engine's logistic
-        rate_w, rate_a = mean_field_rates(eta / 2 if loss == "squared" else eta, cell.p)
-        stage = Stage(goal - done, rate_w, 0.0, rate_a if both else 0.0, batch=cell.batch)
+        rate_w, rate_a = mean_field_rates(eta / 2 if loss == "squared" else eta, trial.p)
+        stage = Stage(goal - done, rate_w, 0.0, rate_a if both else 0.0, batch=trial.batch)
         sets = [seed for seed, _ in alive]
         net = fit_fresh(net, pairs, [stage], key / "data" / look, loss=loss, sets=sets, diverging="rest").net
         done, look = goal, look + 1
-        n, kept = float(done * cell.batch), []
+        n, kept = float(done * trial.batch), []
         right = torch.cat(
             [
                 percent_right(net[sets.index(s) : sets.index(s) + sets.count(s)], tests[s]).cpu()
@@ -126,12 +126,12 @@ def network_budgets(
         for i, w in enumerate(alive):
             looks[w][0].append(n)
             looks[w][1].append(float(right[i]))
-            found = crossing(looks[w][0][-2:], looks[w][1][-2:], cell.target)
+            found = crossing(looks[w][0][-2:], looks[w][1][-2:], trial.target)
             if found is not None and not broken[i]:
                 samples[w] = found
         for i, w in enumerate(alive):
             first = min((samples[v] for v in who if v[0] == w[0] and v in samples), default=math.inf)
-            if w not in samples and (broken[i] or n >= min(cell.most * cell.d, cell.patience * first)):
+            if w not in samples and (broken[i] or n >= min(trial.most * trial.d, trial.patience * first)):
                 over[w] = n
             if w not in samples and w not in over:
                 kept.append(i)
@@ -139,13 +139,13 @@ def network_budgets(
         alive, budget = [alive[i] for i in kept], max(budget * 1.1, n)
     return [
         {
-            "setting": f"d = {cell.d}",
-            "row": cell.method,
-            "d": cell.d,
-            "share": cell.share,
-            "batch": cell.batch,
+            "setting": f"d = {trial.d}",
+            "row": trial.method,
+            "d": trial.d,
+            "share": trial.share,
+            "batch": trial.batch,
             "noise": noise,
-            "rate": noise * cell.batch / cell.d,
+            "rate": noise * trial.batch / trial.d,
             "seed": seed,
             "samples": samples.get((seed, noise)),
             "over": over.get((seed, noise)),
@@ -162,42 +162,42 @@ def kernel_of(method: str, d: int, bandwidth: float) -> Callable[[Tensor, Tensor
     return lambda x, y: rbf(x, y, bandwidth=math.sqrt(bandwidth * d))
 
 
-def kernel_budgets(cell: KernelCell, draw: Draw, key: Key) -> list[dict[str, Any]]:
+def kernel_budgets(trial: KernelTrial, draw: Draw, key: Key) -> list[dict[str, Any]]:
     """Rows with `samples`, the smallest training set whose ridge regressor reaches the target.
 
     Sets are nested, so one Cholesky factor serves all sizes: that of the first n rows is its leading block, and so are
     the triangular solves, of which the predictions are sums.
     """
     rows = []
-    most = round(cell.most * cell.d**2)
-    for seed in cell.seeds:
-        train, test = draw(most, key / "train" / seed), draw(cell.n_test, key / "test" / seed)
+    most = round(trial.most * trial.d**2)
+    for seed in trial.seeds:
+        train, test = draw(most, key / "train" / seed), draw(trial.n_test, key / "test" / seed)
         y = train.y.double()[:, None]
-        for bandwidth in cell.bandwidths if cell.method == "RBF" else (0.0,):
-            kernel = kernel_of(cell.method, cell.d, bandwidth)
+        for bandwidth in trial.bandwidths if trial.method == "RBF" else (0.0,):
+            kernel = kernel_of(trial.method, trial.d, bandwidth)
             gram = torch.cat([kernel(part, train.x) for part in train.x.split(1024)])
             across, diagonal = kernel(test.x, train.x), float(gram.diagonal().mean())
-            for penalty in cell.penalties:
+            for penalty in trial.penalties:
                 shifted = gram.clone()
                 shifted.diagonal().add_(penalty * diagonal)
                 lower = torch.linalg.cholesky(shifted)
                 # with L L^T = K, u = L^-1 y and B = L^-1 K(x, test), the first n rows predict sum_(i < n) B_i u_i
                 u = torch.linalg.solve_triangular(lower, y, upper=False)
                 b = torch.linalg.solve_triangular(lower, across.T, upper=False)
-                sizes, scores, size, done = [], [], 0.1 * cell.d**2, 0
+                sizes, scores, size, done = [], [], 0.1 * trial.d**2, 0
                 score = torch.zeros_like(b[0])
-                while round(size) <= most and (not scores or scores[-1] < cell.target):
+                while round(size) <= most and (not scores or scores[-1] < trial.target):
                     n = round(size)
                     score += b[done:n].T @ u[done:n, 0]
                     done, size = n, size * 1.1
                     sizes.append(float(n))
                     scores.append(100 * float((score * test.y > 0).double().mean()))
-                found = crossing(sizes, scores, cell.target)
+                found = crossing(sizes, scores, trial.target)
                 rows.append(
                     {
-                        "setting": f"d = {cell.d}",
-                        "row": cell.method,
-                        "d": cell.d,
+                        "setting": f"d = {trial.d}",
+                        "row": trial.method,
+                        "d": trial.d,
                         "share": bandwidth,
                         "noise": penalty,
                         "seed": seed,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import geometric_interval
-from featlearn.lab.experiment import CellResult, Cost, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
 from featlearn.lab.statistics import crossing, power_fit
 from featlearn.learn import Stage, fit
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init
@@ -32,7 +32,7 @@ from featlearn.works._settings import (
     check_target,
 )
 from featlearn.works.xor_sgd.experiments.budgets import (
-    NetworkCell,
+    NetworkTrial,
     boolean,
     gaussian,
     network_budgets,
@@ -94,7 +94,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class FixedCell:
+class FixedTrial:
     """Gradient descent on fixed sets of growing size, one seed."""
 
     d: int
@@ -109,20 +109,20 @@ class FixedCell:
     device: str
 
 
-def cells(config: Config) -> list[NetworkCell | FixedCell]:
-    """One cell per variant, dimension and kind of seeds; for the fixed set one per seed."""
+def trials(config: Config) -> list[NetworkTrial | FixedTrial]:
+    """One trial per variant, dimension and kind of seeds; for the fixed set one per seed."""
     c, made = config, []
     for d in c.d:
         for name in c.variants:
             if name == FIXED:
                 made += [
-                    FixedCell(d, seed, c.p, c.theta, c.target, c.n_test, c.most, c.time, c.eta, c.device)
+                    FixedTrial(d, seed, c.p, c.theta, c.target, c.n_test, c.most, c.time, c.eta, c.device)
                     for seed in c.seeds
                 ]
                 continue
             batch = 1 if name == "Batch 1" else max(1, round(c.share * d))
             made += [
-                NetworkCell(
+                NetworkTrial(
                     d, batch, batch / d, c.noise, seeds, c.p, c.theta, c.target, c.n_test, c.most, 2.0, c.device, name
                 )
                 for seeds in (c.choose, c.seeds)
@@ -130,21 +130,21 @@ def cells(config: Config) -> list[NetworkCell | FixedCell]:
     return made
 
 
-def fixed_set(cell: FixedCell) -> dict[str, Any]:
+def fixed_set(trial: FixedTrial) -> dict[str, Any]:
     """Smallest n, on a grid of 15 %, at which full-batch descent reaches the target at one of its looks."""
-    check_device(cell.device)
-    key, draw = Key("xor_sgd/limits") / FIXED / cell.d / cell.seed, boolean(cell.d, cell.device)
-    test, pool = draw(cell.n_test, key / "test"), draw(round(cell.most * cell.d), key / "train")
-    start = sphere_init(cell.p, cell.d, key / "start", theta=cell.theta).to(cell.device)
-    rate_w, rate_a = mean_field_rates(cell.eta, cell.p)
-    steps = max(1, round(cell.time / cell.eta))
+    check_device(trial.device)
+    key, draw = Key("xor_sgd/limits") / FIXED / trial.d / trial.seed, boolean(trial.d, trial.device)
+    test, pool = draw(trial.n_test, key / "test"), draw(round(trial.most * trial.d), key / "train")
+    start = sphere_init(trial.p, trial.d, key / "start", theta=trial.theta).to(trial.device)
+    rate_w, rate_a = mean_field_rates(trial.eta, trial.p)
+    steps = max(1, round(trial.time / trial.eta))
     looks = range(0, steps + 1, max(1, steps // 24))
 
     def right(net: TwoLayer, members: slice) -> Tensor:
         return percent_right(net, test)
 
-    sizes, scores, size = [], [], 0.5 * cell.d
-    while round(size) <= len(pool.y) and (not scores or scores[-1] < cell.target):
+    sizes, scores, size = [], [], 0.5 * trial.d
+    while round(size) <= len(pool.y) and (not scores or scores[-1] < trial.target):
         n = round(size)
         run = fit(
             start,
@@ -159,27 +159,27 @@ def fixed_set(cell: FixedCell) -> dict[str, Any]:
         sizes.append(float(n))
         scores.append(float(run.trace["right"].max()))
         size *= 1.15
-    found = crossing(sizes, scores, cell.target)
+    found = crossing(sizes, scores, trial.target)
     return {
-        "setting": f"d = {cell.d}",
+        "setting": f"d = {trial.d}",
         "row": FIXED,
-        "d": cell.d,
+        "d": trial.d,
         "share": 0.0,
         "noise": 0.0,
-        "seed": cell.seed,
+        "seed": trial.seed,
         "samples": found,
         "over": None if found else sizes[-1],
         "best": max(scores),
     }
 
 
-def run_cell(cell: NetworkCell | FixedCell) -> CellResult:
+def run_trial(trial: NetworkTrial | FixedTrial) -> TrialResult:
     """Rows like those of `samples`."""
-    if isinstance(cell, FixedCell):
-        return CellResult([fixed_set(cell)])
-    draw = (gaussian if cell.method == "Gaussian inputs" else boolean)(cell.d, cell.device)
-    key = Key("xor_sgd/limits") / cell.method / cell.d
-    return CellResult(network_budgets(cell, draw, key, loss=LOSS.get(cell.method, "logistic")))
+    if isinstance(trial, FixedTrial):
+        return TrialResult([fixed_set(trial)])
+    draw = (gaussian if trial.method == "Gaussian inputs" else boolean)(trial.d, trial.device)
+    key = Key("xor_sgd/limits") / trial.method / trial.d
+    return TrialResult(network_budgets(trial, draw, key, loss=LOSS.get(trial.method, "logistic")))
 
 
 def reported(table: Table, row: str) -> list[tuple[int, tuple[float, ...], int]]:
@@ -279,15 +279,15 @@ def draw(table: Table) -> Mapping[str, Picture]:
     }
 
 
-def cost(cell: NetworkCell | FixedCell) -> Cost:
+def cost(trial: NetworkTrial | FixedTrial) -> Cost:
     """At 25 Gflop/s and 0.3 ms a step; batch 1 moves all weights at every sample."""
-    if isinstance(cell, FixedCell):
-        n, steps = 40.0 * cell.d, cell.time / cell.eta
-        return Cost(0.5 + 8 * 4.0 * cell.p * cell.d * n * steps / 2.5e10, 400)
-    members, budget = len(cell.seeds) * len(cell.noise), 40.0 * cell.d
-    flops = members * 4.0 * cell.p * cell.d * (budget + 15 * cell.n_test)
-    passes = members * 16.0 * cell.p * cell.d * budget / cell.batch
-    return Cost(0.3 + flops / 2.5e10 + budget / cell.batch * 3e-4 + passes / 8e9, 400)
+    if isinstance(trial, FixedTrial):
+        n, steps = 40.0 * trial.d, trial.time / trial.eta
+        return Cost(0.5 + 8 * 4.0 * trial.p * trial.d * n * steps / 2.5e10, 400)
+    members, budget = len(trial.seeds) * len(trial.noise), 40.0 * trial.d
+    flops = members * 4.0 * trial.p * trial.d * (budget + 15 * trial.n_test)
+    passes = members * 16.0 * trial.p * trial.d * budget / trial.batch
+    return Cost(0.3 + flops / 2.5e10 + budget / trial.batch * 3e-4 + passes / 8e9, 400)
 
 
 EXPERIMENT = Experiment(
@@ -313,8 +313,8 @@ EXPERIMENT = Experiment(
         ),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     cost=cost,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.learn import Stage, fit_fresh
 from featlearn.measure import cluster_margins, heavy_mass, loss_sizes, signal_heavy, signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights, sphere_init
@@ -87,7 +87,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One seed in one dimension, trained in both ways on the same samples from the same start."""
 
     d: int
@@ -102,11 +102,11 @@ class Cell:
     device: str
 
 
-def cells(config: Config) -> list[Cell]:
-    """One cell per dimension and seed."""
+def trials(config: Config) -> list[Trial]:
+    """One trial per dimension and seed."""
     c = config
     return [
-        Cell(
+        Trial(
             d,
             c.p,
             c.theta,
@@ -136,18 +136,18 @@ def growth_ratios(sig: Tensor, opp: Tensor, perp: Tensor, a: Tensor, eta: float)
     return found[0], found[1]
 
 
-def run_cell(cell: Cell) -> CellResult:
+def run_trial(trial: Trial) -> TrialResult:
     """Train both ways; a row for every unit of time, and one with the growth ratios."""
-    check_device(cell.device)
-    key = Key("xor_sgd/phases") / cell.d / cell.seed
-    task = BooleanXor(d=cell.d)
-    means = task.draw(Key("xor_sgd")).means.to(cell.device)
-    draw = boolean(cell.d, cell.device)
-    test = draw(cell.n_test, key / "test")
-    start = sphere_init(cell.p, cell.d, key / "start", theta=cell.theta).to(cell.device)
-    unit = max(1, round(1 / cell.eta))
-    marks = [t for t in range(cell.steps + 1) if t % unit == 0 or t <= cell.early]
-    rate_w, rate_a = mean_field_rates(cell.eta, cell.p)
+    check_device(trial.device)
+    key = Key("xor_sgd/phases") / trial.d / trial.seed
+    task = BooleanXor(d=trial.d)
+    means = task.draw(Key("xor_sgd")).means.to(trial.device)
+    draw = boolean(trial.d, trial.device)
+    test = draw(trial.n_test, key / "test")
+    start = sphere_init(trial.p, trial.d, key / "start", theta=trial.theta).to(trial.device)
+    unit = max(1, round(1 / trial.eta))
+    marks = [t for t in range(trial.steps + 1) if t % unit == 0 or t <= trial.early]
+    rate_w, rate_a = mean_field_rates(trial.eta, trial.p)
 
     def scalars(net: TwoLayer, members: slice) -> Tensor:
         """sig, opp, ||perp||, a of every neuron: (1, 4, p)."""
@@ -177,13 +177,13 @@ def run_cell(cell: Cell) -> CellResult:
 
     rows = []
     for row, both in ((BOTH, True), (FROZEN, False)):
-        stage = Stage(cell.steps, rate_w, 0.0, rate_a if both else 0.0, batch=cell.batch)
+        stage = Stage(trial.steps, rate_w, 0.0, rate_a if both else 0.0, batch=trial.batch)
         run = fit_fresh(start, pairs, [stage], key / "data", probes={"neurons": scalars, "net": looks}, probe_at=marks)
         neurons, net = run.trace["neurons"][:, 0].double(), run.trace["net"][:, 0].double()
-        base = {"setting": f"d = {cell.d}", "row": row, "d": cell.d, "seed": cell.seed, "eta": cell.eta}
-        first = [i for i, t in enumerate(run.steps) if t <= cell.early]
+        base = {"setting": f"d = {trial.d}", "row": row, "d": trial.d, "seed": trial.seed, "eta": trial.eta}
+        first = [i for i, t in enumerate(run.steps) if t <= trial.early]
         sig, opp, perp, a = neurons[first].unbind(1)
-        up, down = growth_ratios(sig, opp, perp, a.abs(), cell.eta)
+        up, down = growth_ratios(sig, opp, perp, a.abs(), trial.eta)
         rows.append({**base, "growth sig": up, "growth opp": down})
         for i, t in enumerate(run.steps):
             if t % unit:
@@ -195,7 +195,7 @@ def run_cell(cell: Cell) -> CellResult:
             rows.append(
                 {
                     **base,
-                    "time": t * cell.eta,
+                    "time": t * trial.eta,
                     "sig": float(sig.square().mean().sqrt()),
                     "opp": float(opp.square().mean().sqrt()),
                     "perp": float(perp.square().mean().sqrt()),
@@ -210,7 +210,7 @@ def run_cell(cell: Cell) -> CellResult:
                     **dict(zip(LOOKS, rest, strict=True)),
                 }
             )
-    return CellResult(rows)
+    return TrialResult(rows)
 
 
 def _at(table: Table, row: str, metric: str, d: int) -> tuple[list[float], list[float], list[float], list[float]]:
@@ -298,10 +298,10 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[3]: Picture(fig, caption, data=[{k: r[k] for k in keep} for r in timed])}
 
 
-def cost(cell: Cell) -> Cost:
+def cost(trial: Trial) -> Cost:
     """Two runs at 25 Gflop/s."""
-    flops = 2 * 4.0 * cell.p * cell.d * cell.batch * cell.steps
-    return Cost(0.5 + flops / 2.5e10 + cell.steps * 1e-3, 400 + cell.batch * (cell.d + 2 * cell.p) * 8 / 2**20)
+    flops = 2 * 4.0 * trial.p * trial.d * trial.batch * trial.steps
+    return Cost(0.5 + flops / 2.5e10 + trial.steps * 1e-3, 400 + trial.batch * (trial.d + 2 * trial.p) * 8 / 2**20)
 
 
 EXPERIMENT = Experiment(
@@ -314,8 +314,8 @@ EXPERIMENT = Experiment(
         "small": Config(d=(64, 128), p=100, seeds=(0, 1, 2), n_test=1000),
         "paper": Config(),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import geometric_interval
-from featlearn.lab.experiment import CellResult, Cost, Deviation, Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.lab.statistics import law_errors, power_fit
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -32,8 +32,8 @@ from featlearn.works._settings import (
     check_target,
 )
 from featlearn.works.xor_sgd.experiments.budgets import (
-    KernelCell,
-    NetworkCell,
+    KernelTrial,
+    NetworkTrial,
     boolean,
     kernel_budgets,
     network_budgets,
@@ -97,8 +97,8 @@ def _largest(d: int) -> float:
     return 0.9 if d < 64 else 0.65
 
 
-def cells(config: Config) -> list[NetworkCell | KernelCell]:
-    """One cell per dimension, batch and kind of seeds; one per dimension and seed for the kernels."""
+def trials(config: Config) -> list[NetworkTrial | KernelTrial]:
+    """One trial per dimension, batch and kind of seeds; one per dimension and seed for the kernels."""
     c, made = config, []
     groups = (c.choose, c.seeds)
     for d in c.d:
@@ -109,7 +109,7 @@ def cells(config: Config) -> list[NetworkCell | KernelCell]:
                 continue
             taken.add(batch)
             made += [
-                NetworkCell(
+                NetworkTrial(
                     d, batch, share, c.noise, seeds, c.p, c.theta, c.target, c.n_test, c.most, c.patience, c.device
                 )
                 for seeds in groups
@@ -118,19 +118,19 @@ def cells(config: Config) -> list[NetworkCell | KernelCell]:
         for method in KERNELS:
             widths = c.bandwidths if method == "RBF" else ()
             made += [
-                KernelCell(d, method, c.penalties, widths, (seed,), c.target, min(c.n_test, 1000), _largest(d))
+                KernelTrial(d, method, c.penalties, widths, (seed,), c.target, min(c.n_test, 1000), _largest(d))
                 for seeds in groups
                 for seed in seeds
             ]
     return made
 
 
-def run_cell(cell: NetworkCell | KernelCell) -> CellResult:
+def run_trial(trial: NetworkTrial | KernelTrial) -> TrialResult:
     """Train until the target, or factorise and read off the smallest size."""
-    if isinstance(cell, NetworkCell):
-        key = Key("xor_sgd/samples") / cell.d / cell.batch
-        return CellResult(network_budgets(cell, boolean(cell.d, cell.device), key))
-    return CellResult(kernel_budgets(cell, boolean(cell.d, "cpu"), Key("xor_sgd/samples") / cell.method / cell.d))
+    if isinstance(trial, NetworkTrial):
+        key = Key("xor_sgd/samples") / trial.d / trial.batch
+        return TrialResult(network_budgets(trial, boolean(trial.d, trial.device), key))
+    return TrialResult(kernel_budgets(trial, boolean(trial.d, "cpu"), Key("xor_sgd/samples") / trial.method / trial.d))
 
 
 def _fits(name: str, points: Sequence[Chosen], entry: str) -> list[SummaryRow]:
@@ -283,18 +283,18 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
 
-def cost(cell: NetworkCell | KernelCell) -> Cost:
+def cost(trial: NetworkTrial | KernelTrial) -> Cost:
     """From measured seconds on one core: products at 25 Gflop/s, 0.2 ms a step; a third of n^3 a factor at 12."""
-    if isinstance(cell, KernelCell):
-        n, fits = cell.most * cell.d**2, len(cell.penalties) * max(1, len(cell.bandwidths))
+    if isinstance(trial, KernelTrial):
+        n, fits = trial.most * trial.d**2, len(trial.penalties) * max(1, len(trial.bandwidths))
         return Cost(
-            0.2 + fits * n**3 / 3 / 1.2e10 + 4e-8 * n * n * max(1, len(cell.bandwidths)), 300 + 24 * n * n / 2**20
+            0.2 + fits * n**3 / 3 / 1.2e10 + 4e-8 * n * n * max(1, len(trial.bandwidths)), 300 + 24 * n * n / 2**20
         )
-    members, budget = len(cell.seeds) * len(cell.noise), 40.0 * cell.d
-    flops = members * 4.0 * cell.p * cell.d * (budget + 15 * cell.n_test)
-    steps = budget / cell.batch
-    passes = members * 16.0 * cell.p * cell.d * steps
-    return Cost(0.3 + flops / 2.5e10 + steps * 3e-4 + passes / 8e9, 400 + members * cell.p * cell.d * 12 / 2**20)
+    members, budget = len(trial.seeds) * len(trial.noise), 40.0 * trial.d
+    flops = members * 4.0 * trial.p * trial.d * (budget + 15 * trial.n_test)
+    steps = budget / trial.batch
+    passes = members * 16.0 * trial.p * trial.d * steps
+    return Cost(0.3 + flops / 2.5e10 + steps * 3e-4 + passes / 8e9, 400 + members * trial.p * trial.d * 12 / 2**20)
 
 
 SMALL = Config(
@@ -330,8 +330,8 @@ EXPERIMENT = Experiment(
         "paper": Config(),
         "gpu": Config(d=(32, 64, 128, 256, 512, 1024, 2048, 4096, 8192), shares=(0.125, 0.5, 1.0), device="cuda"),
     },
-    cells=cells,
-    run_cell=run_cell,
+    trials=trials,
+    run_trial=run_trial,
     summarise=summarise,
     draw=draw,
     deviations=(
