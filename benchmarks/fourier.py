@@ -2,8 +2,8 @@
 
     python benchmarks/fourier.py [--k 3] [--p 47] [--batch 4096] [--steps 20] [--device cpu] [--repeats 3] [--json]
 
-The work: the printed width m = 2^(2k-2) (p-1), `steps` steps of AdamW on `batch` points with the L_{2,k+1} penalty, the
-same points and the same start. Ours: `featlearn.learn.fit_power`. Loop: one-hot inputs, einsum, autograd and
+The work: the reported width m = 2^(2k-2) (p-1), `steps` steps of AdamW on `batch` points with the L_{2,k+1} penalty,
+the same points and the same start. Ours: `featlearn.learn.fit_power`. Loop: one-hot inputs, einsum, autograd and
 torch.optim.AdamW, as a user would write it. Both must end with the same weights. `products` is the time of the three
 matrix products that every step needs (logits, and the gradients of both of their factors).
 """

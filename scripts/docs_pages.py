@@ -168,8 +168,11 @@ def experiment_page(experiment: Any) -> str:
         for f in fields
     ]
     out += ["## Settings", table(["flag", "meaning", *names], rows)]
-    rows = [[cell(d.what), cell(d.printed), cell(d.ours), cell(d.why)] for d in experiment.deviations]
-    out += ["## Where we differ from the print", table(["what", "print", "ours", "why"], rows) if rows else "Nowhere."]
+    rows = [[cell(d.what), cell(d.reported), cell(d.ours), cell(d.why)] for d in experiment.deviations]
+    out += [
+        "## Where we differ from the paper",
+        table(["what", "reported", "ours", "why"], rows) if rows else "Nowhere.",
+    ]
     return "\n\n".join(out)
 
 
@@ -200,8 +203,8 @@ def works_page() -> str:
     return "\n\n".join(
         [
             "# Works",
-            "An entry is a table, figure, theorem or method of a work. It is covered when committed rows at the printed"
-            " settings reproduce or contradict it, or when a claim about it was judged.",
+            "An entry is a table, figure, theorem or method of a work. It is covered when committed rows at the"
+            " reported settings reproduce or contradict it, or when a claim about it was judged.",
             works_table(),
         ]
     )
@@ -223,8 +226,8 @@ def claims_page(work: str, claims: tuple[Any, ...]) -> str:
     out = [f"# Claims of {work}", f"{escape(inventory.load(work).title)}", code(f"featlearn verify {work}", "sh")]
     for c in claims:
         out += [f"## {escape(c.id)}", escape(c.says)]
-        if c.printed:
-            out.append(f"{HITS[c.hits] if c.hits else 'Remark on the text'}: {escape(c.printed)}")
+        if c.reported:
+            out.append(f"{HITS[c.hits] if c.hits else 'Remark on the text'}: {escape(c.reported)}")
         entries = ", ".join(f"`{e}`" for e in c.entries)
         out.append(f"Entries: {entries}. Expected verdict: {c.expected}.")
         out.append(code(f"featlearn verify {c.id}", "sh"))

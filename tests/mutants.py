@@ -101,7 +101,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "lab/inventory.py",
         "if row in (None, p.row) and metric in (None, p.metric)",
         "if row in (None, p.row)",
-        "tests/lab/test_inventory.py::test_printed_values",
+        "tests/lab/test_inventory.py::test_reported_values",
     ),
     # --- the tests of the package itself -----------------------------------------------------------------------------
     Mutant(

@@ -51,7 +51,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "self.a.sub_(da * column(stage.rate_a, slice(0, len(self.a)), self.a, 2))",
         "tests/learn/test_fit.py::test_ensemble_equals_a_loop_of_single_runs",
     ),
-    # the penalty that the print puts on weights alone reaches the biases
+    # the penalty that the paper puts on weights alone reaches the biases
     (
         _FIT,
         "self.v[..., :-1].mul_(stage.keep_w)",
@@ -84,18 +84,18 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "gated(net.a.abs(), z, net.activation, out=torch.empty_like(z))",
         "tests/learn/test_linear_models.py::test_tangent_scores_are_the_jacobian_vector_product_of_the_network",
     ),
-    # the printed gradient of the biases, without the noise inside its indicator
+    # the reported gradient of the biases, without the noise inside its indicator
     (
         _NET,
         "db += gate.sum(1)",
         "db += gated(delta, z, net.activation, out=torch.empty_like(z)).sum(1)",
-        "tests/nets/test_two_layer.py::test_printed_bias_gradient_without_noise_in_its_indicator_is_wrong",
+        "tests/nets/test_two_layer.py::test_reported_bias_gradient_without_noise_in_its_indicator_is_wrong",
     ),
     (
         _POINTWISE,
         "where(y * score <= 1,",
         "where(y * score < 1,",
-        "tests/nets/test_pointwise.py::test_hinge_is_active_at_its_kink_as_printed",
+        "tests/nets/test_pointwise.py::test_hinge_is_active_at_its_kink_as_reported",
     ),
     (
         _POINTWISE,
@@ -139,7 +139,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _CLUSTERS,
         "(self.sigma_r * (self.k / self.d) ** 0.5)",
         "(self.sigma_r * self.d**-0.5)",
-        "tests/tasks/test_gaussian_clusters.py::test_samples_lie_around_their_centres_with_the_printed_noise",
+        "tests/tasks/test_gaussian_clusters.py::test_samples_lie_around_their_centres_with_the_reported_noise",
     ),
     (
         "src/featlearn/core/types.py",

@@ -28,7 +28,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "src/featlearn/learn/power.py",
         ".mul_(lower).mul_(self.k)",
         ".mul_(lower)",
-        "tests/learn/test_fit_power.py::test_gradient_equals_autograd_of_the_printed_loss[3]",
+        "tests/learn/test_fit_power.py::test_gradient_equals_autograd_of_the_reported_loss[3]",
     ),
     (
         _MEASURE,
@@ -55,7 +55,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "src/featlearn/learn/power.py",
         "share.pow(k - 1) / whole",
         "share.pow(k) / whole",
-        "tests/learn/test_fit_power.py::test_gradient_equals_autograd_of_the_printed_loss[2]",
+        "tests/learn/test_fit_power.py::test_gradient_equals_autograd_of_the_reported_loss[2]",
     ),
     (
         _NETWORKS,

@@ -205,7 +205,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_NEEDLE}the_needle_is_where_it_is_said_to_be",
     ),
     (_NEEDLES, 'r"(?<=\\d),(?=\\d)", ""', 'r",", " "', f"{_NEEDLE}replies_are_right_when_they_contain_the_answer"),
-    (_NEEDLES, "/ len(words)", "/ len(set(words))", f"{_NEEDLE}the_printed_score_by_hand"),
+    (_NEEDLES, "/ len(words)", "/ len(set(words))", f"{_NEEDLE}the_reported_score_by_hand"),
     # experiments
     (
         _SPARSE,

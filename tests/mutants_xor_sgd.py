@@ -20,7 +20,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _INITIAL,
         "return 2 * p * eta, 2 * eta / p",
         "return p * eta, eta / p",
-        "tests/nets/test_sphere.py::test_a_step_of_the_engine_is_the_printed_step",
+        "tests/nets/test_sphere.py::test_a_step_of_the_engine_is_the_reported_step",
     ),
     (
         _FRESH,
@@ -51,7 +51,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _SIGNAL,
         "return 2 * torch.sigmoid(-margins)",
         "return torch.sigmoid(-margins)",
-        f"{_MEASURE}loss_sizes_are_the_slope_of_the_printed_loss",
+        f"{_MEASURE}loss_sizes_are_the_slope_of_the_reported_loss",
     ),
     (_SIGNAL, "math.exp(6 * H) * perp", "perp", f"{_MEASURE}each_clause_of_the_definition_can_fail[change0-4e-05-1.0]"),
     (

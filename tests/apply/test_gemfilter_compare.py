@@ -335,7 +335,7 @@ def test_bench_counts_passes(model, monkeypatch):
     for t, n in zip(found, (64, 96), strict=True):
         assert (t.tokens, t.keep, t.plain.tokens, t.first.tokens, t.second.tokens) == (n, 32, n, n, 32)
         assert t.share == pytest.approx(2 / 5)
-        assert t.printed_bound == 5
+        assert t.reported_bound == 5
         assert t.ratio == pytest.approx(t.plain.seconds / (t.first.seconds + t.second.seconds))
 
 

@@ -306,6 +306,6 @@ def test_bench_on_a_shape(featlearn):
     status, out, err = featlearn("gemfilter", "bench", *words)
     assert status == 0, err
     assert "pass one begins 50.0% of the layers" in out
-    assert "at most 2.00x; m / r as printed: 2.67x" in out
+    assert "at most 2.00x; m / r as reported: 2.67x" in out
     status, out, err = featlearn("gemfilter", "bench", *words, "--json")
     assert [r["tokens"] for r in one_document(out)["rows"]] == [128, 192]

@@ -14,7 +14,7 @@ import pytest
 from featlearn.lab.store import FORMAT, Store, read_manifest
 
 KEYS = {"experiment", "preset", "seconds", "trials", "store", "summary"}
-ROW_KEYS = {"row", "metric", "value", "low", "high", "print", "verdict"}
+ROW_KEYS = {"row", "metric", "value", "low", "high", "reported", "verdict"}
 
 
 def test_run_prints_cost_first_then_table_then_page(featlearn, toy_file):
@@ -48,9 +48,9 @@ def test_json_is_one_document_on_stdout(featlearn, toy_file):
     assert [r["row"] for r in got["summary"]] == ["mean", "trace"]
     for row in got["summary"]:
         assert ROW_KEYS <= row.keys()
-        assert row["verdict"] in ("reproduced", "deviates", "no print")
-    assert got["summary"][0]["print"] == 0.5
-    assert got["summary"][1]["print"] is None
+        assert row["verdict"] in ("reproduced", "deviates", "not reported")
+    assert got["summary"][0]["reported"] == 0.5
+    assert got["summary"][1]["reported"] is None
     assert Path(got["page"]).is_file()
     assert "toy/normal" in err
     assert Store("mine").manifests()[0][1].hash == got["runs"][0]["hash"]

@@ -46,7 +46,7 @@ def test_rows_do_not_depend_on_who_runs_the_trials(tmp_path, toy):
     serial = run(toy, config, store=tmp_path / "serial", preset="small")
     assert [r["seed"] for r in serial.table.rows] == [3, 3, 1, 1, 2, 2, 0, 0]
     assert (serial.ok, serial.diverged, serial.failed, serial.skipped) == (4, 0, 0, 0)
-    assert [(s.row, s.n, s.verdict) for s in serial.summary] == [("mean", 4, "deviates"), ("trace", 4, "no print")]
+    assert [(s.row, s.n, s.verdict) for s in serial.summary] == [("mean", 4, "deviates"), ("trace", 4, "not reported")]
     with process_pool(2) as pool:
         two = run(toy, config, store=tmp_path / "two", submit=pool)
     with ThreadPoolExecutor(2) as threads:  # a foreign executor, unchanged

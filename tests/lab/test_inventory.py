@@ -1,11 +1,11 @@
-"""The inventory: complete, well-formed, and true to the print where typed here by hand."""
+"""The inventory: complete, well-formed, and true to the paper where typed here by hand."""
 
 from collections import Counter
 
 import pytest
 
 from featlearn.lab import inventory
-from featlearn.lab.inventory import CHECK_KINDS, WORKS, InventoryError, _parse, entry, load, printed
+from featlearn.lab.inventory import CHECK_KINDS, WORKS, InventoryError, _parse, entry, load, reported
 
 COUNTS = {
     "emergence": 71,
@@ -55,7 +55,7 @@ def test_no_entry_is_blank():
 
 
 # Typed from the documents, not from the files under test: (entry, setting, row, metric, value, unit, spread).
-PRINT = [
+REPORTED = [
     ("emergence.table1", "", "NTK", "test_acc", 86.4, "%", None),
     ("emergence.table1", "", "One Step", "cos", 0.848, "", None),
     ("emergence.table1", "", "Network w/o structure", "test_acc", 52.0, "%", None),
@@ -83,10 +83,10 @@ PRINT = [
 ]
 
 
-@pytest.mark.parametrize("case", PRINT, ids=lambda c: f"{c[0]}-{c[2]}-{c[3]}")
-def test_printed_values(case):
+@pytest.mark.parametrize("case", REPORTED, ids=lambda c: f"{c[0]}-{c[2]}-{c[3]}")
+def test_reported_values(case):
     id, setting, row, metric, value, unit, spread = case
-    (p,) = printed(id, setting=setting, row=row, metric=metric)
+    (p,) = reported(id, setting=setting, row=row, metric=metric)
     assert (p.value, p.unit, p.spread) == (value, unit, spread)
 
 
@@ -104,11 +104,11 @@ def test_emergence_tables_are_complete(id, settings):
     rows = ["Network", "NTK", "RF", "One Step", "Two Step", "Network w/o structure"]
     metrics = ["train_acc", "test_acc", "cos"]
     cells = {(s, r, m) for s in settings for r in rows for m in metrics if (r, m) != ("NTK", "cos")}
-    assert {(p.setting, p.row, p.metric) for p in printed(id)} == cells
+    assert {(p.setting, p.row, p.metric) for p in reported(id)} == cells
 
 
 def test_the_na_cell_is_empty():
-    assert printed("emergence.table1", row="NTK", metric="cos") == ()
+    assert reported("emergence.table1", row="NTK", metric="cos") == ()
 
 
 def leaves(value):
@@ -120,16 +120,16 @@ def leaves(value):
     return [float(value)] if isinstance(value, int | float) and not isinstance(value, bool) else []
 
 
-@pytest.mark.parametrize("e", [e for e in ENTRIES if e.printed], ids=lambda e: e.id)
-def test_printed_and_numbers_agree(e):
+@pytest.mark.parametrize("e", [e for e in ENTRIES if e.reported], ids=lambda e: e.id)
+def test_reported_and_numbers_agree(e):
     # the same print is kept twice, so each row must be found among the numbers
-    rows = Counter(x for p in e.printed for x in (p.value, p.spread) if x is not None)
+    rows = Counter(x for p in e.reported for x in (p.value, p.spread) if x is not None)
     assert rows <= Counter(leaves(e.numbers))
 
 
 @pytest.mark.parametrize("e", [e for e in ENTRIES if "rows" in e.numbers], ids=lambda e: e.id)
 def test_every_tabulated_number_has_a_row(e):
-    assert len(leaves(e.numbers["rows"])) == sum(1 + (p.spread is not None) for p in e.printed)
+    assert len(leaves(e.numbers["rows"])) == sum(1 + (p.spread is not None) for p in e.reported)
 
 
 def test_derived_values_and_own_runs_are_not_among_the_reported_numbers():
@@ -151,7 +151,7 @@ says = "s"
 check = "c"
 cost = "1 s"
 unstated = ["u"]
-printed = [{setting = "n=1", row = "r", metric = "m", value = 1, unit = "%", spread = 0.5}]
+reported = [{setting = "n=1", row = "r", metric = "m", value = 1, unit = "%", spread = 0.5}]
 [entry.numbers]
 x = 1
 [entry.derived]
@@ -166,8 +166,8 @@ def test_a_good_file_is_read():
     (e,) = _parse(GOOD, "looped").entries
     assert (e.id, e.work, e.kind, e.check_kind, e.unstated) == ("looped.a", "looped", "lemma", "exact", ("u",))
     assert (e.numbers, e.derived, e.own_runs) == ({"x": 1}, {"twice": 2}, {"mean": 3.5})
-    assert e.printed == (inventory.Printed("n=1", "r", "m", 1.0, "%", 0.5),)
-    assert isinstance(e.printed[0].value, float)
+    assert e.reported == (inventory.Reported("n=1", "r", "m", 1.0, "%", 0.5),)
+    assert isinstance(e.reported[0].value, float)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_bad_file_is_refused(old, new, message):
     [
         (lambda: entry("emergence.tabel1"), "no entry 'emergence.tabel1'; did you mean 'emergence.table1'?"),
         (lambda: entry("emergnce.table1"), "no entry 'emergnce.table1'; did you mean 'emergence.table1'?"),
-        (lambda: printed("gemfilter.table91"), "no entry 'gemfilter.table91'; did you mean 'gemfilter.table9_1'?"),
+        (lambda: reported("gemfilter.table91"), "no entry 'gemfilter.table91'; did you mean 'gemfilter.table9_1'?"),
         (lambda: load("fourrier"), "no work 'fourrier'; did you mean 'fourier'?"),
         (lambda: load("../emergence"), "no work '../emergence'; did you mean 'emergence'?"),
         (lambda: entry("zzzz"), "no entry 'zzzz'"),

@@ -71,11 +71,11 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def summarise(table):
-    printed = {"mean": 0.5}
+    reported = {"mean": 0.5}
     out = []
     for e in estimates(table.rows, metrics=("score",)):
-        p = printed.get(e.group[1])
-        verdict = "no print" if p is None else "reproduced" if abs(e.value - p) < 0.3 else "deviates"
+        p = reported.get(e.group[1])
+        verdict = "not reported" if p is None else "reproduced" if abs(e.value - p) < 0.3 else "deviates"
         out.append(SummaryRow(*e.group, e.metric, e.value, e.low, e.high, e.n, p, verdict, "toy.table1" if p else ""))
     return out
 
@@ -94,6 +94,6 @@ EXPERIMENT = Experiment(
     run_trial=run_trial,
     summarise=summarise,
     draw=lambda table: {},
-    deviations=(Deviation("numbers", printed="unknown", ours="numpy's generator", why="any will do"),),
+    deviations=(Deviation("numbers", reported="unknown", ours="numpy's generator", why="any will do"),),
     cost=lambda trial: Cost(0.5 + trial.pause, 60.0),
 )

@@ -149,7 +149,7 @@ def test_keep_factors_momentum_and_stages_together():
 
 
 def test_keep_factors_shrink_weights_and_leave_biases_alone():
-    """The printed penalty is on a and w; biases are not penalised."""
+    """The reported penalty is on a and w; biases are not penalised."""
     net = make(2)
     x, y, _ = data(None, 20)
     got = fit(net, x, y, [Stage(2, keep_w=0.5, keep_a=0.25)], KEY).net

@@ -13,7 +13,7 @@ from featlearn.nets import power as nets_room
 from featlearn.tasks.modular_addition import decoder
 
 
-def printed_loss(net: PowerNetwork, x, y, lam: float) -> torch.Tensor:
+def reported_loss(net: PowerNetwork, x, y, lam: float) -> torch.Tensor:
     """Definition 4.1 on one-hot inputs."""
     hot = torch.nn.functional.one_hot(x, net.p).to(net.u)
     scores = torch.einsum("nm,mp->np", torch.einsum("njp,mjp->nm", hot, net.u) ** net.k, net.w)
@@ -22,13 +22,13 @@ def printed_loss(net: PowerNetwork, x, y, lam: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_gradient_equals_autograd_of_the_printed_loss(k, monkeypatch):
+def test_gradient_equals_autograd_of_the_reported_loss(k, monkeypatch):
     p, lam = 5, 0.3
     monkeypatch.setattr(nets_room, "BLOCK_FLOATS", 7 * 6)  # several blocks, the last one short
     start = power_init(6, k, p, Key("n"), scale=0.7).to(torch.float64)
     u, w = start.u.clone().requires_grad_(), start.w.clone().requires_grad_()
     x, y = decoder(p, k)(torch.arange(min(p**k, 60)))
-    loss = printed_loss(PowerNetwork(u, w), x, y, lam)
+    loss = reported_loss(PowerNetwork(u, w), x, y, lam)
     loss.backward()
     engine = room._Engine(start)
     total = engine.cross_entropy(x, y, 1 / len(y))
@@ -57,7 +57,7 @@ def test_full_data_training_comes_near_the_least_loss_and_never_below():
     )
     x, y = decoder(p, k)(torch.arange(p**k))
     net = run.net.to(torch.float64)
-    loss = float(printed_loss(net, x, y, lam))
+    loss = float(reported_loss(net, x, y, lam))
     least = minimum(k, p, lam)[1]
     assert least - 1e-8 <= loss < 1.02 * least
     f = net(x)

@@ -105,8 +105,8 @@ def test_share_of_noise_in_closed_form():
     harmonic = sum(1 / i for i in range(1, n + 1))
     assert random_share(97, constant=False) == pytest.approx(harmonic / n, rel=1e-10)
     assert random_share(2) == pytest.approx(0.5 + 1 / math.pi, rel=1e-10)  # larger of two squared normals
-    for p, printed in ((23, 0.265), (47, 0.159), (97, 0.092)):
-        assert random_share(p) == pytest.approx(printed, abs=0.0005)
+    for p, reported in ((23, 0.265), (47, 0.159), (97, 0.092)):
+        assert random_share(p) == pytest.approx(reported, abs=0.0005)
 
 
 def test_coverage_counts_live_neurons():

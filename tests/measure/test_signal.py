@@ -64,7 +64,7 @@ def test_margins_are_scores_times_labels():
             assert float(found[e, c]) == pytest.approx(y * f, abs=1e-12)
 
 
-def test_loss_sizes_are_the_slope_of_the_printed_loss():
+def test_loss_sizes_are_the_slope_of_the_reported_loss():
     f = torch.linspace(-4, 4, 9, dtype=torch.float64).requires_grad_()
     (slope,) = torch.autograd.grad((-2 * torch.log(1 / (1 + torch.exp(-f)))).sum(), f)
     torch.testing.assert_close(loss_sizes(f.detach()), -slope, atol=1e-13, rtol=0)
@@ -102,7 +102,7 @@ def test_signal_heavy_on_a_planted_network():
 )
 def test_each_clause_of_the_definition_can_fail(change, zeta, H):
     holds = bool(signal_heavy(*planted(**change), zeta=zeta, H=H).holds)
-    assert holds == (change == {"m": 3})  # Definition 4.2 as printed lets an empty outside pass
+    assert holds == (change == {"m": 3})  # Definition 4.2 as reported lets an empty outside pass
 
 
 def test_outside_mass_and_heavy_margins_count_only_their_neurons():

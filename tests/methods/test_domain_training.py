@@ -606,7 +606,7 @@ def test_settings_that_make_no_sense(words):
         Settings(**words)
 
 
-def test_the_random_search_is_the_printed_one():
+def test_the_random_search_is_the_reported_one():
     start = SearchDraw(Settings(), 32, 5e-5)
     drawn = [sample(start, algorithm("erm-nu"), KEY / i) for i in range(100)]
     logs = torch.tensor([math.log10(t.settings.nuclear_weight) for t in drawn])

@@ -262,14 +262,14 @@ def test_squares_that_overflow():
 # --- stable rank -----------------------------------------------------------------------------------------------------
 
 
-def test_stable_rank_as_printed_and_as_usual():
+def test_stable_rank_as_reported_and_as_usual():
     x = 10 * torch.eye(3)
     assert stable_rank(x) == 3
-    assert stable_rank(x, "printed") == pytest.approx(30)
-    assert stable_rank(torch.zeros(3, 4)) == stable_rank(torch.zeros(3, 4), "printed") == 0
+    assert stable_rank(x, "reported") == pytest.approx(30)
+    assert stable_rank(torch.zeros(3, 4)) == stable_rank(torch.zeros(3, 4), "reported") == 0
     for tiny in (1e-200, 1e200):
         assert stable_rank(tiny * torch.eye(3).double()) == 3
-        assert stable_rank(tiny * torch.eye(3).double(), "printed") == pytest.approx(3 * tiny)
+        assert stable_rank(tiny * torch.eye(3).double(), "reported") == pytest.approx(3 * tiny)
 
 
 @pytest.mark.parametrize("shape", [(5, 9), (9, 5)])
@@ -277,9 +277,9 @@ def test_stable_rank_against_its_formula(shape):
     x = normal(*shape)
     s = torch.linalg.svdvals(x)
     torch.testing.assert_close(stable_rank(x), (s**2).sum() / s[0] ** 2)
-    torch.testing.assert_close(stable_rank(x, "printed"), (s**2).sum() / s[0])
+    torch.testing.assert_close(stable_rank(x, "reported"), (s**2).sum() / s[0])
     torch.testing.assert_close(stable_rank(7 * x), stable_rank(x))
-    torch.testing.assert_close(stable_rank(7 * x, "printed"), 7 * stable_rank(x, "printed"))
+    torch.testing.assert_close(stable_rank(7 * x, "reported"), 7 * stable_rank(x, "reported"))
     assert 1 <= stable_rank(x) <= 5
     centred = x - x.mean(0)
     torch.testing.assert_close(stable_rank(x + 100, centred=True), stable_rank(centred), rtol=1e-9, atol=0)

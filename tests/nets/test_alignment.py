@@ -16,7 +16,7 @@ def test_cosines_are_signed_and_zero_for_a_zero_weight():
 
 
 def test_closest_cosine_is_the_signed_maximum_over_neurons():
-    """-1 is not close: the printed metric has no absolute value."""
+    """-1 is not close: the reported metric has no absolute value."""
     assert closest_cosine(W, torch.tensor([1.0, 0.0]).double()).tolist() == pytest.approx([0.6, 0.0])
 
 
@@ -43,7 +43,7 @@ def test_a_feature_without_a_direction_is_refused(bad):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-20, 1.0, 1e25])
 def test_cosine_does_not_depend_on_the_scale_of_the_weights(scale):
-    """Gradient steps of size 1e-9 and below occur in the printed schedules; squares of tiny float32 numbers vanish."""
+    """Gradient steps of size 1e-9 and below occur in the reported schedules; squares of tiny float32 numbers vanish."""
     g = torch.Generator().manual_seed(2)
     w, u, outside = torch.randn(1, 50, 8, generator=g), torch.randn(8, generator=g), torch.rand(1, 50, generator=g)
     for out in (None, outside):

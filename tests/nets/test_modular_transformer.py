@@ -91,7 +91,7 @@ def test_the_start_has_the_stated_scale():
     assert float(net["bias0"].detach().abs().max()) == 0
 
 
-def test_attention_matrices_are_the_printed_product():
+def test_attention_matrices_are_the_reported_product():
     net = built(SHAPES[2], "a", "b")
     for layer in range(2):
         found = attention_matrices(net, layer)

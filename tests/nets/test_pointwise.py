@@ -123,7 +123,7 @@ def test_loss_slope_is_the_derivative_by_autograd(loss):
     torch.testing.assert_close(pw.loss_slope(g.detach(), y, loss), slope, atol=1e-15, rtol=1e-14)
 
 
-def test_hinge_is_active_at_its_kink_as_printed():
+def test_hinge_is_active_at_its_kink_as_reported():
     """Lemma 12 has I[y g <= 1]; torch's clamp takes the other side at equality."""
     assert pw.loss_slope(torch.ones(1), torch.ones(1), "hinge").item() == -1
     assert pw.loss_slope(-torch.ones(1), -torch.ones(1), "hinge").item() == 1

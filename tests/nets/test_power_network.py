@@ -17,7 +17,7 @@ def _inputs(n: int, k: int, p: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
-def test_look_ups_equal_the_printed_form_on_one_hots(k):
+def test_look_ups_equal_the_reported_form_on_one_hots(k):
     net, x = _net(k=k), _inputs(20, k, 5)
     hot = torch.nn.functional.one_hot(x, 5).double()
     sums = torch.einsum("njp,mjp->nm", hot, net.u)

@@ -1,4 +1,4 @@
-"""Sphere starts and mean-field scaling: the engine's step is the printed one, by autograd of the printed form."""
+"""Sphere starts and mean-field scaling: the engine's step is the reported one, by autograd of the reported form."""
 
 import math
 
@@ -26,7 +26,7 @@ def test_start_lies_on_the_sphere_with_balanced_layers():
     torch.testing.assert_close(plain.a, neuron_weights(net))
 
 
-def test_a_step_of_the_engine_is_the_printed_step():
+def test_a_step_of_the_engine_is_the_reported_step():
     """l = 2 softplus(-y f), f = (1/p) sum a relu(w.x), gradients times p: by autograd in float64."""
     p, d, eta = 12, 6, 0.3
     task = BooleanXor(d=d)
@@ -39,12 +39,12 @@ def test_a_step_of_the_engine_is_the_printed_step():
     f = torch.relu(x @ w.T) @ a / p
     loss = -2 * torch.log(1 / (1 + torch.exp(-y * f)))
     dw, da = torch.autograd.grad(loss.mean(), [w, a])
-    printed_w, printed_a = w - eta * p * dw, a - eta * p * da
+    reported_w, reported_a = w - eta * p * dw, a - eta * p * da
     g = gradients(net, x, y, loss="logistic")
     rate_w, rate_a = mean_field_rates(eta, p)
-    torch.testing.assert_close(net.w[0] - rate_w * g.w[0], printed_w, atol=1e-13, rtol=0)
-    torch.testing.assert_close(neuron_weights(net)[0] - p * rate_a * g.a[0], printed_a, atol=1e-13, rtol=0)
-    assert (printed_w - w).norm() > 0.1
+    torch.testing.assert_close(net.w[0] - rate_w * g.w[0], reported_w, atol=1e-13, rtol=0)
+    torch.testing.assert_close(neuron_weights(net)[0] - p * rate_a * g.a[0], reported_a, atol=1e-13, rtol=0)
+    assert (reported_w - w).norm() > 0.1
 
 
 def test_rates_of_an_ensemble():

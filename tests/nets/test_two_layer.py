@@ -104,7 +104,7 @@ def test_gradients_equal_autograd(activation, loss, noise, weighted, shared):
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize("shared", [False, True])
-def test_gradients_equal_the_printed_formula_in_loops(activation, noise, shared):
+def test_gradients_equal_the_reported_formula_in_loops(activation, noise, shared):
     net = make(activation)
     x, y, weights = data(shared)
     margins = y * forward(net, x, noise)
@@ -114,13 +114,13 @@ def test_gradients_equal_the_printed_formula_in_loops(activation, noise, shared)
         torch.testing.assert_close(hand, literal, **TIGHT)
 
 
-def test_printed_bias_gradient_without_noise_in_its_indicator_is_wrong():
-    """Print leaves the noise out of the indicator of db; autograd of the smoothed loss says it belongs there."""
+def test_reported_bias_gradient_without_noise_in_its_indicator_is_wrong():
+    """The paper leaves the noise out of the indicator of db; autograd of the smoothed loss says it belongs there."""
     net = make()
     x, y, weights = data(True)
-    printed = literal_gradients(net, x, y, weights, 0.0)[1]
+    reported = literal_gradients(net, x, y, weights, 0.0)[1]
     right = autograd(net, x, y, weights, "hinge", 0.3)[1]
-    assert (printed - right).abs().max() > 1e-2
+    assert (reported - right).abs().max() > 1e-2
     torch.testing.assert_close(gradients(net, x, y, noise=0.3, weights=weights).b, right, **TIGHT)
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Deviation, Experiment, Table, TrialResult
-from featlearn.lab.inventory import Entry, Printed, Work
+from featlearn.lab.inventory import Entry, Reported, Work
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.report import plots, style
-from featlearn.report.compare import against_print
+from featlearn.report.compare import against_reported
 from featlearn.report.model import ExperimentPage, Provenance
 
 NASTY = """<script>alert("x")</script> & 'quotes' $x_1$"""
@@ -21,29 +21,29 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2)
 
 
-def entry(id_, kind="table", printed=(), **other):
+def entry(id_, kind="table", reported=(), **other):
     base = {
         "work": id_.split(".")[0],
         "check_kind": "statistical",
         "where": "paper, section 6",
         "check": "see the text",
     }
-    base |= {"says": f"What {id_} says.", "cost": "seconds", "unstated": (), "printed": tuple(printed)}
+    base |= {"says": f"What {id_} says.", "cost": "seconds", "unstated": (), "reported": tuple(reported)}
     return Entry(id=id_, kind=kind, **(base | other))
 
 
-PRINTED = (
-    Printed("", "Network", "test_acc", 100.0, "%"),
-    Printed("", "NTK", "test_acc", 86.4, "%"),
-    Printed("", "Network w/o structure", "test_acc", 52.0, "%"),
-    Printed("", "Network", "cos", 0.997),
-    Printed("", "Network w/o structure", "cos", 0.253),
+REPORTED = (
+    Reported("", "Network", "test_acc", 100.0, "%"),
+    Reported("", "NTK", "test_acc", 86.4, "%"),
+    Reported("", "Network w/o structure", "test_acc", 52.0, "%"),
+    Reported("", "Network", "cos", 0.997),
+    Reported("", "Network w/o structure", "cos", 0.253),
 )
 
 
 def work():
     entries = (
-        entry("toy.table1", printed=PRINTED, ambiguities=(NASTY,), unstated=("the step sizes",)),
+        entry("toy.table1", reported=REPORTED, ambiguities=(NASTY,), unstated=("the step sizes",)),
         entry(
             "toy.lemma2", "lemma", says=NASTY, check_kind="exact", setting={"d": 5, "list": [1, 2], "in": {"a": True}}
         ),
@@ -66,13 +66,13 @@ def summary():
     rows += [{"setting": "", "row": "Network w/o structure", "cos": 0.25}]
     ours = estimates(rows, metrics=("test_acc", "cos"))
     lookup = {e.id: e for e in work().entries}.__getitem__
-    return against_print(ours, ["toy.table1"], {"test_acc": 1.0, "cos": 0.01}, {"test_acc": "%"}, lookup)
+    return against_reported(ours, ["toy.table1"], {"test_acc": 1.0, "cos": 0.01}, {"test_acc": "%"}, lookup)
 
 
 def draw(table):
     rows = summary()
     figure = style.figure(6, 3.8)
-    plots.bars_against_print(figure, rows, "test_acc", baseline=50)
+    plots.bars_against_reported(figure, rows, "test_acc", baseline=50)
     other = style.figure(6, 3.8)
     x = np.arange(1, 61)
     y = 100 - 50 * np.exp(-x / 12)
@@ -99,7 +99,7 @@ def experiment(id_="toy/table1", draw=draw, **other):
         "trials": lambda c: [],
         "summarise": lambda t: summary(),
     }
-    base |= {"deviations": (Deviation("step size", printed="not given", ours="tuned", why=NASTY),)}
+    base |= {"deviations": (Deviation("step size", reported="not given", ours="tuned", why=NASTY),)}
     return Experiment(id=id_, run_trial=lambda c: TrialResult([]), draw=draw, **(base | other))
 
 
@@ -156,14 +156,14 @@ def verdict(kind, id_=None, expected=None, **other):
     says = f"The claim of kind {kind}: with `x` as above,\n\n    ‖w‖² ≤ 2·σ²·log(1/δ)\n\nfor every δ."
     id_ = id_ or f"toy.{kind.replace(' ', '_')}"
     ev = evidence(kind)
-    printed = "Print has σ, right is σ²." if kind == "refuted" else ""
+    reported = "The paper has σ, right is σ²." if kind == "refuted" else ""
     claim = Claim(
         id_,
         entries=("toy.lemma2",),
         says=says,
         check=lambda key, tables: ev,
         expected=expected or kind,
-        printed=printed,
+        reported=reported,
         **other,
     )
     return Verdict(claim, *judge(ev), ev, 0.02)

@@ -1,4 +1,4 @@
-"""Our numbers beside the printed ones: boundaries, missing print, refused input."""
+"""Our numbers beside the reported ones: boundaries, missing reported numbers, refused input."""
 
 import math
 
@@ -6,7 +6,7 @@ import canned
 import pytest
 
 from featlearn.lab.estimate import Estimate
-from featlearn.report.compare import ReportError, against_print
+from featlearn.report.compare import ReportError, against_reported
 
 LOOKUP = {e.id: e for e in canned.work().entries}.__getitem__
 
@@ -14,7 +14,7 @@ LOOKUP = {e.id: e for e in canned.work().entries}.__getitem__
 def rows(value, low=None, high=None, tolerance=None, row="NTK", setting="", n=5):
     low, high = value if low is None else low, value if high is None else high
     ours = [(setting, row, "test_acc", value, low, high, n)]
-    return against_print(ours, ["toy.table1"], tolerance or {}, lookup=LOOKUP)[0]
+    return against_reported(ours, ["toy.table1"], tolerance or {}, lookup=LOOKUP)[0]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def rows(value, low=None, high=None, tolerance=None, row="NTK", setting="", n=5)
 )
 def test_boundaries(value, half, tolerance, verdict):
     got = rows(value, value - half, value + half, {"test_acc": tolerance})
-    assert (got.verdict, got.printed, got.entry, got.unit) == (verdict, 86.4, "toy.table1", "%")
+    assert (got.verdict, got.reported, got.entry, got.unit) == (verdict, 86.4, "toy.table1", "%")
 
 
 @pytest.mark.parametrize("low, high", [(-math.inf, math.inf), (0.0, math.inf), (math.nan, math.nan)])
@@ -47,25 +47,25 @@ def test_a_value_that_is_not_finite_deviates():
 
 def test_setting_and_row_match_exactly():
     for other in (rows(86.4, setting="d = 100"), rows(86.4, row="ntk"), rows(86.4, row="Linear")):
-        assert (other.verdict, other.printed, other.entry) == ("no print", None, "")
+        assert (other.verdict, other.reported, other.entry) == ("not reported", None, "")
 
 
 def test_estimates_of_the_run_room_are_taken_and_the_first_entry_wins():
     entries = {
-        "a.1": canned.entry("a.1", printed=[canned.Printed("s", "r", "m", 1.0)]),
-        "a.2": canned.entry("a.2", printed=[canned.Printed("s", "r", "m", 2.0)]),
+        "a.1": canned.entry("a.1", reported=[canned.Reported("s", "r", "m", 1.0)]),
+        "a.2": canned.entry("a.2", reported=[canned.Reported("s", "r", "m", 2.0)]),
     }
     ours = [Estimate(("s", "r"), "m", 2.0, 2.0, 2.0, 1), Estimate(("s", "q"), "m", 2.0, 2.0, 2.0, 1)]
-    got = against_print(ours, ["a.2", "a.1"], {}, {"m": "steps"}, entries.__getitem__)
-    assert [(r.entry, r.printed, r.verdict, r.unit) for r in got] == [
+    got = against_reported(ours, ["a.2", "a.1"], {}, {"m": "steps"}, entries.__getitem__)
+    assert [(r.entry, r.reported, r.verdict, r.unit) for r in got] == [
         ("a.2", 2.0, "reproduced", "steps"),
-        ("", None, "no print", "steps"),
+        ("", None, "not reported", "steps"),
     ]
 
 
 def test_the_inventory_is_the_default():
-    got = against_print([("", "NTK", "test_acc", 85.2, 84.9, 85.5, 5)], ["emergence.table1"], {"test_acc": 1.2})
-    assert (got[0].printed, got[0].verdict) == (86.4, "reproduced")
+    got = against_reported([("", "NTK", "test_acc", 85.2, 84.9, 85.5, 5)], ["emergence.table1"], {"test_acc": 1.2})
+    assert (got[0].reported, got[0].verdict) == (86.4, "reproduced")
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ def test_the_inventory_is_the_default():
 )
 def test_refused(estimates, tolerance, says):
     with pytest.raises(ReportError, match=says) as error:
-        against_print(estimates, ["toy.table1"], tolerance, lookup=LOOKUP)
+        against_reported(estimates, ["toy.table1"], tolerance, lookup=LOOKUP)
     assert "\n" not in str(error.value)

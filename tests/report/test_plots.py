@@ -84,7 +84,7 @@ def test_axes_made_outside_the_style_take_it():
 
 def test_curves_log_and_print():
     series = [plots.Series("NTK", [1, 10], [1e-3, 1.0])]
-    axes = plots.curves(style.figure(), series, "n", "error", log="xy", printed={"NTK": [(5, 0.1)]})
+    axes = plots.curves(style.figure(), series, "n", "error", log="xy", reported={"NTK": [(5, 0.1)]})
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.lines[1].get_xydata().tolist() == [[5, 0.1]]
 
@@ -97,17 +97,17 @@ def test_curves_refuse_what_does_not_match(bad):
 
 def test_bars_show_ours_print_and_interval():
     rows = [r for r in canned.summary() if r.metric == "test_acc"]
-    axes = plots.bars_against_print(style.figure(), rows, "test_acc", baseline=50)
+    axes = plots.bars_against_reported(style.figure(), rows, "test_acc", baseline=50)
     assert [round(p.get_width(), 6) for p in axes.patches] == [round(r.value, 6) for r in rows]
     assert all(p.get_x() == 0 for p in axes.patches)
     diamonds = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "D"]
-    assert diamonds == [r.printed for r in rows if r.printed is not None]
+    assert diamonds == [r.reported for r in rows if r.reported is not None]
     ends = sorted(x for c in axes.collections for p in c.get_paths() for x in p.vertices[:, 0])
     assert np.allclose(ends, sorted(v for r in rows for v in (r.low, r.high)))
     assert [t.get_text() for t in axes.get_yticklabels()] == [r.row for r in rows]
     assert axes.get_xlabel() == "test_acc (%)"
     with pytest.raises(ReportError, match="'f1'"):
-        plots.bars_against_print(style.figure(), rows, "f1")
+        plots.bars_against_reported(style.figure(), rows, "f1")
 
 
 def test_neuron_map_colours():

@@ -140,7 +140,7 @@ def test_experiment_page_says_everything(pages):
         "1 trial diverged",
         "step size",
         "deviates",
-        "no print",
+        "not reported",
         "Accuracy on test data.",
     ):
         assert part in text, part
@@ -150,25 +150,28 @@ def test_experiment_page_says_everything(pages):
     assert re.sub("<[^>]+>", " ", d).split() == ["d", "100", "500"]  # ours, and what preset paper has
 
 
-@pytest.mark.parametrize("printed", [True, False])
-def test_numbers_without_print_stand_side_by_side_below_the_pictures(tmp_path, printed):
+@pytest.mark.parametrize("reported", [True, False])
+def test_numbers_without_reported_stand_side_by_side_below_the_pictures(tmp_path, reported):
     own = [
         SummaryRow("", row=row, metric=m, value=7.5, low=7.0, high=8.0, n=3)
         for m in ("steps", "norm")
         for row in ("NTK", "Network")
     ]
-    page = canned.experiment_page(summary=[*canned.summary(), *own] if printed else own)
+    page = canned.experiment_page(summary=[*canned.summary(), *own] if reported else own)
     root = site.build(tmp_path / "s", [canned.work()], [page], []).index.parent
     source = (root / "experiment/toy.table1.html").read_text()
     (heads,) = [h for h in re.findall(r"<thead>.*?</thead>", source, re.S) if "steps" in h]
     assert re.sub("<[^>]+>", " ", heads).split() == ["row", "steps", "norm"]
     assert source.index("<img") < source.index(heads)
-    assert ("Numbers that are not in print" in source, "The print has no numbers" in source) == (printed, not printed)
+    assert ("Numbers that are not in the paper" in source, "The paper has no numbers" in source) == (
+        reported,
+        not reported,
+    )
 
 
 def test_entry_pages_keep_reported_values_apart_from_derived_ones_and_own_runs(pages):
     source = pages["entry/toy.figure3.html"].source
-    titles = ("Printed values", "Derived from the reported values", "Runs of our own", "How it can be checked")
+    titles = ("Reported values", "Derived from the reported values", "Runs of our own", "How it can be checked")
     starts = [source.index(f"<h2>{title}</h2>") for title in titles]
     assert starts == sorted(starts)
     parts = [source[a:b] for a, b in itertools.pairwise(starts)]
@@ -216,7 +219,7 @@ def test_claim_pages_say_everything(pages):
         assert part in text, part
     assert "would bite at m >= 7.7e9" in pages["claim/toy.vacuous.html"].text
     assert "reaches 0.004 % of the bound" in pages["claim/toy.vacuous.html"].text
-    assert "Print has σ, right is σ²." in pages["claim/toy.refuted.html"].text
+    assert "The paper has σ, right is σ²." in pages["claim/toy.refuted.html"].text
     assert "off by 10 tolerances" in pages["claim/toy.refuted.html"].text
     assert "5 < 68.8" in pages["claim/toy.assumptions_unmet.html"].text
     assert "rival fits" in pages["claim/toy.not_established.html"].text

@@ -19,8 +19,8 @@ ODD = SummaryRow(
     low=-1e-17,
     high=1e300,
     n=3,
-    printed=None,
-    verdict="no print",
+    reported=None,
+    verdict="not reported",
     entry="",
     unit="α",
 )
@@ -54,29 +54,29 @@ def test_long_has_every_number_and_its_verdict():
     by = {r[:2]: r for r in grid.rows}
     assert by["NTK", "test_acc (%)"][-1] == "deviates"
     assert by["Network", "test_acc (%)"][-1] == "reproduced"
-    assert by["Linear", "test_acc (%)"][-3:] == ("–", "–", "no print")
+    assert by["Linear", "test_acc (%)"][-3:] == ("–", "–", "not reported")
     assert by["Network w/o structure", "cos"][3:5] == ("–", "1")  # one seed has no interval
 
 
 def test_wide_puts_print_beside_ours_and_marks_what_deviates():
     grid = tables.wide(canned.summary())
-    assert [h for h, _ in grid.columns] == ["row", "test_acc (%)", "print", "cos", "print"]
+    assert [h for h, _ in grid.columns] == ["row", "test_acc (%)", "reported", "cos", "reported"]
     ntk = next(r for r in grid.rows if r[0] == "NTK")
     assert re.fullmatch(r"84\.\d ± 0\.\d", ntk[1])
     assert ntk[2:] == ("86.4 !", "–", "–")
     assert "deviates" in grid.note
     steps = SummaryRow("", row="NTK", metric="steps", value=7.0, low=6.0, high=8.0, n=3)
-    assert [h for h, _ in tables.wide([*canned.summary(), steps]).columns][-2:] == ["print", "steps"]
+    assert [h for h, _ in tables.wide([*canned.summary(), steps]).columns][-2:] == ["reported", "steps"]
 
 
 def test_loose_is_agreement_by_a_wide_interval_only():
-    row = SummaryRow("", row="a", metric="m", value=52.0, low=46.9, high=57.1, n=2, printed=50.0, verdict="reproduced")
+    row = SummaryRow("", row="a", metric="m", value=52.0, low=46.9, high=57.1, n=2, reported=50.0, verdict="reproduced")
     assert tables.loose(row)
     assert tables.long([row]).rows[0][-1] == "reproduced (wide)"
     assert tables.long([row], metric=False).rows[0][:2] == ("a", "52.0")
     assert not tables.loose(dataclasses.replace(row, low=47.1, high=56.9))
     assert not tables.loose(dataclasses.replace(row, verdict="deviates"))
-    assert not tables.loose(dataclasses.replace(row, printed=None, verdict="no print"))
+    assert not tables.loose(dataclasses.replace(row, reported=None, verdict="not reported"))
 
 
 def test_rich_shows_brackets_as_text():

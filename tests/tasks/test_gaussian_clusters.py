@@ -9,10 +9,10 @@ from featlearn.core import Key, SettingError
 from featlearn.tasks import GaussianClusters
 
 KEY = Key("tests/clusters")
-PRINTED = [(100, 4, 1.0, 16), (25, 4, 0.7, 16), (100, 5, 1.0, 32)]  # d, k, sigma_r, clusters of the three experiments
+REPORTED = [(100, 4, 1.0, 16), (25, 4, 0.7, 16), (100, 5, 1.0, 32)]  # d, k, sigma_r, clusters of the three experiments
 
 
-@pytest.mark.parametrize("d, k, sigma_r, clusters", PRINTED)
+@pytest.mark.parametrize("d, k, sigma_r, clusters", REPORTED)
 def test_centres_are_all_signed_sums_with_parity_labels(d, k, sigma_r, clusters):
     truth = GaussianClusters(d, k, sigma_r).draw(KEY)
     assert truth.centres.shape == (clusters, d)
@@ -26,8 +26,8 @@ def test_centres_are_all_signed_sums_with_parity_labels(d, k, sigma_r, clusters)
     torch.testing.assert_close(truth.features * k**0.5, truth.centres)
 
 
-@pytest.mark.parametrize("d, k, sigma_r, clusters", PRINTED)
-def test_samples_lie_around_their_centres_with_the_printed_noise(d, k, sigma_r, clusters):
+@pytest.mark.parametrize("d, k, sigma_r, clusters", REPORTED)
+def test_samples_lie_around_their_centres_with_the_reported_noise(d, k, sigma_r, clusters):
     """E||g||^2 = sigma_r^2 k, no mean, and clusters equally likely (chi-square, p > 1e-6)."""
     task, n = GaussianClusters(d, k, sigma_r), 20_000
     truth = task.draw(KEY)

@@ -78,7 +78,7 @@ def test_block_parity_law(coordinates):
         assert (share - 0.2).abs().max() < SIGMAS * (0.16 / n) ** 0.5
     signal = (batch.y[:, None] * phi).mean(0)
     expected = torch.zeros(20)
-    expected[truth.blocks.flatten()] = 0.2  # 2 p_A, where the print says 0
+    expected[truth.blocks.flatten()] = 0.2  # 2 p_A, where the paper says 0
     assert (signal - expected).abs().max() < SIGMAS / n**0.5
     torch.testing.assert_close(truth.features @ truth.features.T, torch.eye(3), atol=1e-5, rtol=0)
     torch.testing.assert_close(

@@ -121,7 +121,7 @@ def test_replies_are_right_when_they_contain_the_answer(reply, answer, right):
     assert found_in(reply, answer) is right
 
 
-def test_the_printed_score_by_hand():
+def test_the_reported_score_by_hand():
     expected = "eat a sandwich and sit in Dolores Park on a sunny day."  # 12 words, 11 of them distinct
     assert overlap(expected, expected) == pytest.approx(11 / 12)
     assert overlap(expected.rstrip("."), expected) == pytest.approx(10 / 12)

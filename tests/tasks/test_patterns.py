@@ -35,7 +35,7 @@ def bit_table(D: int) -> np.ndarray:
 def parity_table(task: ParityMix, A) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bits (c, D), labels (c) and probabilities (2, c) by component, literally from the recipe of the inventory.
 
-    The printed law has balanced classes within each component; another share reweights the classes.
+    The reported law has balanced classes within each component; another share reweights the classes.
     """
     bits, inside = bit_table(task.D), np.isin(np.arange(task.D), A)
     odd = bits[:, inside].sum(1) % 2 == 1
@@ -132,14 +132,14 @@ def five_sigma(values: torch.Tensor, expect) -> None:
 
 
 @pytest.mark.parametrize("structure", [True, False])
-def test_first_order_signal_at_the_printed_size(structure):
+def test_first_order_signal_at_the_reported_size(structure):
     """d = 500, D = 100, k = 5, p_o = 1/2: E[y x] = gamma / st on the block with structure, nothing without."""
     task = ParityMix(structure=structure)
     truth = task.draw(KEY / "printed")
-    batch = task.sample(truth, 40_000, KEY / "printed/sample")
+    batch = task.sample(truth, 40_000, KEY / "reported/sample")
     expect = torch.zeros(100, dtype=torch.float64)
     if structure:
-        assert (truth.scale, truth.gamma) == (5.0, 0.25)  # printed values of the inventory
+        assert (truth.scale, truth.gamma) == (5.0, 0.25)  # reported values of the inventory
         expect[truth.relevant] = 0.25 / 5
     assert truth.scale == 5.0
     five_sigma(batch.y[:, None] * batch.x, expect)
@@ -209,7 +209,7 @@ def test_input_noise_takes_its_share_of_the_norm():
 
 @pytest.mark.parametrize("structure, exact", [(True, False), (False, True)])
 def test_norm_with_an_incoherent_dictionary_and_noise(structure, exact):
-    """E||x||^2 = 1 + sum_{j != l} <M_j, M_l> Cov_jl / st^2: the printed st leaves the cross terms out."""
+    """E||x||^2 = 1 + sum_{j != l} <M_j, M_l> Cov_jl / st^2: the reported st leaves the cross terms out."""
     task = ParityMix(d=5, D=8, k=3, p_o=0.25, structure=structure, coordinates="incoherent", sigma_z=0.2)
     truth = task.draw(KEY)
     bits, _, parts = parity_table(task, truth.relevant)
@@ -230,7 +230,7 @@ def test_norm_with_an_incoherent_dictionary_and_noise(structure, exact):
     "structure, rate, gamma, scale", [(True, 0.58476, 0.0680068, 4.91596), (False, 0.0493686, 0.0186544, 5.0)]
 )
 def test_interval_numbers_of_the_inventory(structure, rate, gamma, scale):
-    """Printed sizes, against exact rational arithmetic to 1e-6 and against the digits that the inventory gives."""
+    """Reported sizes, against exact rational arithmetic to 1e-6 and against the digits that the inventory gives."""
     task = Interval(structure=structure)
     truth = task.draw(KEY)
     p = Fraction(2, 3) if structure else Fraction(1, 2)
@@ -405,11 +405,11 @@ WRONG = [
     (Interval, {"t1": 25, "t2": 20}, "t1, t2", r"\(25, 20\)", "0 <= t1 <= t2 <= k = 30", "reorder or lower them"),
     (Interval, {"t2": 31}, "t1, t2", r"\(20, 31\)", "0 <= t1 <= t2 <= k = 30", "reorder or lower them"),
     (Interval, {"t1": -1}, "t1, t2", r"\(-1, 30\)", "0 <= t1 <= t2 <= k = 30", "reorder or lower them"),
-    (Interval, {"p_relevant": 1.0}, "p_relevant", "1.0", r"in \(0, 1\)", "2/3 is the printed value"),
+    (Interval, {"p_relevant": 1.0}, "p_relevant", "1.0", r"in \(0, 1\)", "2/3 is the reported value"),
     (Interval, {"coordinates": "polar"}, "coordinates", "polar", "pattern, input", "choose one"),
     (HiddenCodes, {"d": 200}, "d", "200", "at least .*250", "set d >= 250 or lower D"),
     (HiddenCodes, {"k": 251}, "k", "251", "1 <= k <= D = 250", "lower k or raise D"),
-    (HiddenCodes, {"per_class": 0}, "per_class", "0", "at least 1", "50 is the printed value"),
+    (HiddenCodes, {"per_class": 0}, "per_class", "0", "at least 1", "50 is the reported value"),
 ]
 
 

@@ -8,7 +8,7 @@ from featlearn import works
 from featlearn.lab.pending import HITS, Claim
 
 CLAIMS = {claim.id: claim for work in works.WITH_CLAIMS for claim in works.load_claims(work)}
-SPEAKING = [c for c in CLAIMS.values() if c.expected == "refuted" or c.printed or c.hits]
+SPEAKING = [c for c in CLAIMS.values() if c.expected == "refuted" or c.reported or c.hits]
 
 WITHDRAWN = (
     "gemfilter.tableG_1_gains",
@@ -33,7 +33,7 @@ WITHDRAWN = (
     "fourier.trained_recipe",
     "fourier.grokking",
     "amplification.lemma5",
-    "amplification.printed_start",
+    "amplification.reported_start",
     "xor_sgd.clean_grad",
     "xor_sgd.margins",
 )
@@ -75,7 +75,7 @@ WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
     "nuclear.table6_1_significant",
     "nuclear.table6_2_domains",
     "nuclear.tableE_6_order",
-    "nuclear.stable_rank_printed",
+    "nuclear.stable_rank_reported",
     "nuclear.stable_rank_lipschitz",
     "nuclear.data_model",
     "nuclear.method",
@@ -106,10 +106,10 @@ def test_every_work_is_looked_at():
 def test_an_accusation_quotes_what_it_hits_and_says_where(claim: Claim):
     assert claim.hits in HITS
     if claim.hits:
-        assert QUOTED.search(claim.printed), "no words of the paper in quotation marks, and no equation number"
-        assert PLACE.search(claim.printed), "no place: Theorem 4.9, Section 9.4.2, Appendix D, ..."
+        assert QUOTED.search(claim.reported), "no words of the paper in quotation marks, and no equation number"
+        assert PLACE.search(claim.reported), "no place: Theorem 4.9, Section 9.4.2, Appendix D, ..."
     else:
-        assert not ACCUSING.search(claim.printed), "accuses, and does not say what it hits"
+        assert not ACCUSING.search(claim.reported), "accuses, and does not say what it hits"
 
 
 @pytest.mark.parametrize("claim", [c for c in SPEAKING if c.expected == "refuted"], ids=lambda c: c.id)

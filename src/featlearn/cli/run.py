@@ -1,4 +1,4 @@
-"""`featlearn run`: flags from the experiment's Config, sweeps, progress, the table against print."""
+"""`featlearn run`: flags from the experiment's Config, sweeps, progress, the table against the reported numbers."""
 
 import contextlib
 import dataclasses
@@ -352,7 +352,6 @@ def summary_json(rows: Sequence[Any], sweep: Mapping[str, Any] | None = None) ->
     out = []
     for row in rows:
         data = dataclasses.asdict(row)
-        data["print"] = data.pop("printed")
         for name in ("value", "low", "high"):
             data[name] = data[name] if math.isfinite(data[name]) else None
         out.append({**data, **({"sweep": dict(sweep)} if sweep else {})})
@@ -360,13 +359,18 @@ def summary_json(rows: Sequence[Any], sweep: Mapping[str, Any] | None = None) ->
 
 
 def document(experiment: Any, options: RunOptions, members: Any, reports: Any, seconds: float, page: Any) -> dict:
-    """The JSON document of a run or of a sweep."""
+    """The JSON document of a run or of a sweep; config is that of the first member."""
+    from featlearn.lab.trial import fields_of
+
     pairs = list(zip(members, reports, strict=True))
     return {
         "experiment": experiment.id,
         "preset": options.preset,
+        "config": fields_of(members[0][1], "config"),
         "seconds": round(seconds, 3),
         "trials": totals(reports),
+        "failures": [{"hash": h, "message": message} for r in reports for h, message in r.errors.items()],
+        "warnings": [line for r in reports for line in r.warnings],
         "store": str(options.store),
         "summary": [row for (setting, _), r in pairs for row in summary_json(r.summary, setting)],
         "runs": [{"hash": r.hash, "sweep": dict(setting), "manifest": str(r.manifest)} for (setting, _), r in pairs],
@@ -377,7 +381,7 @@ def document(experiment: Any, options: RunOptions, members: Any, reports: Any, s
 def _tables(out: Any, experiment: Any, members: Any, reports: Any) -> None:
     for (setting, _), report in zip(members, reports, strict=True):
         if report.summary:
-            for table in fitting(report.summary, _words(setting) or "ours against print, 95 % intervals", out):
+            for table in fitting(report.summary, _words(setting) or "ours and reported, 95 % intervals", out):
                 out.print(table)
         else:
             out.print("no rows" + (f" at {_words(setting)}" if setting else ""))

@@ -122,7 +122,7 @@ def _row(verdict: Any, error: str) -> dict[str, Any]:
 def coverage(work: str, judged: Sequence[tuple[Any, str]], store: Any) -> list[tuple[str, str, str]]:
     """(entry, verdict, by) for every inventory entry of a work.
 
-    By the claims that cover it; else by the experiment that reproduces it (how many printed numbers, or the command
+    By the claims that cover it; else by the experiment that reproduces it (how many reported numbers, or the command
     that runs it); else "not run".
     """
     from featlearn.lab import inventory
@@ -138,7 +138,7 @@ def coverage(work: str, judged: Sequence[tuple[Any, str]], store: Any) -> list[t
 
 
 def reproduced(work: str, store: Any) -> dict[str, tuple[str, str]]:
-    """Entry -> (how many of its printed numbers were reproduced, the rows), from the experiments of a work."""
+    """Entry -> (how many of its reported numbers were reproduced, the rows), from the experiments of a work."""
     from featlearn import works
     from featlearn.lab.execute import summary_of
     from featlearn.lab.find import best
@@ -151,12 +151,12 @@ def reproduced(work: str, store: Any) -> dict[str, tuple[str, str]]:
         found = best(experiment, store)
         summary = () if found is None else summary_of(experiment, found.table)
         for entry in experiment.reproduces:
-            printed = [r for r in summary if r.entry == entry and r.printed is not None]
-            good = sum(r.verdict == "reproduced" for r in printed)
+            reported = [r for r in summary if r.entry == entry and r.reported is not None]
+            good = sum(r.verdict == "reproduced" for r in reported)
             if found is None:
                 state = ("not run", f"featlearn run {id_}")
-            elif printed:
-                state = (f"{good} of {len(printed)} reproduced", f"{id_}@{found.preset}")
+            elif reported:
+                state = (f"{good} of {len(reported)} reproduced", f"{id_}@{found.preset}")
             else:
                 state = ("run", f"{id_}@{found.preset}")
             if out.get(entry, ("not run",))[0] in ("not run", "run"):

@@ -50,7 +50,7 @@ def augmented(image: Any, size: int, key: Key) -> UInt8[Tensor, "3 size size"]:
     Crop of 70 to 100 % of the area and ratio 3/4 to 4/3, flip with probability 1/2, brightness, contrast and saturation
     times U(0.7, 1.3) and hue by U(-0.3, 0.3) of the circle in a random order, grey with probability 0.1.
 
-    Source: the released code (nuclear.method_ermnu, augment); the print does not say.
+    Source: the released code (nuclear.method_ermnu, augment); the paper does not say.
     """
     from PIL import Image, ImageEnhance
 

@@ -1,4 +1,4 @@
-"""Experiment: a printed table or picture as a value, and the small types around it."""
+"""Experiment: a reported table or picture as a value, and the small types around it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Deviation:
-    """One place where we do not do what the print says: what, as printed, as done here, why."""
+    """One place where we do not do what the paper says: what, as reported, as done here, why."""
 
     what: str
-    printed: str
+    reported: str
     ours: str
     why: str
 
@@ -59,10 +59,10 @@ class Table:
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One number of a table beside print.
+    """One number of a table beside the reported numbers.
 
-    value: mean over seeds; low, high: its 95 % interval; n: seeds; printed: None where print has no such number;
-    verdict: "reproduced" | "deviates" | "no print"; entry: the inventory id of the printed number.
+    value: mean over seeds; low, high: its 95 % interval; n: seeds; reported: None where the paper has no such number;
+    verdict: "reproduced" | "deviates" | "not reported"; entry: the inventory id of the reported number.
     """
 
     setting: str
@@ -72,8 +72,8 @@ class SummaryRow:
     low: float
     high: float
     n: int
-    printed: float | None = None
-    verdict: str = "no print"
+    reported: float | None = None
+    verdict: str = "not reported"
     entry: str = ""
     unit: str = ""
 

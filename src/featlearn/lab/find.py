@@ -9,7 +9,7 @@ from featlearn.lab.experiment import Experiment, Table
 from featlearn.lab.store import Record, Store
 
 BEST_FIRST = ("paper", "cpu", "small")
-"""`cpu`: the largest sizes that two cores do, of experiments whose printed sizes need a GPU."""
+"""`cpu`: the largest sizes that two cores do, of experiments whose reported sizes need a GPU."""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""Every entry and every printed number of the eleven works: the reader of `works/<work>/work.toml`.
+"""Every entry and every reported number of the eleven works: the reader of `works/<work>/work.toml`.
 
     >>> from featlearn.lab import inventory
     >>> inventory.entry("emergence.table1").says[:13]
     'Parity labels'
-    >>> inventory.printed("emergence.table1", row="NTK", metric="test_acc")[0].value
+    >>> inventory.reported("emergence.table1", row="NTK", metric="test_acc")[0].value
     86.4
 
-`numbers` keeps the print as it stands; `printed` holds the same values as rows (setting, row, metric, value).
+`numbers` keeps the paper as it stands; `reported` holds the same values as rows (setting, row, metric, value).
 """
 
 import difflib
@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["CHECK_KINDS", "WORKS", "Entry", "InventoryError", "Printed", "Work", "entry", "load", "printed"]
+__all__ = ["CHECK_KINDS", "WORKS", "Entry", "InventoryError", "Reported", "Work", "entry", "load", "reported"]
 
 WORKS: tuple[str, ...] = (
     "emergence",
@@ -62,11 +62,11 @@ class InventoryError(KeyError):
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
-    """One printed number.
+class Reported:
+    """One reported number.
 
-    `value` is in `unit`: "%" means percent (86.4, not 0.864), "" a pure number. `spread` is the printed deviation in
-    the same unit, None where the print has none. `setting` is "" where the entry has only one.
+    `value` is in `unit`: "%" means percent (86.4, not 0.864), "" a pure number. `spread` is the reported deviation in
+    the same unit, None where the paper has none. `setting` is "" where the entry has only one.
     """
 
     setting: str
@@ -81,7 +81,7 @@ class Printed:
 class Entry:
     """One table, figure, statement or method of a work.
 
-    `unstated`: what the print leaves open. `ambiguities`, `ocr_or_source_issue`, `verified_by_hand`: errors and open
+    `unstated`: what the paper leaves open. `ambiguities`, `ocr_or_source_issue`, `verified_by_hand`: errors and open
     readings found in it, and what checks by hand gave. `setting` and `numbers` are as reported, nested freely;
     `derived`: values that follow from what is reported but are not in the text; `own_runs`: results of runs of our
     own; `from_code`: what the released code does. The mappings are shared by all callers: do not change them.
@@ -104,7 +104,7 @@ class Entry:
     own_runs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     verified_by_hand: Mapping[str, Any] = field(default_factory=dict, hash=False)
     from_code: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    printed: tuple[Printed, ...] = ()
+    reported: tuple[Reported, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +145,19 @@ def entry(id: str) -> Entry:
     return found
 
 
-def printed(
+def reported(
     entry_id: str, *, row: str | None = None, metric: str | None = None, setting: str | None = None
-) -> tuple[Printed, ...]:
-    """The printed numbers of an entry, in print order, kept where they equal every filter given.
+) -> tuple[Reported, ...]:
+    """The reported numbers of an entry, in the order of the paper, kept where they equal every filter given.
 
-    Empty where nothing is printed: a cell shown as NA, or an entry without numbers. InventoryError: no such entry.
+    Empty where nothing is reported: a cell shown as NA, or an entry without numbers. InventoryError: no such entry.
 
-        >>> [p.value for p in printed("emergence.table3", row="NTK", metric="test_acc")]
+        >>> [p.value for p in reported("emergence.table3", row="NTK", metric="test_acc")]
         [81.5, 75.4]
     """
     return tuple(
         p
-        for p in entry(entry_id).printed
+        for p in entry(entry_id).reported
         if row in (None, p.row) and metric in (None, p.metric) and setting in (None, p.setting)
     )
 
@@ -172,10 +172,10 @@ def _index(work: str) -> tuple[Work, dict[str, Entry]]:
 _TEXT = ("where", "says", "check", "cost")
 _TABLES = ("setting", "numbers", "derived", "own_runs", "verified_by_hand", "from_code")
 _ENTRY_KEYS = frozenset(("id", "kind", "check_kind", "unstated", *_TEXT))
-_ENTRY_OPTIONAL = frozenset(("ambiguities", "ocr_or_source_issue", "printed", *_TABLES))
+_ENTRY_OPTIONAL = frozenset(("ambiguities", "ocr_or_source_issue", "reported", *_TABLES))
 _WORK_KEYS = frozenset(("id", "title", "documents", "about"))
-_PRINTED_KEYS = frozenset(("row", "metric", "value"))
-_PRINTED_OPTIONAL = frozenset(("setting", "unit", "spread"))
+_REPORTED_KEYS = frozenset(("row", "metric", "value"))
+_REPORTED_OPTIONAL = frozenset(("setting", "unit", "spread"))
 
 
 def _parse(text: str, work: str) -> Work:
@@ -224,22 +224,22 @@ def _entry(raw: dict[str, Any], work: str) -> Entry:
         **{k: raw[k] for k in ("ocr_or_source_issue", *_TABLES) if k in raw},
         unstated=_strings(raw["unstated"], f"{where}: unstated"),
         ambiguities=_strings(raw.get("ambiguities", []), f"{where}: ambiguities"),
-        printed=_printed(raw.get("printed", []), where),
+        reported=_reported(raw.get("reported", []), where),
     )
 
 
-def _printed(raw: list[dict[str, Any]], where: str) -> tuple[Printed, ...]:
-    cells: dict[tuple[str, str, str], Printed] = {}
+def _reported(raw: list[dict[str, Any]], where: str) -> tuple[Reported, ...]:
+    cells: dict[tuple[str, str, str], Reported] = {}
     for r in raw:
-        _keys(r, _PRINTED_KEYS, _PRINTED_OPTIONAL, f"{where}: printed")
+        _keys(r, _REPORTED_KEYS, _REPORTED_OPTIONAL, f"{where}: reported")
         key = (r.get("setting", ""), r["row"], r["metric"])
         for name in ("value", "spread"):
             if type(r.get(name, 0.0)) not in (int, float):  # bool is an int
-                raise InventoryError(f"{where}: printed {key}: {name} must be a number")
+                raise InventoryError(f"{where}: reported {key}: {name} must be a number")
         if key in cells:
-            raise InventoryError(f"{where}: printed {key} occurs twice")
+            raise InventoryError(f"{where}: reported {key} occurs twice")
         spread = r.get("spread")
-        cells[key] = Printed(*key, float(r["value"]), r.get("unit", ""), None if spread is None else float(spread))
+        cells[key] = Reported(*key, float(r["value"]), r.get("unit", ""), None if spread is None else float(spread))
     return tuple(cells.values())
 
 

@@ -85,7 +85,7 @@ class Case:
 class Evidence:
     """What a check returns: cases, premises evaluated at the sizes used, and a sentence for people.
 
-    data: arrays for the picture, by name. printed: what the print says where it is wrong, else "".
+    data: arrays for the picture, by name. reported: what the paper says where it is wrong, else "".
     data_needed / not_run: the command that would bring what is missing (then there may be no cases).
     """
 
@@ -99,12 +99,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the print as something that can fail.
+    """A statement of the paper as something that can fail.
 
     id: "<work>.<slug>"; entries: the inventory ids it covers; says: the statement in our words, with its formula;
     check(key, tables) -> Evidence, where tables(experiment id) gives the Table of that experiment's best committed or
     local rows, or None if it was never run (claims never train themselves); expected: the verdict we stand behind;
-    printed: what the print says where it is wrong and what is right instead; draw(evidence) -> Figure, or None for
+    reported: what the paper says where it is wrong and what is right instead; draw(evidence) -> Figure, or None for
     the standard picture of its cases.
     """
 
@@ -113,7 +113,7 @@ class Claim:
     says: str
     check: Callable[[Any, Callable[[str], Any]], Evidence]
     expected: str = "holds"
-    printed: str = ""
+    reported: str = ""
     hits: str = ""
     draw: Callable[[Evidence], Any] | None = None
 
@@ -122,8 +122,10 @@ class Claim:
             raise ValueError(f"expected = {self.expected!r} is not allowed: one of {VERDICTS}")
         if self.hits not in HITS:
             raise ValueError(f"hits = {self.hits!r} is not allowed: one of {tuple(HITS)}")
-        if self.hits and not self.printed:
-            raise ValueError(f"hits = {self.hits!r} without printed: quote the sentence, its place and what is right")
+        if self.hits and not self.reported:
+            raise ValueError(
+                f"hits = {self.hits!r} without a reported numbered: quote the sentence, its place and what is right"
+            )
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def to_json(verdict: Verdict, error: str = "") -> dict[str, Any]:
         "id": claim.id,
         "entries": list(claim.entries),
         "says": claim.says,
-        "printed": claim.printed,
+        "reported": claim.reported,
         "hits": claim.hits,
         "expected": claim.expected,
         "verdict": verdict.verdict,

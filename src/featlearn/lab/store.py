@@ -28,7 +28,7 @@ from featlearn.lab.experiment import Experiment, Table, TrialResult
 from featlearn.lab.trial import check_id, config_hash, trial_hash
 
 FORMAT = 2
-"""Raised when a name in a file changes: 2 says trial and reported where 1 said cell and printed."""
+"""Raised when a name in a file changes: 2 says trial and reported where 1 said cell and reported."""
 STATUSES = ("ok", "diverged", "failed")
 DAY = 86400.0
 

@@ -97,8 +97,8 @@ def one_step(
     """Algorithm 4: a forgetful first step, then gradient descent on a alone, on the same sample.
 
     eta: rate of the later steps, 1 / L by default. second: whether the first step moves a as well (Algorithm 6) or not
-    (Algorithm 7). Shapes: x (n, d), y (n). Source: gradient_features.algorithm4, theorem3_4; its print of eta = 1/t in
-    one place is read as 1/L.
+    (Algorithm 7). Shapes: x (n, d), y (n). Source: gradient_features.algorithm4, theorem3_4; its statement of eta = 1/t
+    in one place is read as 1/L.
     """
     start = forgetful_step(net, x, y, eta_1, second=second, loss=loss)
     rate = 1 / max(smoothness(start, x, loss), 1e-30) if eta is None else eta
@@ -119,7 +119,7 @@ class WithLinear:
 
 
 def residual(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> tuple[Tensor, float, Tensor]:
-    """y - rho - <beta, x> with rho = mean y and beta = mean y x, as printed; then rho and beta.
+    """y - rho - <beta, x> with rho = mean y and beta = mean y x, as reported; then rho and beta.
 
     Shapes: x (n, d), y (n) -> (n), number, (d). The residual has mean and correlation with x of order 1/sqrt(n), not
     exactly 0, because mean x and mean x x^T are not exactly 0 and I on a sample.
@@ -141,8 +141,8 @@ def multi_index(
 ) -> tuple[WithLinear, Run]:
     """Algorithm 7: take off mean and linear part, one forgetful step on w, fresh N(0, 1) biases, then fit a.
 
-    The work's loss is (g - y)^2, the engine's half of it: rates here are for the engine's, so eta_1 = 2 eta_1 of print.
-    The predictor adds the linear part back, which the print leaves out. Shapes: x (n, d), y (n).
+    The work's loss is (g - y)^2, the engine's half of it: rates here are for the engine's, so eta_1 = 2 eta_1 of the
+    paper. The predictor adds the linear part back, which the paper leaves out. Shapes: x (n, d), y (n).
     Source: gradient_features.algorithm7.
     """
     left, rho, beta = residual(x, y)

@@ -281,7 +281,7 @@ def fit_fresh(
     diverging: "raise", or "rest" for sweeps: a member whose second layer passes 1e15 stands still from then on and is
     returned as NaN, and the others train as if it were not there.
     probes, probe_at, threads: as in `fit`. On a GPU let `sample` draw there (`BooleanXor.sample` takes a device).
-    Source: xor_sgd.minibatch_sgd; `featlearn.nets.mean_field_rates` gives the rates of its printed scaling.
+    Source: xor_sgd.minibatch_sgd; `featlearn.nets.mean_field_rates` gives the rates of its reported scaling.
     Errors, before any work: `SettingError` for a stage without batch, with momentum or noise (`fit` has them), for
     sets or rates that do not fit the networks, and for samples of another width. `Diverged` when weights leave the
     finite numbers.

@@ -1,6 +1,6 @@
 """Training of transformers on sums modulo p: flat indices in, AdamW, looks at accuracy, early stop, resumable.
 
-Source: fourier.method_transformer_training and fourier.figure4_4. The print gives batch, rate, decay, betas and
+Source: fourier.method_transformer_training and fourier.figure4_4. The paper gives batch, rate, decay, betas and
 warm-up steps; steps, splits of batches and looks are ours. Batches are functions of key and step alone, so a run that
 is cut into slices, or trains among others, takes the same steps as one that is not.
 """
@@ -32,7 +32,7 @@ EAGER = 3  # steps before one is captured
 class ModularSchedule:
     """How to train: AdamW at a rate that climbs linearly over `warmup` steps, stays, and falls to 0 over `cool` steps.
 
-    steps: the budget; its last `cool` steps are those of the falling rate, none in the print. batch: points a step,
+    steps: the budget; its last `cool` steps are those of the falling rate, none in the paper. batch: points a step,
     None for all of them. decay: decoupled weight decay, of every parameter. replace: draw batches with replacement
     instead of in epochs of a fresh permutation, whose short last batch is left out. A look measures accuracy and loss
     on the first `probe` points of both sides; looks come at growing steps, each `growth` times the one before but at

@@ -28,7 +28,7 @@ class PowerSchedule:
 
     Loss: mean cross-entropy + lambda |theta|_{2,k+1}, the norm to the first power (Definition 4.1); `penalty` is lambda
     and rises linearly from 0 over the first share `ramp` of the steps. weight_decay: AdamW's decoupled one, the other
-    reading of the print. batch: training points a step, None for all of them.
+    reading of the paper. batch: training points a step, None for all of them.
 
     Source: fourier.definition4_1, fourier.method_nn_training; the schedule of the rate, the ramp and the number of
     steps are ours. Errors: `SettingError` for each of these out of its range.
@@ -59,7 +59,7 @@ class PowerSchedule:
         if self.decay not in ("cosine", "constant"):
             raise SettingError("decay", self.decay, "cosine or constant", "cosine is the default")
         if not all(0 <= beta < 1 for beta in self.betas):
-            raise SettingError("betas", self.betas, "each in [0, 1)", "0.9 0.98 is printed")
+            raise SettingError("betas", self.betas, "each in [0, 1)", "0.9 0.98 is reported")
 
     def rate_at(self, step: int) -> float:
         """The rate of step 0, 1, ...

@@ -1,4 +1,4 @@
-"""Stages of training: how many steps, at which rates, on how much data; and the schedules that the print gives."""
+"""Stages of training: how many steps, at which rates, on how much data; and the schedules that the paper gives."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

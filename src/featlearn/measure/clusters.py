@@ -52,7 +52,7 @@ def spherical_kmeans(
     starts (k-means++ with dissimilarity 1 - cos); the best end is returned, so this is a local optimum of few. An empty
     cluster takes the direction that is worst covered.
 
-    Source: the check of emergence.figure17 (spherical 2-means of neuron directions); the print has pictures only.
+    Source: the check of emergence.figure17 (spherical 2-means of neuron directions); the paper has pictures only.
     Errors: SettingError for k outside 1..m and for rows without a direction.
 
     Example:
@@ -127,7 +127,7 @@ def mds(
     from the classical (Torgerson) layout plus a jitter of 1e-6 from `key`, which parts coincident points. The result is
     centred at 0 and turned so that the first star lies on the positive horizontal axis (without stars: principal axes).
 
-    Source: emergence.method_mds. The print embeds the "cosine similarity matrix" and leaves the transform to a
+    Source: emergence.method_mds. The paper embeds the "cosine similarity matrix" and leaves the transform to a
     dissimilarity and the kind of scaling open; 1 - cos and metric scaling are our reading.
     Errors: SettingError for fewer than 3 points or rows without a direction.
 

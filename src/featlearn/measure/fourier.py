@@ -2,7 +2,7 @@
 
 For any matrix with an axis of p tokens or numbers, of a network trained here or of a checkpoint; p odd or even. A
 frequency is one bin of the half spectrum 0..p//2, which holds the power of +j and of -j, so that the shares of a
-vector sum to 1 and a cosine has share 1. (The formula as printed with the work runs over all p bins of the full
+vector sum to 1 and a cosine has share 1. (The formula as reported with the work runs over all p bins of the full
 transform, where a cosine has share 1/2: fourier.method_max_normalised_power.)
 """
 

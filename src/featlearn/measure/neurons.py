@@ -146,7 +146,7 @@ def aligned(
 ) -> Bool[Tensor, "e m"]:
     """Neuron alignment: active on every sample of its own cluster and on none of the opposite one.
 
-    own: index of each neuron's cluster, as `matching_neurons` gives it; neurons with -1 are not aligned. The printed
+    own: index of each neuron's cluster, as `matching_neurons` gives it; neurons with -1 are not aligned. The reported
     condition holds if all others are. Shapes: own (e, m), opposite (c), the rest as in `gate_shares` -> (e, m).
     Source: amplification.cond9 (Condition 9). Errors as in `gate_shares`.
 

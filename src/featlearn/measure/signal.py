@@ -94,7 +94,7 @@ def cluster_margins(
 def loss_sizes(margins: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     """g_mu = |l'(mu)| = 2 exp(-gamma) / (1 + exp(-gamma)) of l = 2 softplus(-y f); 1 at gamma = 0 (xor_sgd.margins).
 
-    Shapes: (e, 4) -> (e, 4), or any other. The appendix of the work prints it once without the factor 2.
+    Shapes: (e, 4) -> (e, 4), or any other. The appendix of the work states it once without the factor 2.
     """
     return 2 * torch.sigmoid(-margins)
 
@@ -123,9 +123,9 @@ def signal_heavy(
 
     Formula: S = {exp(6 H) ||perp|| + ||opp|| <= zeta ||sig||}; E[1(w not in S) ||w||^2] <= zeta min_mu heavy margin;
     E||w||^2 <= E a^2 + zeta H <= 2 H; |a| <= ||w||; zeta <= exp(-10 H). The heavy margin of mu is
-    E[1(w in S, <w_sig, mu> > 0) |a| relu(<w, mu>)] over neurons that vote for the label of mu: the print leaves out
+    E[1(w in S, <w_sig, mu> > 0) |a| relu(<w, mu>)] over neurons that vote for the label of mu: the paper leaves out
     y(mu), without which it is negative at +-mu_2.
-    Shapes: w (e, m, d), a (e, m) with a in the printed form (not divided by m), means (2, d).
+    Shapes: w (e, m, d), a (e, m) with a in the reported form (not divided by m), means (2, d).
     Errors: `SettingError` for means that are not orthogonal, zeta <= 0 or H < 0.
 
     Example:

@@ -128,7 +128,7 @@ def evict(
     """A cache with at most `budget` entries per layer and group of heads; `prefilled` stays as it is.
 
     full: everything. snapkv: the last `window` entries and the best of the others by pooled scores, per group.
-    h2o: the last `window` and those that received most attention; evicted once, after the prompt, as the printed
+    h2o: the last `window` and those that received most attention; evicted once, after the prompt, as the reported
     experiments do. streaming: the first `sinks` and the last entries. one_run: the entries at `indices`, the same in
     every layer (gemfilter.figG_4). Layers with a window of their own stay whole.
 
@@ -192,12 +192,12 @@ def check_eviction(
     if pooling not in POOLINGS:
         raise SettingError("pooling", pooling, f"one of {', '.join(POOLINGS)}", "avg is what was released")
     if pool < 1 or pool % 2 == 0:
-        raise SettingError("pool", pool, "an odd width of at least 1", "5 is the printed one")
+        raise SettingError("pool", pool, "an odd width of at least 1", "5 is the reported one")
     if min(window, sinks) < 0:
         name, value = ("window", window) if window < 0 else ("sinks", sinks)
         raise SettingError(name, value, "at least 0", "0 reserves nothing")
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise SettingError("budget", budget, "a count of at least 1", "1024 is the printed one")
+        raise SettingError("budget", budget, "a count of at least 1", "1024 is the reported one")
     reserved = {"snapkv": window, "h2o": window, "streaming": sinks}.get(policy, 0)
     if budget <= reserved and budget < n:
         raise SettingError("budget", budget, f"above the {reserved} entries that {policy} always keeps", "raise it")
@@ -262,7 +262,7 @@ def generate(
     max_new_tokens. Logits are used as they are: what a generation config does to them is not applied.
     """
     if isinstance(max_new_tokens, bool) or max_new_tokens < 1:
-        raise SettingError("max_new_tokens", max_new_tokens, "at least 1", "50 is the printed one")
+        raise SettingError("max_new_tokens", max_new_tokens, "at least 1", "50 is the reported one")
     if eos_token_id is None:
         eos_token_id = model.generation_config.eos_token_id
     stop = [eos_token_id] if isinstance(eos_token_id, int) else list(eos_token_id or ())

@@ -76,7 +76,7 @@ def answer(
 ) -> Answer:
     """Greedy reply to a prompt of shape (1, n) by one of METHODS, keeping `budget` tokens or entries.
 
-    full: everything. gemfilter, gemfilter_raw: two passes, with the scoring of `layer="auto"` and as printed.
+    full: everything. gemfilter, gemfilter_raw: two passes, with the scoring of `layer="auto"` and as reported.
     snapkv, h2o, streaming: the whole prompt is read, then entries are evicted. one_run: as they, with the tokens that
     gemfilter chooses, found in the same pass (gemfilter.figG_4). protect counts for gemfilter and one_run only.
     Every method takes the most likely token: penalties on repetition in a generation config are off for all.
@@ -99,7 +99,7 @@ def answer(
     scoring = RAW if method == "gemfilter_raw" else advice.scoring if advice else SOFTMAX
     at: Any = advice.layer if advice else layer
     if isinstance(max_new_tokens, bool) or max_new_tokens < 1:
-        raise SettingError("max_new_tokens", max_new_tokens, "at least 1", "50 is the printed one")
+        raise SettingError("max_new_tokens", max_new_tokens, "at least 1", "50 is the reported one")
     if method.startswith("gemfilter"):
         kept_anyway = (0, 0) if method == "gemfilter_raw" else protect
         result = generate(

@@ -80,12 +80,12 @@ def nuclear_norm(
 
 
 def stable_rank(
-    features: Float[Tensor, "*e n d"], kind: Literal["usual", "printed"] = "usual", centred: bool = False
+    features: Float[Tensor, "*e n d"], kind: Literal["usual", "reported"] = "usual", centred: bool = False
 ) -> Float[Tensor, "*e"]:
     """How many directions carry a feature matrix, in a number that moves continuously away from zero.
 
         usual: ||F||_F^2 / ||F||_2^2, between 1 and the rank, unchanged by c F
-        printed: ||F||_F^2 / ||F||_2, which is c times larger for c F and not bounded by the rank
+        reported: ||F||_F^2 / ||F||_2, which is c times larger for c F and not bounded by the rank
 
     Shapes: features (n, d) or (e, n, d); the result has the leading axis or none, without a gradient. A matrix of
     zeros has 0 (no limit exists there). centred: take each column's mean off first; features after a ReLU point into
@@ -96,11 +96,11 @@ def stable_rank(
     Errors: as `nuclear_norm`; SettingError for kind.
 
     Example:
-        >>> stable_rank(10 * torch.eye(3)), stable_rank(10 * torch.eye(3), "printed")
+        >>> stable_rank(10 * torch.eye(3)), stable_rank(10 * torch.eye(3), "reported")
         (tensor(3.), tensor(30.))
     """
-    if kind not in ("usual", "printed"):
-        raise SettingError("kind", repr(kind), "'usual' or 'printed'", "usual does not depend on the scale")
+    if kind not in ("usual", "reported"):
+        raise SettingError("kind", repr(kind), "'usual' or 'reported'", "usual does not depend on the scale")
     _check(features, "sum", "auto")
     with torch.no_grad(), torch.autocast(features.device.type, enabled=False):
         x = features.detach().to(_exact(features))

@@ -69,7 +69,7 @@ def sphere_init(p: int, d: int, key: Key, *, theta: float, mean_field: bool = Tr
     Formula: f(x) = (1/p) sum_j a_j max(<w_j, x>, 0). The engine has no factor 1/p, so the net returned holds a_j / p in
     its second layer (mean_field=False: a_j itself); `mean_field_rates` gives the step sizes that go with it and
     `neuron_weights` the a_j back.
-    Shapes: w (1, p, d), b and a (1, p). Source: xor_sgd.model; section 2.2 (radius theta; Theorem 3.1 prints
+    Shapes: w (1, p, d), b and a (1, p). Source: xor_sgd.model; section 2.2 (radius theta; Theorem 3.1 states
     theta/sqrt(p) in its place, see the claim xor_sgd.theorem3_1).
     Errors: `SettingError` for p < 1, d < 1 or theta that is not positive.
 
@@ -91,14 +91,14 @@ def sphere_init(p: int, d: int, key: Key, *, theta: float, mean_field: bool = Tr
 
 
 def neuron_weights(net: TwoLayer) -> Float[Tensor, "e p"]:
-    """a_j of the printed form f = (1/p) sum_j a_j relu(<w_j, x>), from a net that holds a_j / p: (e, p)."""
+    """a_j of the reported form f = (1/p) sum_j a_j relu(<w_j, x>), from a net that holds a_j / p: (e, p)."""
     return net.a * net.a.shape[1]
 
 
 def mean_field_rates(eta: float | Float[Tensor, " e"], p: int) -> tuple[float | Tensor, float | Tensor]:
-    """(rate_w, rate_a) with which the engine takes the printed step of size eta.
+    """(rate_w, rate_a) with which the engine takes the reported step of size eta.
 
-    Printed: w -= eta mean[a l' 1(w.x > 0) x], a -= eta mean[l' relu(w.x)] with l = 2 softplus(-y f), that is the
+    Reported: w -= eta mean[a l' 1(w.x > 0) x], a -= eta mean[l' relu(w.x)] with l = 2 softplus(-y f), that is the
     gradient times p. The engine holds a / p and descends softplus(-y f) = l / 2, so rate_w = 2 p eta and
     rate_a = 2 eta / p. Shapes: eta a number or (e), results alike. Source: xor_sgd.minibatch_sgd, footnote 3.
 
@@ -137,8 +137,8 @@ def symmetric_init(m: int, d: int, key: Key, *, sigma_w: float, sigma_a: float, 
 def sign_init(m: int, d: int, k: int, key: Key) -> TwoLayer:
     """m ReLU neurons and their copies with opposite a: w and a fair signs, b from the grid -1 + 1/k, ..., 1 - 1/k.
 
-    The start of Algorithm 6; the print leaves the spacing of the grid open, it is 1/k here. The copies, which the
-    print does not list, make g = 0, which its analysis assumes. Shapes: w (1, 2m, d), b and a (1, 2m); net.b holds -b.
+    The start of Algorithm 6; the paper leaves the spacing of the grid open, it is 1/k here. The copies, which the
+    paper does not list, make g = 0, which its analysis assumes. Shapes: w (1, 2m, d), b and a (1, 2m); net.b holds -b.
     Source: eq. B.479 (gradient_features.algorithm6). Errors: `SettingError` for k < 2 or m < 1.
     """
     if k < 2:

@@ -27,7 +27,7 @@ class ModularShape:
 
     mlp: hidden neurons after each attention, 0 for none. norm: whether attention, MLP and read-out see normalised
     vectors. readout: "equals" appends a token that stands for "=" and reads there, "last" reads at the last number.
-    Defaults: sizes of the print; width of heads and MLP are those of the base code that it names.
+    Defaults: sizes of the paper; width of heads and MLP are those of the base code that it names.
 
     Errors: `SettingError` for sizes below 1, another number of layers than one or two, an unknown read-out.
     """
@@ -48,7 +48,7 @@ class ModularShape:
             if getattr(self, name) < low:
                 raise SettingError(name, getattr(self, name), f"at least {low}", "see the default")
         if self.layers > 2:
-            raise SettingError("layers", self.layers, "1 or 2", "the print has no more")
+            raise SettingError("layers", self.layers, "1 or 2", "the paper has no more")
         if self.readout not in READOUTS:
             raise SettingError("readout", self.readout, f"one of {READOUTS}", "equals is the default")
 
@@ -92,7 +92,7 @@ class ModularTransformer(nn.Module):
 
     Shapes: inputs (e, n, k) of integers in 0..p-1 -> scores (e, n, p). Members do not touch each other: an ensemble
     equals a loop of single networks with the same keys.
-    Code and print: the print's formula has no position, normalisation, MLP or scale of the scores; the base code that
+    Code and paper: the paper's formula has no position, normalisation, MLP or scale of the scores; the base code that
     it names has all four, biases everywhere and gelu.
 
     Example:
@@ -208,7 +208,7 @@ def attention_matrices(
 
     Formula: E^T W_h^K W_h^Q^T E with E the token embeddings, no position and no normalisation; products go through
     head_dim, so no (width, width) matrix is formed. tokens (e, p, d): other embeddings in the place of E, for controls.
-    Shapes: (e, heads, p, p). Source: W^KQ of fourier.figure4_3. The print does not say whether its pictures are this
+    Shapes: (e, heads, p, p). Source: W^KQ of fourier.figure4_3. The paper does not say whether its pictures are this
     matrix or W^K W^Q^T itself; only this one has the p values of a number on its axes.
     Errors: `SettingError` for a layer that the network does not have.
 

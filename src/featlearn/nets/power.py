@@ -113,7 +113,7 @@ def look_up(table: Float[Tensor, "r m"], rows: Int[Tensor, "n k"]) -> Float[Tens
 def power_init(m: int, k: int, p: int, key: Key, *, scale: float | int = 0.1) -> PowerNetwork:
     """Gaussian start: every entry N(0, scale^2).
 
-    Shapes: u (m, k, p), w (m, p). Source: none is printed (fourier.method_nn_training lists it as unstated).
+    Shapes: u (m, k, p), w (m, p). Source: none is reported (fourier.method_nn_training lists it as unstated).
     Errors: SettingError for m or k below 1, p below 2, or a scale that is not positive.
 
     Example:

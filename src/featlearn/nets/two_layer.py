@@ -112,7 +112,7 @@ def gradients(
     dw_i = a_i mean l' sigma'(z_i) x, db_i = a_i mean l' sigma'(z_i), da_i = mean l' sigma(z_i), where l' is the slope
     of the loss, z_i = <w_i, x> + b_i, and sigma, sigma' are averaged over pre-activation noise N(0, noise^2).
     Shapes: x (n, d) and y, weights (n) shared by all networks, or (e, n, d) and (e, n) with one data set each.
-    Source: Lemma 12 of the emergence work (emergence.lemma12); its printed db lacks the noise inside the indicator.
+    Source: Lemma 12 of the emergence work (emergence.lemma12); its reported db lacks the noise inside the indicator.
     """
     x = _per_member(x)
     n = x.shape[1]

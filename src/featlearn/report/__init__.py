@@ -1,1 +1,1 @@
-"""Tables, plots and the site; pure functions of rows, printed numbers and verdicts."""
+"""Tables, plots and the site; pure functions of rows, reported numbers and verdicts."""

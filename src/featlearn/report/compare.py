@@ -1,4 +1,4 @@
-"""Our numbers beside the printed ones."""
+"""Our numbers beside the reported ones."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,23 +12,23 @@ class ReportError(ValueError):
     """Something a report cannot be made from, or a place it may not be written to; one line with the remedy."""
 
 
-def against_print(
+def against_reported(
     estimates: Iterable[Estimate | tuple],
     entry_ids: Sequence[str],
     tolerance: Mapping[str, float | int],
     units: Mapping[str, str] | None = None,
     lookup: Callable[[str], Any] | None = None,
 ) -> list[SummaryRow]:
-    """Join our numbers with the printed ones of the given inventory entries.
+    """Join our numbers with the reported ones of the given inventory entries.
 
-    Formula: `reproduced` iff |value - printed| <= max(min(half, 3 t), t) with half = (high - low) / 2 and
+    Formula: `reproduced` iff |value - reported| <= max(min(half, 3 t), t) with half = (high - low) / 2 and
     t = tolerance[metric], else `deviates`: a wide interval shows few seeds, not agreement, so it excuses 3 t at most;
-    `no print` where no entry prints a number for exactly that setting, row and metric. A metric without a tolerance
-    has tolerance 0; an interval that is not finite widens nothing; a value that is not finite deviates.
-    Where several entries print the same cell the first id in `entry_ids` wins.
+    `not reported` where no entry reports a number for exactly that setting, row and metric. A metric without a
+    tolerance has tolerance 0; an interval that is not finite widens nothing; a value that is not finite deviates.
+    Where several entries report the same cell the first id in `entry_ids` wins.
 
     Args: estimates: of `run.estimate.estimates` with groups (setting, row), or tuples (setting, row, metric, value,
-    low, high, n); tolerance: per metric, in its unit; units: per metric, for numbers without print; lookup: entry id
+    low, high, n); tolerance: per metric, in its unit; units: per metric, where none is reported; lookup: entry id
     -> entry, by default `featlearn.lab.inventory.entry`.
     Returns: one SummaryRow per estimate, in the same order.
     Errors: ReportError for a negative tolerance, a group that is not (setting, row), an interval that does not contain
@@ -36,7 +36,7 @@ def against_print(
 
     Example:
         >>> ours = [("", "NTK", "test_acc", 85.2, 84.9, 85.5, 5)]
-        >>> against_print(ours, ["emergence.table1"], {"test_acc": 1.5})[0].verdict
+        >>> against_reported(ours, ["emergence.table1"], {"test_acc": 1.5})[0].verdict
         'reproduced'
     """
     if lookup is None:
@@ -46,7 +46,7 @@ def against_print(
             raise ReportError(f"tolerance[{metric!r}] = {t} is not allowed: at least 0; give it in the metric's unit")
     cells: dict[tuple[str, str, str], tuple[str, Any]] = {}
     for id_ in entry_ids:
-        for p in lookup(id_).printed:
+        for p in lookup(id_).reported:
             cells.setdefault((p.setting, p.row, p.metric), (id_, p))
     rows: list[SummaryRow] = []
     seen: set[tuple[str, str, str]] = set()
@@ -82,9 +82,9 @@ def _flat(e: Estimate | tuple) -> tuple[str, str, str, float, float, float, int]
     return str(setting), str(row), metric, float(value), float(low), float(high), int(n)
 
 
-def _close(value: float, low: float, high: float, printed: float, tolerance: float | int) -> bool:
+def _close(value: float, low: float, high: float, reported: float, tolerance: float | int) -> bool:
     half = (high - low) / 2
     allowed = max(min(half, 3 * tolerance) if math.isfinite(half) else 0.0, tolerance)
     # 95.1 - 94.1 is not 1.0 in binary; a boundary case must not hang on the last bit
-    slack = 1e-9 * max(1.0, abs(printed), abs(value))
-    return abs(value - printed) <= allowed + slack  # False for nan
+    slack = 1e-9 * max(1.0, abs(reported), abs(value))
+    return abs(value - reported) <= allowed + slack  # False for nan

@@ -40,9 +40,9 @@ def tex(text: str) -> str:
 
 
 def latex(rows: Sequence[SummaryRow], caption: str = "", label: str = "") -> str:
-    r"""A booktabs table: one line per row, for every metric ours and print side by side.
+    r"""A booktabs table: one line per row, for every metric ours and the reported number side by side.
 
-    Needs `\usepackage{booktabs}`. A dagger marks numbers that deviate from print.
+    Needs `\usepackage{booktabs}`. A dagger marks numbers that deviate from the paper.
     """
     grid = tables.wide(rows)
     sides = "".join("r" if side == "right" else "l" for _, side in grid.columns)
@@ -61,7 +61,7 @@ def latex(rows: Sequence[SummaryRow], caption: str = "", label: str = "") -> str
     out += [f"    {line} \\\\" for line in body]
     out += [r"    \bottomrule", r"  \end{tabular}"]
     if grid.note:
-        out.append(r"  \par\smallskip\footnotesize $^\dagger$ deviates from print")
+        out.append(r"  \par\smallskip\footnotesize $^\dagger$ deviates from the paper")
     out.append(r"\end{table}")
     return "\n".join(out) + "\n"
 
@@ -177,6 +177,6 @@ def _exact(value: Any) -> Any:
 def _read(name: str, text: str) -> Any:
     if name == "n":
         return int(text)
-    if name == "printed":
+    if name == "reported":
         return float(text) if text else None
     return float(text) if name in ("value", "low", "high") else text

@@ -135,7 +135,7 @@ VERDICT_CLASS: Mapping[str, str] = {
     "reproduced": "good",
     "reproduced (wide)": "info",
     "deviates": "bad",
-    "no print": "none",
+    "not reported": "none",
     "stale": "warn",
     "run": "info",
 }
@@ -147,12 +147,12 @@ def verdict_state(verdict: str) -> State:
 
 
 def experiment_state(page: ExperimentPage, entry_id: str = "") -> State:
-    """The badge of an experiment, or of the part of it that one entry prints: how many numbers were reproduced."""
+    """The badge of an experiment, or of the part of it that one entry reports: how many numbers were reproduced."""
     if not page.was_run:
         return verdict_state("not run")
     if page.stale:
         return verdict_state("stale")
-    rows = [r for r in page.summary if r.printed is not None and entry_id in ("", r.entry)]
+    rows = [r for r in page.summary if r.reported is not None and entry_id in ("", r.entry)]
     if not rows:
         return verdict_state("run")
     good = sum(r.verdict == "reproduced" for r in rows)

@@ -49,14 +49,14 @@ def index(site: Site) -> str:
     """The first page: how much is covered, the verdicts, the works, how to reproduce."""
     n = len(site.entries)
     done = sum(_covered(site, id_) for id_ in site.entries)
-    rows = [r for x in site.experiments for r in x.summary if r.printed is not None]
+    rows = [r for x in site.experiments for r in x.summary if r.reported is not None]
     good = sum(r.verdict == "reproduced" for r in rows)
     ran = sum(x.was_run for x in site.experiments)
     counts = Counter(c.verdict.verdict for c in site.claims)
     tiles = [
         (f"{done} of {n}", "entries covered"),
         (f"{ran} of {len(site.experiments)}", "experiments run"),
-        (f"{good} of {len(rows)}", "printed numbers reproduced"),
+        (f"{good} of {len(rows)}", "reported numbers reproduced"),
         (f"{counts['holds']} of {len(site.claims)}", "claims hold"),
     ]
     heads = [("work", "wide"), ("entries covered", "left"), ("experiments run", "left"), ("claims", "text")]
@@ -77,8 +77,8 @@ def index(site: Site) -> str:
             "p",
             f"{count(len(site.works), 'body of work', 'bodies of work')} on feature learning: every table, figure, "
             "theorem and method, beside what this software measured. A number is reproduced when it lies within its "
-            "95 % interval over seeds, or within a tolerance stated in advance, of print. A claim holds only if its "
-            "check would have caught the nearest wrong answer.",
+            "95 % interval over seeds, or within a tolerance stated in advance, of the reported one. A claim holds "
+            "only if its check would have caught the nearest wrong answer.",
             class_="lead",
         ),
         tag("div", [tag("div", tag("b", a), tag("span", b), class_="tile") for a, b in tiles], class_="tiles"),
@@ -158,7 +158,7 @@ def work(site: Site, w: Any) -> str:
 
 
 def entry(site: Site, w: Any, e: Any) -> str:
-    """One inventory entry: what the print says, and links to what checks it."""
+    """One inventory entry: what the paper says, and links to what checks it."""
     xs, cs = site.experiments_of.get(e.id, []), site.claims_of.get(e.id, [])
     checked: list[Any] = []
     if xs or cs:
@@ -181,14 +181,14 @@ def entry(site: Site, w: Any, e: Any) -> str:
         tag("h2", "Checked by"),
         *checked,
         tag("div", site.pictures_of[e.id], class_="pictures") if e.id in site.pictures_of else None,
-        *_printed(e),
+        *_reported(e),
         *section("Derived from the reported values", nested(e.derived) if e.derived else None),
         *section("Runs of our own", nested(e.own_runs) if e.own_runs else None),
         tag("h2", "How it can be checked"),
         prose(e.check),
         *section("Setting", nested(e.setting) if e.setting else None),
-        *section("Errors and open readings of the print", bullets(findings)),
-        *section("Left open by the print", bullets(e.unstated)),
+        *section("Errors and open readings of the paper", bullets(findings)),
+        *section("Left open by the paper", bullets(e.unstated)),
         *section("Checked by hand", nested(e.verified_by_hand) if e.verified_by_hand else None),
         *section("What the released code does", nested(e.from_code) if e.from_code else None),
     ]
@@ -206,25 +206,25 @@ def _surprises(site: Site) -> Html | None:
     return tag("div", tag("p", text, links), class_="note bad", role="note")
 
 
-def _printed(e: Any) -> list[Any]:
-    if not e.printed:
-        return section("Printed values", nested(e.numbers) if e.numbers else None)
-    metrics = list(dict.fromkeys((p.metric, p.unit) for p in e.printed))
-    settings = any(p.setting for p in e.printed)
-    digits = _digits(e.printed)
+def _reported(e: Any) -> list[Any]:
+    if not e.reported:
+        return section("Reported values", nested(e.numbers) if e.numbers else None)
+    metrics = list(dict.fromkeys((p.metric, p.unit) for p in e.reported))
+    settings = any(p.setting for p in e.reported)
+    digits = _digits(e.reported)
     if len(metrics) > 8:
         heads = [*([("setting", "left")] if settings else []), ("row", "left"), ("metric", "left"), ("value", "right")]
         rows = [
-            [*([p.setting] if settings else []), p.row, _metric(p.metric, p.unit), _cell(p, digits)] for p in e.printed
+            [*([p.setting] if settings else []), p.row, _metric(p.metric, p.unit), _cell(p, digits)] for p in e.reported
         ]
-        return section("Printed numbers", table(heads, rows))
-    at = {(p.setting, p.row, p.metric, p.unit): p for p in e.printed}
+        return section("Reported numbers", table(heads, rows))
+    at = {(p.setting, p.row, p.metric, p.unit): p for p in e.reported}
     heads = [*([("setting", "left")] if settings else []), ("row", "left"), *((_metric(*m), "right") for m in metrics)]
     rows = [
         [*([s] if settings else []), r, *(_cell(at.get((s, r, *m)), digits) for m in metrics)]
-        for s, r in dict.fromkeys((p.setting, p.row) for p in e.printed)
+        for s, r in dict.fromkeys((p.setting, p.row) for p in e.reported)
     ]
-    return section("Printed numbers", table(heads, rows))
+    return section("Reported numbers", table(heads, rows))
 
 
 def _metric(name: str, unit: str) -> str:
@@ -239,10 +239,10 @@ def _cell(p: Any, digits: Mapping[tuple[str, str], int]) -> str:
     return text if p.spread is None else f"{text} ± {p.spread:g}"
 
 
-def _digits(printed: Sequence[Any]) -> dict[tuple[str, str], int]:
-    """Decimals that show every printed value of a metric: a column of one length."""
+def _digits(reported: Sequence[Any]) -> dict[tuple[str, str], int]:
+    """Decimals that show every reported value of a metric: a column of one length."""
     out: dict[tuple[str, str], int] = {}
-    for p in printed:
+    for p in reported:
         decimals = 9 if "e" in repr(p.value) else len(repr(p.value).partition(".")[2].rstrip("0"))
         out[p.metric, p.unit] = max(out.get((p.metric, p.unit), 0), decimals)
     return out

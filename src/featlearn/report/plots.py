@@ -1,4 +1,5 @@
-"""Reusable pictures: curves over seeds, bars beside print, maps of neurons. Each draws what it is given."""
+"""Reusable pictures: curves over seeds, bars beside the reported numbers, maps of neurons. Each draws what it is
+given."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,12 +61,12 @@ def curves(
     *,
     title: str = "",
     log: str = "",
-    printed: Mapping[str, Any] | None = None,
+    reported: Mapping[str, Any] | None = None,
     ylim: tuple[float | int, float | int] | None = None,
 ) -> Any:
     """Lines with their intervals over seeds; the axes that were drawn on.
 
-    target: an Axes, or a Figure without axes. log: "", "x", "y" or "xy". printed: series name -> printed points
+    target: an Axes, or a Figure without axes. log: "", "x", "y" or "xy". reported: series name -> reported points
     (x, y), drawn as hollow diamonds. Put units into the labels: "test accuracy (%)".
     Errors: ReportError where a series has arrays of different lengths or an interval with one end only.
 
@@ -93,10 +94,10 @@ def curves(
                 axes.fill_between(x, low, high, color=L.colour, alpha=0.18, linewidth=0, zorder=2)
                 if few:  # a band between few points hides where the intervals are
                     axes.vlines(x, low, high, color=L.colour, linewidth=1.3, zorder=2.5)
-        for name, points in (printed or {}).items():
+        for name, points in (reported or {}).items():
             px, py = np.asarray(points, float).T
-            colour = look[name].colour if name in look else style.PRINT
-            axes.plot(px, py, "D", mfc="white", mec=colour, mew=1.8, ms=7.5, zorder=4, label=f"{name}, print")
+            colour = look[name].colour if name in look else style.REPORTED
+            axes.plot(px, py, "D", mfc="white", mec=colour, mew=1.8, ms=7.5, zorder=4, label=f"{name}, reported")
         if "x" in log:
             axes.set_xscale("log")
         if "y" in log:
@@ -111,7 +112,7 @@ def curves(
     return axes
 
 
-def bars_against_print(
+def bars_against_reported(
     target: Any,
     rows: Sequence[SummaryRow],
     metric: str,
@@ -120,7 +121,7 @@ def bars_against_print(
     xlim: tuple[float | int, float | int] | None = None,
     baseline: float | int | None = None,
 ) -> Any:
-    """A horizontal bar per row of a summary: ours with its interval, print as a hollow diamond.
+    """A horizontal bar per row of a summary: ours with its interval, the reported number as a hollow diamond.
 
     target: an Axes, or a Figure without axes. Bars begin at zero; several settings make groups. label: the axis
     label (default: metric and unit). baseline: a dotted line, e.g. 50 for guessing.
@@ -128,7 +129,7 @@ def bars_against_print(
 
     Example:
         >>> row = SummaryRow("", "NTK", "test_acc", 85.2, 84.9, 85.5, 5, 86.4, "reproduced", "emergence.table1", "%")
-        >>> axes = bars_against_print(style.figure(), [row], "test_acc", baseline=50)
+        >>> axes = bars_against_reported(style.figure(), [row], "test_acc", baseline=50)
     """
     rows = [r for r in rows if r.metric == metric]
     if not rows:
@@ -151,13 +152,15 @@ def bars_against_print(
                         y,
                         xerr=[[max(r.value - r.low, 0.0)], [max(r.high - r.value, 0.0)]],
                         fmt="none",
-                        ecolor=style.PRINT,
+                        ecolor=style.REPORTED,
                         elinewidth=1.5,
                         capsize=4,
                         zorder=3,
                     )
-                if r.printed is not None:
-                    axes.plot(r.printed, y, "D", mfc="white", mec=style.PRINT, mew=1.7, ms=8, zorder=4, clip_on=False)
+                if r.reported is not None:
+                    axes.plot(
+                        r.reported, y, "D", mfc="white", mec=style.REPORTED, mew=1.7, ms=8, zorder=4, clip_on=False
+                    )
                 ticks.append(y)
                 names.append(r.row)
                 y += 1.0
@@ -173,10 +176,10 @@ def bars_against_print(
             axes.set_xlim(0, 104)
             axes.set_xticks([0, 25, 50, 75, 100])
         if baseline is not None:
-            axes.axvline(baseline, color=style.PRINT, linestyle=":", linewidth=1.3, zorder=2.5)
+            axes.axvline(baseline, color=style.REPORTED, linestyle=":", linewidth=1.3, zorder=2.5)
         unit = rows[0].unit
         axes.set_xlabel(label or (f"{metric} ({unit})" if unit else metric))
-        _print_legend(axes, own, any(r.printed is not None for r in rows), max(r.n for r in rows))
+        _reported_legend(axes, own, any(r.reported is not None for r in rows), max(r.n for r in rows))
     return axes
 
 
@@ -282,14 +285,16 @@ def _legend(axes: Any, own: bool, columns: int) -> None:
         axes.legend(handles, labels, loc="best")
 
 
-def _print_legend(axes: Any, own: bool, has_print: bool, n: int) -> None:
+def _reported_legend(axes: Any, own: bool, has_reported: bool, n: int) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     ours = f"ours, mean of {n} seeds with 95 % interval" if n > 1 else "ours, one seed"
     handles: list[Any] = [Patch(color=style.NEURON, label=ours)]
-    if has_print:
-        handles.append(Line2D([], [], ls="", marker="D", mfc="white", mec=style.PRINT, mew=1.7, ms=8, label="print"))
+    if has_reported:
+        handles.append(
+            Line2D([], [], ls="", marker="D", mfc="white", mec=style.REPORTED, mew=1.7, ms=8, label="reported")
+        )
     if own:
         axes.figure.legend(handles=handles, loc="outside lower left", ncols=1)
     else:

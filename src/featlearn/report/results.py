@@ -32,7 +32,8 @@ from featlearn.report.plots import Picture
 
 
 def experiment(site: Site, x: ExperimentPage) -> str:
-    """One experiment: reported, settings, ours against print, pictures, command, deviations, provenance."""
+    """One experiment: reported, settings, ours against the reported numbers, pictures, command, deviations,
+    provenance."""
     ex, t = x.experiment, x.table
     w = next((w for w in site.works if w.id == by_work(ex.id)), None)
     reported = []
@@ -51,26 +52,24 @@ def experiment(site: Site, x: ExperimentPage) -> str:
             notes.append(f"{count(n, 'trial', 'trials')} {what}; the numbers below are without them.")
     run = x.command or f"featlearn run {ex.id}" + (f" --preset {x.preset}" if x.preset else "")
     results: list[Any] = []
-    printed, others = _divided(x.summary)
+    compared, others = _divided(x.summary)
     if x.was_run:
-        results += _numbers(printed)
+        results += _numbers(compared)
         if not x.summary:
             results.append(tag("p", "No summary was made.", class_="soft"))
-        elif not printed:
-            results.append(tag("p", "The print has no numbers for these; ours are below.", class_="soft"))
+        elif not compared:
+            results.append(tag("p", "The paper has no numbers for these; ours are below.", class_="soft"))
         if wide := sum(tables.loose(r) for r in x.summary):
-            text = (
-                f"{count(wide, 'row agrees', 'rows agree')} with print only within an interval wider than a tenth of "
-            )
-            text += "the printed number (marked wide): so few seeds could not tell it from much else."
+            text = f"{count(wide, 'row agrees', 'rows agree')} with the paper only within an interval wider than a"
+            text += " tenth of the reported number (marked wide): so few seeds could not tell it from much else."
             results.append(tag("p", text, class_="soft small"))
         if any(r.n == 1 for r in x.summary):
             results.append(tag("p", "A row of one seed has no interval.", class_="soft small"))
         results.append(tag("div", site.attempt(ex.id, lambda: _draw(site, x)), class_="pictures"))
-        results += section("Numbers that are not in print", _wide(others)) if printed else _wide(others)
+        results += section("Numbers that are not in the paper", _wide(others)) if compared else _wide(others)
     else:
         results.append(tag("div", tag("p", "Not run. The command below gives this page its numbers."), class_="note"))
-    dev = [[d.what, d.printed, d.ours, d.why] for d in ex.deviations]
+    dev = [[d.what, d.reported, d.ours, d.why] for d in ex.deviations]
     cells = [("preset", x.preset), ("rows", len(t.rows) if t and t.rows else None), ("version", ex.version)]
     out = [
         tag("p", ["experiment ", tag("span", ex.id, style="text-transform:none")], class_="kicker"),
@@ -87,13 +86,13 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         if reported
         else tag("p", "An experiment of its own."),
         tag("details", tag("summary", "About this experiment"), prose(doc)) if doc else None,
-        tag("h2", "Ours against print"),
+        tag("h2", "Ours against the reported numbers"),
         *results,
         tag("h2", "Command"),
         command(run),
         *section("Settings", _config(x)),
-        tag("h2", "Where we differ from the print"),
-        table([("what", "left"), ("print", "text"), ("ours", "text"), ("why", "text")], dev, class_="stack")
+        tag("h2", "Where we differ from the paper"),
+        table([("what", "left"), ("reported", "text"), ("ours", "text"), ("why", "text")], dev, class_="stack")
         if dev
         else tag("p", "Nowhere that we know of.", class_="soft"),
         tag("h2", "Provenance"),
@@ -104,7 +103,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
 
 
 def claim(site: Site, c: ClaimPage) -> str:
-    """One claim: statement, print where it is wrong, assumptions, cases, picture, command."""
+    """One claim: statement, what the paper has where it is wrong, assumptions, cases, picture, command."""
     v = c.verdict
     cl, ev = v.claim, v.evidence
     w = next((w for w in site.works if w.id == by_work(cl.id)), None)
@@ -112,7 +111,7 @@ def claim(site: Site, c: ClaimPage) -> str:
     for id_ in cl.entries:
         e = site.entries.get(id_)
         entries.append([site.link("entry", id_), e.kind if e else "", e.where if e else ""])
-    printed, box = cl.printed, HITS[cl.hits] if cl.hits else "Remark on the text"
+    reported, box = cl.reported, HITS[cl.hits] if cl.hits else "Remark on the text"
     vacuous = [k for k in ev.cases if k.vacuous]
     assumptions = [
         [a.says, a.detail, badge(State("met", "good") if a.met else State("unmet", "warn"))] for a in ev.assumptions
@@ -128,7 +127,7 @@ def claim(site: Site, c: ClaimPage) -> str:
         tag("div", prose(cl.says), class_="statement"),
         tag("p", v.why),
         tag("div", tag("p", f"The check itself broke: {c.error}"), class_="note bad", role="note") if c.error else None,
-        *([tag("div", tag("p", tag("b", box)), prose(printed), class_="note", role="note")] if printed else []),
+        *([tag("div", tag("p", tag("b", box)), prose(reported), class_="note", role="note")] if reported else []),
         tag("p", ev.comment) if ev.comment else None,
         *section("How far the bound is from biting", bullets([f"{k.name}: {k.vacuous}" for k in vacuous])),
         *pictures,
@@ -149,13 +148,13 @@ def claim(site: Site, c: ClaimPage) -> str:
 
 
 WIDTH = 5
-"""Metrics in one table of those without print."""
+"""Metrics in one table of those without a reported number."""
 
 
 def _divided(rows: Sequence[SummaryRow]) -> tuple[list[SummaryRow], list[SummaryRow]]:
-    """(rows of metrics that some row has a printed number for, rows of the others)."""
-    printed = {r.metric for r in rows if r.printed is not None}
-    return [r for r in rows if r.metric in printed], [r for r in rows if r.metric not in printed]
+    """(rows of metrics that some row has a reported number for, rows of the others)."""
+    reported = {r.metric for r in rows if r.reported is not None}
+    return [r for r in rows if r.metric in reported], [r for r in rows if r.metric not in reported]
 
 
 def _numbers(rows: Sequence[SummaryRow]) -> list[Html]:

@@ -77,7 +77,7 @@ def build(
 def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] = ()) -> Path:
     """Write the page of one experiment with its pictures into `out` and return its path.
 
-    Links only to pages that lie in `out` already. works: where what the print says is taken from; empty leaves that
+    Links only to pages that lie in `out` already. works: where what the paper says is taken from; empty leaves that
     out. Errors: as `build`.
     """
     out = Path(out)

@@ -18,12 +18,12 @@ METHODS: Mapping[str, str] = {
     "Linear": "#CC79A7",
 }
 WITHOUT = " w/o structure"
-PRINT = "#1F2328"  # printed numbers: near black, hollow diamonds
+REPORTED = "#1F2328"  # reported numbers: near black, hollow diamonds
 PREDICT = "#1F2328"
 OBSERVE = "#0072B2"
 RIVAL = "#D55E00"
 BAND = "#0072B2"
-STAR_PLUS = "#D62728"  # the ground truth, red, as in the print
+STAR_PLUS = "#D62728"  # the ground truth, red, as in the paper
 STAR_MINUS = "#F28E2B"  # its negative, orange
 NEURON = "#8A94A0"
 _OTHERS = ("#7F6A00", "#5B4FA2", "#A1284E", "#3B7A78", "#6E6E6E", "#8C564B")

@@ -26,7 +26,7 @@ class Grid:
         table = RichTable(title=self.title or None, caption=self.note or None, title_justify="left")
         for name, side in self.columns:
             table.add_column(Text(name), justify="right" if side == "right" else "left", no_wrap=side == "right")
-        styles = {"reproduced": "green", "reproduced (wide)": "yellow", "deviates": "bold red", "no print": "dim"}
+        styles = {"reproduced": "green", "reproduced (wide)": "yellow", "deviates": "bold red", "not reported": "dim"}
         for row in self.rows:
             table.add_row(*(Text(c, style=styles.get(c, "") if i == self.verdict else "") for i, c in enumerate(row)))
         return table
@@ -73,18 +73,18 @@ def value(r: SummaryRow) -> str:
 
 
 def difference(r: SummaryRow) -> str:
-    """Ours minus print, with its sign; a dash where there is no print."""
-    if r.printed is None:
+    """Ours minus the reported number, with its sign; a dash where none is reported."""
+    if r.reported is None:
         return "–"
-    d = r.value - r.printed
+    d = r.value - r.reported
     text = number(d, r.unit, max(abs(r.high - r.low) / 2, 0.0) or None)
     return text if text.startswith("−") or not d > 0 else f"+{text}"
 
 
 def loose(r: SummaryRow) -> bool:
-    """Whether a row agrees with print only because its interval is wide: half of it exceeds a tenth of the print."""
+    """Whether a row agrees only because its interval is wide: half of it exceeds a tenth of the reported number."""
     half = (r.high - r.low) / 2
-    return r.verdict == "reproduced" and r.printed is not None and half > 0.1 * abs(r.printed)
+    return r.verdict == "reproduced" and r.reported is not None and half > 0.1 * abs(r.reported)
 
 
 def metric_name(r: SummaryRow) -> str:
@@ -93,19 +93,19 @@ def metric_name(r: SummaryRow) -> str:
 
 
 def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Grid:
-    """One line per number: setting (where there are several), row, metric, ours, interval, seeds, print, difference,
+    """One line per number: setting (where there are several), row, metric, ours, interval, seeds, reported, difference,
     verdict. metric: False leaves that column out, where the title says it. Agreement by a wide interval alone is marked
     "reproduced (wide)".
 
     Example:
         >>> long([SummaryRow("", "NTK", "cos", 0.5, 0.5, 0.5, 1)]).rows[0]
-        ('NTK', 'cos', '0.500', '–', '1', '–', '–', 'no print')
+        ('NTK', 'cos', '0.500', '–', '1', '–', '–', 'not reported')
     """
     settings = any(r.setting for r in rows)
     heads = [("setting", "left")] if settings else []
     heads += [("row", "left"), *([("metric", "left")] if metric else [])]
     heads += [("ours", "right"), ("95 % interval", "right"), ("seeds", "right")]
-    heads += [("print", "right"), ("difference", "right"), ("verdict", "left")]
+    heads += [("reported", "right"), ("difference", "right"), ("verdict", "left")]
     body = tuple(
         (
             *((r.setting,) if settings else ()),
@@ -114,7 +114,7 @@ def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Gr
             value(r),
             interval(r),
             str(r.n),
-            number(r.printed, r.unit),
+            number(r.reported, r.unit),
             difference(r),
             f"{r.verdict} (wide)" if loose(r) else r.verdict,
         )
@@ -124,8 +124,8 @@ def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Gr
 
 
 def wide(rows: Sequence[SummaryRow], title: str = "") -> Grid:
-    """One line per row of the printed table: for every metric ours ± half its interval, and print beside it where the
-    metric has any.
+    """One line per row of the reported table: for every metric ours ± half its interval, and the reported number beside
+    it where the metric has any.
 
     Example:
         >>> wide([SummaryRow("", "NTK", "cos", 0.5, 0.4, 0.6, 5, 0.4, "reproduced")]).rows
@@ -134,21 +134,21 @@ def wide(rows: Sequence[SummaryRow], title: str = "") -> Grid:
     settings = any(r.setting for r in rows)
     metrics = list(dict.fromkeys(r.metric for r in rows))
     names = {r.metric: metric_name(r) for r in rows}
-    printed = {r.metric for r in rows if r.printed is not None}
+    reported = {r.metric for r in rows if r.reported is not None}
     heads: list[tuple[str, str]] = [("setting", "left")] if settings else []
     heads.append(("row", "left"))
     for m in metrics:
-        heads += [(names[m], "right"), *([("print", "right")] if m in printed else [])]
+        heads += [(names[m], "right"), *([("reported", "right")] if m in reported else [])]
     at = {(r.setting, r.row, r.metric): r for r in rows}
     body = []
     for setting, row in dict.fromkeys((r.setting, r.row) for r in rows):
         line = [setting, row] if settings else [row]
         for m in metrics:
             r = at.get((setting, row, m))
-            ours, print_ = ("–", "–") if r is None else (_plus_minus(r), number(r.printed, r.unit) + _mark(r))
-            line += [ours, print_] if m in printed else [ours]
+            ours, theirs = ("–", "–") if r is None else (_plus_minus(r), number(r.reported, r.unit) + _mark(r))
+            line += [ours, theirs] if m in reported else [ours]
         body.append(tuple(line))
-    note = "! deviates from print" if any(r.verdict == "deviates" for r in rows) else ""
+    note = "! deviates from the paper" if any(r.verdict == "deviates" for r in rows) else ""
     return Grid(title, tuple(heads), tuple(body), note=note)
 
 

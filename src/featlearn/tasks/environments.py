@@ -21,7 +21,7 @@ class Environments2d:
     In distribution agree is 0.7; out of distribution it is 1 - agree (`shifted`). hidden: y x (n, 2); group: 1 where x2
     agrees with the label, else 0. features (1, 2): the invariant direction.
 
-    Source: nuclear.fig6_2. The print gives the law for y = 1 only; for y = -1 it is taken as the mirror image.
+    Source: nuclear.fig6_2. The paper gives the law for y = 1 only; for y = -1 it is taken as the mirror image.
     Errors: SettingError unless agree is in [0, 1].
 
     Example:
@@ -34,7 +34,7 @@ class Environments2d:
 
     def __post_init__(self):
         if not 0 <= self.agree <= 1:
-            raise SettingError("agree", self.agree, "in [0, 1]", "0.7 is the print's in distribution")
+            raise SettingError("agree", self.agree, "in [0, 1]", "0.7 is the paper's in distribution")
 
     @property
     def shifted(self) -> "Environments2d":

@@ -65,7 +65,7 @@ class GaussianMixture:
     pairs orthogonal: with labels (1, 1, -1, -1) the XOR mixture, see `xor`) or "given", any `means` at all.
     means: r vectors of length d; with the first two arrangements they are checked, and separation is not used.
 
-    Where print and code differ: the print writes covariance sigma_j I but uses sigma_j as a standard deviation in every
+    Where paper and code differ: the paper writes covariance sigma_j I but uses sigma_j as a standard deviation in every
     bound; here it is one. Weights are total probabilities, so that labels are balanced if each class has 1/2.
     Errors: `SettingError` for labels outside +-1, too many components for the dimension, weights that do not sum to 1,
     and means that are not orthogonal where the arrangement says so.

@@ -219,7 +219,7 @@ def found_in(reply: str, answer: str) -> bool:
 
 
 def overlap(reply: str, expected: str) -> float:
-    """The printed score: distinct words shared with the expected text over its number of words (gemfilter.fig9_4).
+    """The reported score: distinct words shared with the expected text over its number of words (gemfilter.fig9_4).
 
     Any reply in English earns some of it, and a text that repeats a word cannot be matched in full.
     """

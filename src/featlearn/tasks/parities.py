@@ -56,7 +56,7 @@ class BlockParity:
     With probability p_A for each block and sign s, the block is all s and the other blocks are 0 (so y = s); else the
     r k relevant patterns are fair signs. Background patterns are +1 or -1 with probability p_o each, otherwise 0.
     r and k are odd, so y is never 0 and odd in phi; E[y] = 0, while E[y x] = 2 p_A sum_j sum_{l in A_j} M_l for k > 1:
-    the structure betrays the blocks. (The print claims E[y x] = 0, see the claims of the work.)
+    the structure betrays the blocks. (The paper claims E[y x] = 0, see the claims of the work.)
     coordinates: "pattern" takes M = I, "input" a random orthonormal M. Parity of one block with M = I, p_A = 1/4 and
     p_o = 1/2 is the case of Daniely and Malach.
 

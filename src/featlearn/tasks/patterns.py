@@ -117,7 +117,7 @@ class ParityMix:
     coordinates: see the module; "incoherent" draws unit columns that are only nearly orthogonal, "tilted" unit columns
     of equal coherence 1 / (16 D). sigma_z: input noise.
 
-    Where print and exactness differ: for p_o != 1/2 two background patterns share the mixture index, so their
+    Where paper and exact value differ: for p_o != 1/2 two background patterns share the mixture index, so their
     covariance p_o (1 - 2 p_o)^2 / (4 (1 - p_o)) is not zero and the family's independence (A2) holds only at p_o = 1/2.
 
     Example:
@@ -198,7 +198,7 @@ class Interval:
 
     Relevant patterns are present with probability p_relevant, others with 1/2; structure=False makes all 1/2.
     The classes are not balanced (A0 of the family does not hold): Pr[y=+1] = 0.585 with structure and 0.049 without at
-    the printed sizes, and gamma stays positive without structure.
+    the reported sizes, and gamma stays positive without structure.
     """
 
     d: int = 500
@@ -215,7 +215,7 @@ class Interval:
         if not 0 <= self.t1 <= self.t2 <= self.k:
             raise SettingError("t1, t2", (self.t1, self.t2), f"0 <= t1 <= t2 <= k = {self.k}", "reorder or lower them")
         if not 0 < self.p_relevant < 1:
-            raise SettingError("p_relevant", self.p_relevant, "in (0, 1)", "2/3 is the printed value")
+            raise SettingError("p_relevant", self.p_relevant, "in (0, 1)", "2/3 is the reported value")
 
     @property
     def _p(self) -> float:
@@ -260,7 +260,8 @@ class HiddenCodes:
     """The relevant block is one of 2 * per_class random bit vectors, each with a fixed label (emergence.figure15).
 
     A generalisation of the all-or-none component of ParityMix to more than two codes; background bits are fair coins.
-    `features` is the direction of E[y x], the first-order signal. Print writes x = M phit; we normalise as elsewhere.
+    `features` is the direction of E[y x], the first-order signal. The paper writes x = M phit; we normalise as
+    elsewhere.
     """
 
     d: int = 500
@@ -272,7 +273,7 @@ class HiddenCodes:
     def __post_init__(self):
         _check_sizes(self.d, self.D, self.k, self.coordinates)
         if self.per_class < 1:
-            raise SettingError("per_class", self.per_class, "at least 1", "50 is the printed value")
+            raise SettingError("per_class", self.per_class, "at least 1", "50 is the reported value")
 
     def draw(self, key: Key) -> HiddenTruth:
         """Random codes and labels; mean and scale are exact for the drawn codes."""

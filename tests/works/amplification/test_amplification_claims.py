@@ -50,7 +50,7 @@ def test_expected_verdict_without_rows(name):
     failing = [c for c in got.evidence.cases if not c.ok]
     assert len(failing) == (1 if name == "linear" else 0)
     assert all(c.rival is not None and c.rival_says for c in got.evidence.cases)
-    assert (OURS[name].printed != "") or OURS[name].expected == "holds"
+    assert (OURS[name].reported != "") or OURS[name].expected == "holds"
 
 
 def refuted(name: str) -> bool:
@@ -178,7 +178,7 @@ def step_rows(lift=0.8, end=0.99, scale_power=-1.0, overlap=0.1, lined=100.0, ma
     """Rows as amplification/steps writes them, with cosines 1.056/sqrt(d) at the start and `lift` after a step."""
     rows = []
     points = [("tight clusters", d, 1e-3) for d in (50, 200, 800)]
-    points += [("printed sigma", d, s) for d in (50, 200, 800) for s in (1e-3, 0.1)]
+    points += [("reported sigma", d, s) for d in (50, 200, 800) for s in (1e-3, 0.1)]
     points += [("scale", 200, s) for s in (1e-3, 1e-4, 1e-2, 0.1)]
     for kind, d, scale in points:
         for seed in range(3):
@@ -246,7 +246,7 @@ READS = {
     "proposition2": "steps",
     "lemma12": "steps",
     "cosines": "steps",
-    "printed_start": "steps",
+    "reported_start": "steps",
     "lemma13": "steps",
     "lemma14": "steps",
     "lemma11": "steps",

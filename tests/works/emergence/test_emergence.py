@@ -103,14 +103,14 @@ def test_first_step_stays_under_the_margin():
         assert bool((net(data.x).abs() < 1).all()) is under
 
 
-def test_both_readings_of_one_step_stand_beside_the_printed_row():
+def test_both_readings_of_one_step_stand_beside_the_reported_row():
     rows = [
         {"setting": "", "row": name, "seed": s, "train_acc": 50.0 + s, "test_acc": 50.0 + s, "cos": cos, "trial": "x"}
         for name, cos in (("One Step", 0.999), (simulation.KEPT, 0.85))
         for s in range(3)
     ]
     found = {(r.row, r.metric): r for r in pictures.summarise(Table(tuple(rows)), "emergence.table1")}
-    assert found["One Step", "cos"].printed == found[simulation.KEPT, "cos"].printed == 0.848
+    assert found["One Step", "cos"].reported == found[simulation.KEPT, "cos"].reported == 0.848
     assert found["One Step", "cos"].verdict == "deviates"
     assert found[simulation.KEPT, "cos"].verdict == "reproduced"
 
@@ -146,7 +146,7 @@ def test_rates_are_those_chosen_on_other_seeds():
 
 
 def test_table1_reaches_what_the_work_reports():
-    """The committed rows at the printed settings; bounds are those of the inventory's check."""
+    """The committed rows at the reported settings; bounds are those of the inventory's check."""
     rows = [r for r in _evidence(table1.EXPERIMENT).rows if "test_acc" in r]
     of = {name: np.array([r["test_acc"] for r in rows if r["row"] == name]) for name in {r["row"] for r in rows}}
     cos = {name: np.array([r["cos"] for r in rows if r["row"] == name]) for name in ("Network", "Two Step")}

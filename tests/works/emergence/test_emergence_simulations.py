@@ -5,7 +5,7 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.experiment import Table
-from featlearn.lab.inventory import printed
+from featlearn.lab.inventory import reported
 from featlearn.lab.pending import judge, verify
 from featlearn.works.emergence.claims import simulations
 
@@ -14,9 +14,9 @@ METHODS = (*simulations.ORDERED, "One Step, init kept")
 
 
 def canned(number: int, change=None, seeds=5) -> Table:
-    """The printed table as rows with a small deterministic spread; `change(row)` edits rows."""
+    """The reported table as rows with a small deterministic spread; `change(row)` edits rows."""
     entry = f"emergence.table{number}"
-    settings = list(dict.fromkeys(p.setting for p in printed(entry)))
+    settings = list(dict.fromkeys(p.setting for p in reported(entry)))
     rows = []
     for setting in settings:
         for method in METHODS:
@@ -30,8 +30,8 @@ def canned(number: int, change=None, seeds=5) -> Table:
                     }
                     for metric in ("train_acc", "test_acc", "cos"):
                         name = "One Step" if method.endswith("kept") else method
-                        found = printed(entry, setting=setting, row=name + suffix, metric=metric) or (
-                            () if suffix else printed(entry, setting=setting, row=name, metric=metric)
+                        found = reported(entry, setting=setting, row=name + suffix, metric=metric) or (
+                            () if suffix else reported(entry, setting=setting, row=name, metric=metric)
                         )
                         value = found[0].value if found else (50.0 if metric != "cos" else None)
                         if value is not None:
@@ -64,7 +64,7 @@ def test_without_rows_nothing_is_judged():
 
 @pytest.mark.parametrize("number", [1, 3, 4, 5])
 @pytest.mark.parametrize("kind", ["simulation", "order", "curves", "gathering"])
-def test_printed_rows_hold(kind, number):
+def test_reported_rows_hold(kind, number):
     assert verdict(f"{kind}{number}", **{f"table{number}": canned(number)}) == "holds"
 
 
@@ -131,7 +131,9 @@ def test_one_step_cosine_needs_both_readings():
 
     tables = {f"table{n}": canned(n, ours) for n in (1, 3)}
     assert verdict("one_step_cosine", **tables) == "holds"
-    assert verdict("one_step_cosine", **{f"table{n}": canned(n) for n in (1, 3)}) == "refuted"  # print falls with d
+    assert (
+        verdict("one_step_cosine", **{f"table{n}": canned(n) for n in (1, 3)}) == "refuted"
+    )  # the reported one falls with d
 
 
 def test_random_cosines_scale_with_the_root_of_d():
@@ -149,7 +151,7 @@ def test_random_cosines_scale_with_the_root_of_d():
     assert verdict("random_cosine", table3=rows(0.25)) == "refuted"
 
 
-def test_interval_claims_read_the_printed_table_as_print_does():
+def test_interval_claims_read_the_reported_table_as_print_does():
     assert verdict("simulation2", table2=canned(2)) == "holds"
     assert verdict("interval_ntk", table2=canned(2)) == "holds"
     assert verdict("interval_one_step", table2=canned(2, edit("One Step", test_acc=91.0))) == "holds"

@@ -1,4 +1,4 @@
-"""Gaussian clusters: settings as printed, coverage measured on what was trained, sizes measured on the samples."""
+"""Gaussian clusters: settings as reported, coverage measured on what was trained, sizes measured on the samples."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.experiment import Table, TrialResult
-from featlearn.lab.inventory import printed
+from featlearn.lab.inventory import reported
 from featlearn.learn import Run
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.experiments import figure16
@@ -28,11 +28,11 @@ def quick() -> TrialResult:
     return run_trial(trial)
 
 
-def test_the_paper_preset_has_the_printed_sizes_and_epochs():
+def test_the_paper_preset_has_the_reported_sizes_and_epochs():
     made = trials(EXPERIMENT.presets["paper"])
     assert len(made) == 15
     for trial in made:
-        sizes = {p.metric: p.value for p in printed("emergence.table6", row=f"Experiment {trial.experiment}")}
+        sizes = {p.metric: p.value for p in reported("emergence.table6", row=f"Experiment {trial.experiment}")}
         task = trial.task
         assert (task.d, task.k, 2**task.k, task.sigma_r) == (
             sizes["d"],

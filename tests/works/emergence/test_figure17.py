@@ -88,7 +88,7 @@ def test_same_trial_same_rows(quick):
         np.testing.assert_array_equal(again.arrays[name], array)
 
 
-def test_training_uses_the_printed_momentum_and_no_regularisation(monkeypatch):
+def test_training_uses_the_reported_momentum_and_no_regularisation(monkeypatch):
     seen = {}
 
     def spy(net, x, y, stages, *args, **kwargs):

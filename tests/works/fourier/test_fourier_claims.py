@@ -1,4 +1,5 @@
-"""Claims of the Fourier work: exact ones with their verdicts, what hand work found wrong in print, those on rows."""
+"""Claims of the Fourier work: exact ones with their verdicts, what hand work found wrong in the paper, those on
+rows."""
 
 from functools import cache
 
@@ -35,8 +36,8 @@ def test_exact_claims_have_the_expected_verdict(name):
     assert verdict.as_expected, (verdict.verdict, verdict.why)
 
 
-def test_the_printed_count_is_refuted_by_its_count_alone():
-    """Attainment and the averaging of monomials hold; only the number of neurons is below what print needs."""
+def test_the_reported_count_is_refuted_by_its_count_alone():
+    """Attainment and the averaging of monomials hold; only the number of neurons is below what the paper needs."""
     cases = judged("necessary_neurons").evidence.cases
     assert [c.ok for c in cases] == [True, True, False]
     assert all(c.rival_rejected for c in cases)
@@ -111,7 +112,7 @@ def test_attention_claims_on_planted_rows(name, change, expected):
 
 
 @pytest.mark.parametrize("name", ["attention", "attention_learned", "transformer_accuracy"])
-def test_smaller_sizes_than_printed_are_not_a_verdict_on_the_print(name):
+def test_smaller_sizes_than_reported_are_not_a_verdict_on_the_print(name):
     small = verdict(name, attention_rows(pairs=((3, 23),)))
     assert small.verdict == "assumptions unmet"
     bad = verdict(name, attention_rows(pairs=((3, 23),), sparse=70.0, swapped=0.88, accuracy=80.0))
@@ -203,14 +204,15 @@ def test_claims_on_trained_networks(name, change, expected):
     ],
 )
 def test_claims_on_figures_of_trained_networks(name, k, p, change):
-    """At the printed p they hold or are refuted; at a smaller one they are met without the size, or say what is not."""
+    """At the reported p they hold or are refuted; at a smaller one they are met without the size, or say what is
+    not."""
     name = f"trained_{name}_k{k}"
     assert verdict(name, network_rows(pairs=((k, p),), **change)).verdict == ("refuted" if change else "holds")
     small = verdict(name, network_rows(pairs=((k, 11),), **change))
     assert small.verdict == ("not run" if change else "assumptions unmet")
     assert "p = 11" in small.why
     both = verdict(name, [*network_rows(pairs=((k, p),)), *network_rows(pairs=((k, 11),), **change)])
-    assert both.verdict == "holds"  # the printed size alone counts
+    assert both.verdict == "holds"  # the reported size alone counts
     assert verdict(name, network_rows(pairs=((2, 23),))).verdict == "not run"
 
 
@@ -239,7 +241,7 @@ def test_ids_are_unique_and_every_entry_is_covered():
     assert covered == {e.id for e in load("fourier").entries} - {"fourier.skipped"}
 
 
-def grokking_rows(ratio, variant=rows.PRINTED, spread=0.05, steps=100_000):
+def grokking_rows(ratio, variant=rows.REPORTED, spread=0.05, steps=100_000):
     """ratio(k): step of test over step of train accuracy; None: never."""
     found = []
     for k, p in ((2, 97), (3, 31), (4, 11), (5, 5)):

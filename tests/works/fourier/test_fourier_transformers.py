@@ -12,7 +12,7 @@ from featlearn.lab.execute import run
 from featlearn.lab.store import Store
 from featlearn.measure.fourier import top_share_2d
 from featlearn.works.fourier.experiments import attention, grokking, transformers
-from featlearn.works.fourier.rows import DECAYED, EQUAL, PRINTED, START, SWAPPED, TRAINED
+from featlearn.works.fourier.rows import DECAYED, EQUAL, REPORTED, START, SWAPPED, TRAINED
 
 IDS = ("fourier/attention", "fourier/grokking")
 SMOKE = {id_: works.load_experiment(id_).presets["smoke"] for id_ in IDS}
@@ -69,8 +69,8 @@ def test_the_control_has_the_trained_embedding_and_the_other_weights_of_the_star
 def test_variants_of_grokking_have_their_settings():
     config = grokking.Config(steps=7, more_steps=9, more_rate=0.002)
     for trial in grokking.trials(config):
-        printed = trial.variant == PRINTED
-        assert (trial.rate, trial.decay, trial.steps) == ((1e-3, 1e-3, 7) if printed else (2e-3, 1.0, 9))
+        reported = trial.variant == REPORTED
+        assert (trial.rate, trial.decay, trial.steps) == ((1e-3, 1e-3, 7) if reported else (2e-3, 1.0, 9))
         assert trial.n_train == (4704 if trial.variant == EQUAL else 0)
     sizes = {c.p**c.k for c in grokking.trials(config) if c.variant == EQUAL}
     assert max(sizes) < 2 * min(sizes)

@@ -31,7 +31,7 @@ EXACT = [name for name, claim in BY_NAME.items() if claim.check.__qualname__ != 
 """Claims that need no rows; the others are tested on planted rows."""
 REFUTED = {
     "lemma_b78": 1,
-    "lemma3_17_printed": 1,
+    "lemma3_17_reported": 1,
     "lemma_b37_gamma": 1,
     "definition_parity_mean": 1,
     "lemma3_21_sign": 2,
@@ -58,7 +58,7 @@ def test_verdict_is_the_expected_one(name):
     assert len(failing) == REFUTED.get(name, 0), failing
     assert all(case.rival_rejected for case in cases if case.ok)
     if name in REFUTED:  # beside what fails stands what is right, the quotation, and what of the paper it hits
-        assert BY_NAME[name].printed
+        assert BY_NAME[name].reported
         assert BY_NAME[name].hits
         assert len(failing) < len(cases)
 
@@ -107,7 +107,7 @@ WRONG = {
     "lemma_b8": (dynamics, "recursion", lambda a, z, e, B, n: np.arange(1.0, n + 1) * a),
     "lemma3_13": (dynamics, "nice_neurons", lambda *a: torch.ones(6000, dtype=torch.bool)),
     "lemma_b18": (dynamics, "gaussian_gradients", lambda *a: louder(*a) + 1),
-    "theorem3_12": (bounds, "printed_steps", lambda *a: 1.0),
+    "theorem3_12": (bounds, "reported_steps", lambda *a: 1.0),
     "lemma_b77": (bounds, "closed", lambda a, z, e, B, n: dynamics.closed(a, z, e, 1.01 * B, n)),
     "lemma_b25": (linear, "simplified_gradients", lambda w, b, x, y: right_gradients(w, -b, x, y)),
     "definition_b29": (mixtures, "log_sure", lambda *a: -1.0),

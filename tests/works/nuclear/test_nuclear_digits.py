@@ -110,10 +110,10 @@ def test_runs_of_different_weights_are_pairs():
     assert rows[3.0]["erm"]["raw"] == pytest.approx(3.0 / 40)
 
 
-def test_printed_stable_rank_moves_with_the_scale_of_features(ranked):
+def test_reported_stable_rank_moves_with_the_scale_of_features(ranked):
     for r in ranked.rows:
         assert 1 <= r["rank"] <= 16
-        assert r["printed"] > 1.5 * r["rank"]  # times the largest singular value
+        assert r["reported"] > 1.5 * r["rank"]  # times the largest singular value
 
 
 def test_same_trial_same_rows():
@@ -195,7 +195,7 @@ def test_gains_by_seed_average_whole_seeds_only():
 def test_summary_and_pictures(smoke):
     summary = digits.summarise(smoke)
     assert {r.row for r in summary if r.metric == "test_acc"} == {"ERM", "ERM-NU", "SWAD", "SWAD-NU"}
-    assert all(r.verdict == "no print" for r in summary)
+    assert all(r.verdict == "not reported" for r in summary)
     pictures = digits.draw(smoke)
     assert set(pictures) == {"nuclear.fig6_4", "nuclear.table6_1.weights"}
     assert len(pictures["nuclear.fig6_4"].data) == 4

@@ -52,7 +52,7 @@ def test_polar_is_the_subgradient_of_the_nuclear_norm():
     assert float(torch.linalg.matrix_rank(polar(b.float())[1])) == 1
 
 
-def printed_loss(a, head, x, y, weight):
+def reported_loss(a, head, x, y, weight):
     """The listing of section 6.2.2 with two classes: logits 0 and the head's, the norm of all features."""
     features = x @ a.mT
     score = features @ head
@@ -62,7 +62,7 @@ def printed_loss(a, head, x, y, weight):
 
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("nuclear, decay", [(0.0, 0.0), (0.2, 0.0), (0.0, 0.3), (0.1, 0.1)])
-def test_descent_is_that_of_the_printed_loss(free, nuclear, decay):
+def test_descent_is_that_of_the_reported_loss(free, nuclear, decay):
     task = Environments2d(0.7)
     batch = task.sample(task.draw(Key("t")), 40, Key("tests/sample"))
     points = Points(batch.x * batch.y[:, None], torch.full((40,), 1 / 40))
@@ -71,7 +71,7 @@ def test_descent_is_that_of_the_printed_loss(free, nuclear, decay):
     for i in range(2):
         a, head = (v[i].double().requires_grad_() for v in (start.a, start.head))
         for _ in range(6):
-            loss = printed_loss(a, head, batch.x.double(), batch.y, nuclear / 40**0.5)
+            loss = reported_loss(a, head, batch.x.double(), batch.y, nuclear / 40**0.5)
             da, dh = torch.autograd.grad(loss, (a, head))
             a = (a - 0.5 * (da + decay * a)).detach().requires_grad_()
             head = (head - 0.5 * free * (dh + decay * head)).detach().requires_grad_()
@@ -156,9 +156,9 @@ def test_same_trial_same_rows(quick):
 
 def test_summary_and_pictures(quick):
     summary = synthetic.summarise(quick)
-    printed = {r.row: r.printed for r in summary if r.printed is not None}
-    assert printed == {ERM: 0.76, NU: 0.94}
-    assert all((r.verdict == "reproduced") == (abs(r.value - r.printed) <= 0.02) for r in summary if r.printed)
+    reported = {r.row: r.reported for r in summary if r.reported is not None}
+    assert reported == {ERM: 0.76, NU: 0.94}
+    assert all((r.verdict == "reproduced") == (abs(r.value - r.reported) <= 0.02) for r in summary if r.reported)
     pictures = synthetic.draw(quick)
     assert set(pictures) >= set(EXPERIMENT.reproduces)
     assert len(pictures) == 5

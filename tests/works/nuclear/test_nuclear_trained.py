@@ -84,7 +84,7 @@ def end_rows(gain=0.05, sample=None, ratio=20.0):
         ("trained_path", {"erm": 0.7}, "refuted"),
         ("trained_order", {}, "refuted"),
         ("trained_order", {"nu": 0.995}, "holds"),
-        ("trained_order", {"erm": 0.76, "nu": 0.945}, "not established"),  # as much as printed
+        ("trained_order", {"erm": 0.76, "nu": 0.945}, "not established"),  # as much as reported
     ],
 )
 def test_claims_on_paths(name, change, expected):
@@ -171,8 +171,8 @@ def digit_rows(gains, noise=0.2, coral=None, bases=("erm", "swad"), pairs=6):
         ((0.1, 0.0), 0.2, "assumptions unmet", "not established"),
         ((0.5, -0.1), 0.2, "assumptions unmet", "not established"),  # within a standard error
         ((0.5, -1.0), 0.2, "refuted", "refuted"),
-        ((2.0, 1.5), 0.2, "not established", "assumptions unmet"),  # as much as printed, 1.7 and 0.92
-        ((0.0, 0.0), 5.0, "not established", "not established"),  # too noisy to tell none from the printed
+        ((2.0, 1.5), 0.2, "not established", "assumptions unmet"),  # as much as reported, 1.7 and 0.92
+        ((0.0, 0.0), 5.0, "not established", "not established"),  # too noisy to tell none from the reported
     ],
 )
 def test_claims_on_gains(gains, noise, worse, gain):
@@ -181,7 +181,7 @@ def test_claims_on_gains(gains, noise, worse, gain):
     assert verdict("digits_gain", rows).verdict == gain
 
 
-def test_the_printed_gains_are_the_rival():
+def test_the_reported_gains_are_the_rival():
     [case] = verdict("digits_not_worse", digit_rows((0.5, 0.5))).evidence.cases
     np.testing.assert_allclose(case.rival, [1.7, 0.92])
     assert case.observe == pytest.approx([0.5, 0.5])
@@ -204,7 +204,7 @@ def test_without_coral_the_alternatives_were_not_run():
 
 
 def rank_rows(
-    rank=(4.0, 3.0, 2.5, 2.0), centred=(3.0, 2.9, 2.0, 1.0), printed=(9.0, 8.0, 7.0, 6.0), test=(0.8, 0.82, 0.81, 0.7)
+    rank=(4.0, 3.0, 2.5, 2.0), centred=(3.0, 2.9, 2.0, 1.0), reported=(9.0, 8.0, 7.0, 6.0), test=(0.8, 0.82, 0.81, 0.7)
 ):
     return [
         {
@@ -215,7 +215,7 @@ def rank_rows(
             "weight": w,
             "rank": rank[i],
             "rank_centred": centred[i],
-            "printed": printed[i],
+            "reported": reported[i],
             "test": test[i],
             "validation": 0.9,
         }
@@ -232,8 +232,8 @@ def rank_rows(
         ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.0)}, "refuted"),
         ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.5)}, "refuted"),
         ("digits_rank", {"rank": (3.0, 2.0, 2.0, 1.0)}, "not established"),  # as low as a rank can be
-        ("digits_printed_rank", {}, "assumptions unmet"),
-        ("digits_printed_rank", {"printed": (1.0, 2.0, 3.0, 0.5)}, "refuted"),
+        ("digits_reported_rank", {}, "assumptions unmet"),
+        ("digits_reported_rank", {"reported": (1.0, 2.0, 3.0, 0.5)}, "refuted"),
         ("digits_weight", {}, "assumptions unmet"),
         ("digits_weight", {"test": (0.7, 0.75, 0.8, 0.85)}, "refuted"),  # best at the largest weight
     ],
@@ -243,7 +243,7 @@ def test_claims_on_ranks(name, change, expected):
 
 
 def test_ranks_in_words():
-    words = verdict("digits_rank", rank_rows(printed=(1.0, 2.0, 3.0, 4.0))).evidence.comment
+    words = verdict("digits_rank", rank_rows(reported=(1.0, 2.0, 3.0, 4.0))).evidence.comment
     assert "stable rank -1.00, stable rank, centred -1.00, stable rank, norm not squared +1.00 on s" in words
     assert "from 4.00 without to 2.00 at the largest weight on s" in words
 

@@ -42,12 +42,12 @@ def test_ids_are_unique_and_every_checkable_entry_is_covered():
     assert covered >= {e.id for e in load("xor_sgd").entries} - {"xor_sgd.skipped"}
 
 
-def test_refuted_as_printed_where_hand_work_found_it():
-    """H = 4: g_min 0.00696 is below exp(-4) = 0.0183; at 0.25 and 1 the print holds."""
+def test_refuted_as_reported_where_hand_work_found_it():
+    """H = 4: g_min 0.00696 is below exp(-4) = 0.0183; at 0.25 and 1 the paper holds."""
     cases = verify(BY_NAME["gmin_D1"], Key("verify"), nothing).evidence.cases
-    g, printed = np.array(cases[1].observe), np.array(cases[1].predict)
+    g, reported = np.array(cases[1].observe), np.array(cases[1].predict)
     assert g[2] == pytest.approx(0.00696, abs=2e-5)
-    assert (g >= printed).tolist() == [True, True, False, False, False]
+    assert (g >= reported).tolist() == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize("name", ON_ROWS)

@@ -41,7 +41,7 @@ def choose(rows: Sequence[Mapping[str, Any]], selection: Selection) -> Choice | 
     fifth of the held-out domain that is not tested on. SWAD has one row a draw, that of its average.
 
     Source: thesis sec. 6.3.2 (nuclear.method_ermnu); oracle as in the benchmark, without early stopping. The released
-    code averages the accuracies of the validation parts; here images count alike, as the print says.
+    code averages the accuracies of the validation parts; here images count alike, as the paper says.
     """
     if not rows:
         return None

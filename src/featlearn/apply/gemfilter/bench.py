@@ -55,8 +55,8 @@ class Timing:
 
     plain, first, second: the whole model on the prompt, pass one on it, the whole model on what is kept; medians over
     repeats of seconds, largest peak. ratio: plain / (first + second). share: layers that pass one begins / layers, so
-    that 1 / share is the most that leaving layers out can bring; printed_bound: m / r of Theorem 9.3 with r counted
-    from 0 as printed.
+    that 1 / share is the most that leaving layers out can bring; reported_bound: m / r of Theorem 9.3 with r counted
+    from 0 as reported.
     """
 
     tokens: int
@@ -65,7 +65,7 @@ class Timing:
     first: PassCost
     second: PassCost
     share: float
-    printed_bound: float | None
+    reported_bound: float | None
 
     @property
     def ratio(self) -> float:

@@ -40,7 +40,7 @@ CHINESE = ("multifieldqa_zh", "dureader", "vcsum", "lsht", "passage_retrieval_zh
 
 ASK = "\n\nAnswer the question from the text above, with as few words as possible."
 # Our own words: (before the context, after it, with the input of the line). The official templates are not copied, so
-# numbers are comparable between methods here, and not with printed ones.
+# numbers are comparable between methods here, and not with reported ones.
 TEMPLATES: dict[str, tuple[str, str]] = {
     "narrativeqa": ("Read this story or script.\n\n", ASK + " Question: {input}"),
     "qasper": (
@@ -71,7 +71,7 @@ TEMPLATES: dict[str, tuple[str, str]] = {
     "lcc": ("Complete the next line of this code.\n", "{input}"),
     "repobench-p": ("Complete the next line of this code.\n", "{input}"),
 }
-OWN_WORDS = "task instructions are worded here, not the official ones: compare methods, not with printed scores"
+OWN_WORDS = "task instructions are worded here, not the official ones: compare methods, not with reported scores"
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,6 @@ def bench_command(args: Sequence[str]) -> int:
         passes = [[f"{c.seconds:.2f} s", size(c.peak_bytes)] for c in (t.plain, t.first, t.second)]
         table.add_row(str(t.tokens), *passes[0], *passes[1], f"{t.first_share:.1%}", *passes[2], f"{t.ratio:.2f}x")
     out.print(table)
-    bound = "" if one.printed_bound is None else f"; m / r as printed: {one.printed_bound:.2f}x"
+    bound = "" if one.reported_bound is None else f"; m / r as reported: {one.reported_bound:.2f}x"
     out.print(f"leaving layers out brings at most {1 / one.share:.2f}x{bound}", soft_wrap=True)
     return DONE

@@ -69,7 +69,7 @@ def algorithm(name: str) -> Algorithm:
 class Settings:
     """Settings of the algorithms; only those of the chosen one have an effect.
 
-    nuclear_weight: lambda of the print, with the norm divided by the rows; nuclear_start, anneal: shares of all steps
+    nuclear_weight: lambda of the paper, with the norm divided by the rows; nuclear_start, anneal: shares of all steps
     (0.02 and 0.1: steps 101 and 500 of 5001, as in the released code). The others are weights of their objectives.
     """
 
@@ -114,10 +114,10 @@ class SearchDraw:
 def sample(draw: SearchDraw, chosen: Algorithm, key: Key) -> SearchDraw:
     """A member of the random search around `draw`: only settings of the chosen algorithm are drawn.
 
-    Drawn as printed: the nuclear weight, 10^U(-2.5, -1.5), and the batch, 2^U(5, 6). As in the benchmark's code: alpha
+    Drawn as reported: the nuclear weight, 10^U(-2.5, -1.5), and the batch, 2^U(5, 6). As in the benchmark's code: alpha
     of mixup and the weight of CORAL 10^U(-1, 1), weights of IRM and V-REx 10^U(-1, 5), their annealing 10^U(0, 4) of
     5001 steps, eta of GroupDRO 10^U(-3, -1); MIRO's weight is one of 0.01, 0.1, 1. The rest, the rate too, stays, since
-    the print searches nothing else. Each setting has numbers of its own: drawing one more changes no other.
+    the paper searches nothing else. Each setting has numbers of its own: drawing one more changes no other.
 
     Source: thesis sec. 6.3.2 (nuclear.method_ermnu). The released code never runs a search.
     """

@@ -27,9 +27,9 @@ class SwadRule:
     def __post_init__(self) -> None:
         for name in ("converge", "tolerance"):
             if getattr(self, name) < 1:
-                raise SettingError(f"swad {name}", getattr(self, name), "1 or more", "3 and 6 are those of the print")
+                raise SettingError(f"swad {name}", getattr(self, name), "1 or more", "3 and 6 are those of the paper")
         if not 0 <= self.ratio < float("inf"):
-            raise SettingError("swad ratio", self.ratio, "0 or more", "0.3 is that of the print")
+            raise SettingError("swad ratio", self.ratio, "0 or more", "0.3 is that of the paper")
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def mixup(
         l CE(w F(x), y_i) + (1 - l) CE(w F(x), y_j)
 
     The pairs are neighbours in a random cycle of the domains, of the length of the shorter one. All pairs go through
-    the featurizer together; `features` are those of the mixed rows, which is what a nuclear norm then sees (the print
+    the featurizer together; `features` are those of the mixed rows, which is what a nuclear norm then sees (the paper
     does not say, and the released code holds no mixup with nuclear norm).
 
     Source: table 6.2 (nuclear.table6_2) names it; formula of Yan et al. (2020) as in the benchmark's code.
@@ -302,7 +302,7 @@ def with_nuclear_norm(
     step with the penalty, counted from 0; weight 0 leaves the objective as it is.
 
     Source: thesis eq. 6.3 (nuclear.method_ermnu), where the norm is not divided and acts from the first step; "mean"
-    and start 101 are those of the released code, with which the weight 0.01 of the print was used.
+    and start 101 are those of the released code, with which the weight 0.01 of the paper was used.
     Errors: SettingError for a negative weight or start.
 
     Example:

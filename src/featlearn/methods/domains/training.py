@@ -65,7 +65,7 @@ def split(domain: Domain, key: Key, share: float = 0.2) -> tuple[Part, Part]:
     Errors: SettingError for a domain with fewer than two rows, and for a share outside (0, 1).
     """
     if not 0 < share < 1:
-        raise SettingError("share", share, "in (0, 1)", "0.2 is that of the print")
+        raise SettingError("share", share, "in (0, 1)", "0.2 is that of the paper")
     n = len(domain.y)
     if n < 2:
         raise SettingError(
@@ -80,7 +80,7 @@ def split(domain: Domain, key: Key, share: float = 0.2) -> tuple[Part, Part]:
 class Schedule:
     """How to train.
 
-    steps; batch: rows a domain and process; rate, weight_decay: of Adam, as the print's code; evaluate_every: steps
+    steps; batch: rows a domain and process; rate, weight_decay: of Adam, as the paper's code; evaluate_every: steps
     between evaluations, of which there is one after the last step too; precision: of the forward pass; ahead: batches
     that are prepared while the device computes, 0 for none.
     """
@@ -105,7 +105,7 @@ class Schedule:
         if not 0 < self.rate < float("inf"):
             raise SettingError("rate", self.rate, "above 0", "5e-5 suits a pretrained ResNet, 1e-3 a small network")
         if not 0 <= self.weight_decay < float("inf"):
-            raise SettingError("weight_decay", self.weight_decay, "0 or more", "0 is that of the print's code")
+            raise SettingError("weight_decay", self.weight_decay, "0 or more", "0 is that of the paper's code")
 
 
 @dataclass(frozen=True)

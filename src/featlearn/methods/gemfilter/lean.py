@@ -83,7 +83,7 @@ def lean_select(
     meanwhile (see `on_device_for_filter`; nothing to gain where the model is on the CPU); cost.seconds includes
     moving them, cost.peak_bytes is that of the pass between.
 
-    Source: as `select`; memory: Theorem 9.3 (gemfilter.complexity). The window is not in the print.
+    Source: as `select`; memory: Theorem 9.3 (gemfilter.complexity). The window is not in the paper.
 
     Raises SettingError as `select`, for layers that are built otherwise than this loop knows, layers of pass one on
     several devices, attention that is not causal, a chunk below 1, and as `on_device_for_filter`.

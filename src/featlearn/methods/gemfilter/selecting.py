@@ -47,7 +47,7 @@ class Scoring:
                 "pooling", self.pooling, f"one of {', '.join(POOLINGS)}", "none leaves scores as they are"
             )
         if isinstance(self.pool, bool) or not isinstance(self.pool, int) or self.pool < 1 or self.pool % 2 == 0:
-            raise SettingError("pool", self.pool, "an odd width of at least 1", "5 is the printed one")
+            raise SettingError("pool", self.pool, "an odd width of at least 1", "5 is the reported one")
         if self.heads is not None and (not self.heads or len(set(self.heads)) < len(self.heads)):
             raise SettingError("heads", self.heads, "distinct heads, at least one", "None takes all of them")
         if self.over_heads not in ("sum", "max") or (self.over_heads == "max" and not self.softmax):
@@ -448,7 +448,7 @@ def finite_or_nan(logits: Tensor) -> Tensor:
 
 
 def smooth(found: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], scoring: Scoring) -> Float[Tensor, "b n"]:
-    """Pool along the prompt, zeros beyond its ends (printed: padding counts into the average); -inf at padding."""
+    """Pool along the prompt, zeros beyond its ends (reported: padding counts into the average); -inf at padding."""
     found = found.masked_fill(~mask, 0)
     wide, half = scoring.pool, scoring.pool // 2
     if scoring.pooling == "avg":

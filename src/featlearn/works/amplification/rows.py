@@ -8,7 +8,7 @@ from featlearn.lab.experiment import Table
 from featlearn.tasks.xor_clusters import Law, Noise
 
 # amplification/steps
-TIGHT, SCALE, PRINTED = "tight clusters", "scale", "printed sigma"
+TIGHT, SCALE, REPORTED = "tight clusters", "scale", "reported sigma"
 # amplification/theorem1
 GRID, FEW = "grid", "few samples"
 OTHERS: dict[str, tuple[Noise, Law]] = {
@@ -18,7 +18,7 @@ OTHERS: dict[str, tuple[Noise, Law]] = {
     "exponential": ("random", "exponential"),
 }
 # amplification/figure2
-LOW, HIGH, PRINTED_RATE, SWEEP = "low dimension", "high dimension", "printed step size", "sweep"
+LOW, HIGH, REPORTED_RATE, SWEEP = "low dimension", "high dimension", "reported step size", "sweep"
 
 
 def by(table: Table, kind: str, over: str, row: str, metric: str, **equal: float | int) -> dict[Any, np.ndarray]:

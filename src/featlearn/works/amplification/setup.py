@@ -72,14 +72,14 @@ def check(setting: Setting, alpha: float | int) -> None:
     if setting.n < 1:
         raise SettingError("n", setting.n, "at least 1", "1000 is typical")
     if not (setting.scale > 0 and math.isfinite(setting.scale)):
-        raise SettingError("scale", setting.scale, "a finite number above 0", "0.1 is printed for Figure 2")
+        raise SettingError("scale", setting.scale, "a finite number above 0", "0.1 is reported for Figure 2")
     if not (alpha > 0 and math.isfinite(alpha)):
-        raise SettingError("alpha", alpha, "a finite number above 0", "0.1 is printed for Figure 2")
+        raise SettingError("alpha", alpha, "a finite number above 0", "0.1 is reported for Figure 2")
     _ = setting.task
 
 
 def steps_of(alpha: float, rounding: Rounding = "up") -> int:
-    """T = 1 + 1/(4 alpha); the print does not say what it is where that is no integer (amplification.gd).
+    """T = 1 + 1/(4 alpha); the paper does not say what it is where that is no integer (amplification.gd).
 
     Example:
         >>> steps_of(0.25), steps_of(0.1), steps_of(0.1, "down")

@@ -9,7 +9,7 @@ top4 above 0.8); the trained one also train_acc and test_acc (percent, all point
 
 # fourier/grokking: one row per seed, pair (k, p) and variant
 GROKKING = "fourier/grokking"
-PRINTED, DECAYED, EQUAL = "printed", "more decay", "equal data"
+REPORTED, DECAYED, EQUAL = "reported", "more decay", "equal data"
 """Variants. Every row has k, p, seed, variant, n_train, rate, decay, batch; train95, test95, train99, test99 (step of
 the first look at or above, None where it never came), steps (how long the run was, so a bound where it never came)
 and train_acc, test_acc (percent, all points, at the end)."""

@@ -28,9 +28,9 @@ BASES = {"erm": "ERM", "mixup": "Mixup", "swad": "SWAD"}
 
 Fields of a row: setting (kind and images), kind, held_out, seed, weight (of the norm by the rows of a step) and raw (of
 the norm itself), validation and test (accuracies), step, and of the features of the held-out domain norm (nuclear norm
-by rows), rank and rank_centred (stable rank, usual form, raw and centred), printed (|M|_F^2 / |M|_2)."""
+by rows), rank and rank_centred (stable rank, usual form, raw and centred), reported (|M|_F^2 / |M|_2)."""
 
-RANKS = {"rank": "stable rank", "rank_centred": "stable rank, centred", "printed": "stable rank, norm not squared"}
+RANKS = {"rank": "stable rank", "rank_centred": "stable rank, centred", "reported": "stable rank, norm not squared"}
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from featlearn.works.amplification.rows import (
     HIGH,
     LOW,
     OTHERS,
-    PRINTED,
-    PRINTED_RATE,
+    REPORTED,
+    REPORTED_RATE,
     SCALE,
     SWEEP,
     TIGHT,
@@ -279,7 +279,7 @@ def judge_first_step(table: Table) -> Evidence:
 
 
 def judge_cosines(table: Table) -> Evidence:
-    """The printed sigma: median cosine at the start, after one step and at T, for small starts."""
+    """The reported sigma: median cosine at the start, after one step and at T, for small starts."""
     end = last_row(table)
     small = [s for s in by(table, SCALE, "scale", "t=0", "cos_median") if s <= 1e-3]
     found = {
@@ -288,8 +288,8 @@ def judge_cosines(table: Table) -> Evidence:
     }
     largest = max(by(table, SCALE, "scale", "t=0", "cos_median"))
     weak = {row: by(table, SCALE, "scale", row, "cos_median")[largest].mean() for row in ("t=1", end)}
-    start = by(table, PRINTED, "d", "t=0", "cos_median", scale=small[-1])
-    one = by(table, PRINTED, "d", "t=1", "cos_median", scale=small[-1])
+    start = by(table, REPORTED, "d", "t=0", "cos_median", scale=small[-1])
+    one = by(table, REPORTED, "d", "t=1", "cos_median", scale=small[-1])
     count = len(found[end])
     return Evidence(
         (
@@ -336,13 +336,13 @@ def judge_cosines(table: Table) -> Evidence:
     )
 
 
-def judge_printed_start(table: Table) -> Evidence:
+def judge_reported_start(table: Table) -> Evidence:
     """At omega sqrt(m d) = 0.1 = alpha, the start of Figure 2, one step is not enough."""
     end = last_row(table)
-    scale = max(r["scale"] for r in table.rows if r["kind"] == PRINTED)
-    one, last = (by(table, PRINTED, "d", row, "cos_median", scale=scale) for row in ("t=1", end))
+    scale = max(r["scale"] for r in table.rows if r["kind"] == REPORTED)
+    one, last = (by(table, REPORTED, "d", row, "cos_median", scale=scale) for row in ("t=1", end))
     small = by(
-        table, PRINTED, "d", end, "cos_median", scale=min(r["scale"] for r in table.rows if r["kind"] == PRINTED)
+        table, REPORTED, "d", end, "cos_median", scale=min(r["scale"] for r in table.rows if r["kind"] == REPORTED)
     )
     k = len(last)
     return Evidence(
@@ -642,7 +642,7 @@ def judge_figure1(table: Table) -> Evidence:
 
 def judge_figure2(table: Table) -> Evidence:
     """Figure 2: interpolation costs accuracy in low dimension and nothing in high dimension."""
-    high = [k for k in (HIGH, PRINTED_RATE) if len(column(table, "drop", kind=k))]
+    high = [k for k in (HIGH, REPORTED_RATE) if len(column(table, "drop", kind=k))]
     drop = column(table, "drop", kind=LOW)
     fitted = [column(table, "interpolated", kind=k).mean() for k in (LOW, *high)]
     clean = np.concatenate([column(table, "clean_min", kind=k) for k in high])
@@ -772,13 +772,13 @@ CLAIMS: tuple[Claim, ...] = (
         check=reads(STEPS, judge_cosines),
     ),
     Claim(
-        "amplification.printed_start",
+        "amplification.reported_start",
         entries=("amplification.lemma12", "amplification.figure2"),
         says="Our question, whether Lemma 12 extends to a start outside A6: at that of Figure 2, "
         "omega sqrt(m d) = alpha, "
         "one step does not lift the features to a constant.",
-        check=reads(STEPS, judge_printed_start),
-        printed="Figure 2 (Section 5, Appendix E) shows training past overfitting and does not claim A1-A7; its "
+        check=reads(STEPS, judge_reported_start),
+        reported="Figure 2 (Section 5, Appendix E) shows training past overfitting and does not claim A1-A7; its "
         "omega^2 = 0.01/(m d) and alpha = 0.1 are outside A6 and A7, so Lemma 12 says nothing about it.",
     ),
     Claim(

@@ -159,7 +159,7 @@ def check_alignment(key: Key, tables: Any) -> Evidence:
 
 
 def check_orthogonality(key: Key, tables: Any) -> Evidence:
-    """Condition 10, and the printed network that is aligned without it."""
+    """Condition 10, and the reported network that is aligned without it."""
     d, m, alpha = 6, 40, 0.1
     truth, batch = _clusters(d, 0.1, 4000, key / "data")
     assert batch.group is not None
@@ -202,7 +202,7 @@ def check_orthogonality(key: Key, tables: Any) -> Evidence:
                 rival_says="over the own class",
             ),
             Case(
-                "printed example = |<mu1 + 100 mu2, x>| - |<mu2, x>|, in units of its mean",
+                "reported example = |<mu1 + 100 mu2, x>| - |<mu2, x>|, in units of its mean",
                 predict=direct.numpy() / unit,
                 observe=score.numpy() / unit,
                 rival=2 * direct.numpy() / unit,
@@ -234,7 +234,7 @@ def check_orthogonality(key: Key, tables: Any) -> Evidence:
                 rival_says="exchanged",
             ),
         ),
-        comment="Alignment alone does not classify: the printed example is right on one of the two classes.",
+        comment="Alignment alone does not classify: the reported example is right on one of the two classes.",
     )
 
 
@@ -320,7 +320,7 @@ def check_rademacher(key: Key, tables: Any) -> Evidence:
             ),
         ),
         comment=f"Gradient ascent gives a lower bound of the supremum; it is {found[-1] / bound[-1]:.2f} of the "
-        f"printed bound at n = 800, so its factor 2 and the contraction lose a factor {bound[-1] / found[-1]:.1f} at "
+        f"reported bound at n = 800, so its factor 2 and the contraction lose a factor {bound[-1] / found[-1]:.1f} at "
         "most. The width m drops out exactly.",
     )
 

@@ -268,7 +268,7 @@ def check_model(key: Key, tables: Any) -> Evidence:
 
 
 def check_gd(key: Key, tables: Any) -> Evidence:
-    """Three steps of the engine against autograd of the printed risk; what T is."""
+    """Three steps of the engine against autograd of the reported risk; what T is."""
     m, d, n, alpha, steps = 6, 4, 30, 0.3, 3
     start = fixed_signs_init(m, d, key / "start", omega=0.5)
     net = TwoLayer(start.w.double(), start.b.double(), start.a.double(), "relu")
@@ -509,7 +509,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_affine,
         expected="refuted",
         hits="remark",
-        printed="Section 1: 'no linear classifier (that use input features) can perform better than random guessing' "
+        reported="Section 1: 'no linear classifier (that use input features) can perform better than random guessing' "
         "(also in the abstract), said informally and without restriction; no theorem uses it. With a threshold 3/4 "
         "is reached, and through the origin 3/4 - 1/(2e) for a skewed log-concave law, which the setting admits. It "
         "is right for classifiers through the origin and symmetric clusters, such as Gaussian ones.",
@@ -532,7 +532,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="A1-A7 as intervals of the constant C; none satisfies all at the settings of Figures 1 and 2, "
         "which do not claim it.",
         check=check_assumptions,
-        printed="The bound of A6 is unreadable in our copy; omega^2 <= 1/(C^2 m d) serves every use.",
+        reported="The bound of A6 is unreadable in our copy; omega^2 <= 1/(C^2 m d) serves every use.",
     ),
     Claim(
         "amplification.oracle",

@@ -282,7 +282,7 @@ def check_edge(key: Key, tables: Any) -> Evidence:
         least.append(float(edges(w, own, data)[0]))
         floor.append(0.25 * (1 - eta) * (2 * norm.cdf(1 / (3 * CONSTANT * radius)) - 1))
     noise = [sigmas(150) * math.sqrt(0.25 * (1 - eta) / 2 / n) for _, _, n in settings]
-    printed = [float(edges(*_order(_sample(d, d**-0.1, 1000, key / "printed" / d)))[0]) for d in (50, 200)]
+    reported = [float(edges(*_order(_sample(d, d**-0.1, 1000, key / "printed" / d)))[0]) for d in (50, 200)]
     return Evidence(
         (
             Case(
@@ -305,7 +305,7 @@ def check_edge(key: Key, tables: Any) -> Evidence:
         ),
         comment="Weak correlation is enough for an edge if clusters are tight (A2) and n is large against log m: at "
         f"sigma sqrt(d) = 0.1 the least edge is {least[0]:.3f} n, at 0.3 {least[2]:.3f} n with n = 20 000; at "
-        f"the sigma of Figure 2 and n = 1000, outside A2, it is {min(printed):.3f} n: some neurons have none.",
+        f"the sigma of Figure 2 and n = 1000, outside A2, it is {min(reported):.3f} n: some neurons have none.",
     )
 
 
@@ -336,7 +336,7 @@ def check_captures(key: Key, tables: Any) -> Evidence:
     """Definition 7 and its constant; captured clusters by a slow count; how often a run is good."""
     runs = 40
     good = float(np.mean([good_run(200, 0.1, 2000, key / "good" / i) for i in range(runs)]))
-    printed = float(np.mean([good_run(200, 200**-0.1, 2000, key / "printed" / i) for i in range(runs)]))
+    reported = float(np.mean([good_run(200, 200**-0.1, 2000, key / "printed" / i) for i in range(runs)]))
     data, w, _ = _sample(20, 0.5, 300, key / "count")
     w[0, :4] = data.centres[0]  # neurons that capture
     found = captures(w, data.x, data.group, 4)[0].numpy()
@@ -372,14 +372,14 @@ def check_captures(key: Key, tables: Any) -> Evidence:
                 "share of good runs, sigma sqrt(d) = 0.1, n = 2000",
                 predict=1.0,
                 observe=good,
-                rival=printed,
+                rival=reported,
                 relation="equal",
                 tolerance=4 * DELTA,
                 rival_says="that at the sigma of Figure 2",
             ),
         ),
         comment=f"C0 = 4^5 1024^2 e^4 = {C0:.3g} follows from Lemma 8 with a factor 2 to spare. With C0 = 10, C1 = 2, "
-        f"C2 = 200 and delta = 0.1 {good:.0%} of {runs} runs are good, {printed:.0%} at the sigma of Figure 2.",
+        f"C2 = 200 and delta = 0.1 {good:.0%} of {runs} runs are good, {reported:.0%} at the sigma of Figure 2.",
     )
 
 

@@ -34,7 +34,7 @@ class Config:
     """Figure 1: decision boundary in two dimensions after training on noisy labels."""
 
     variance: float = 0.02
-    """sigma^2 of a cluster in each direction; 1/50 is printed."""
+    """sigma^2 of a cluster in each direction; 1/50 is reported."""
     eta: float = 0.15
     """Share of flipped labels."""
     n: int = 5000
@@ -46,7 +46,7 @@ class Config:
     alpha: float = 0.05
     """Step size."""
     scale: float = 0.25
-    """omega sqrt(m d); sqrt(2/32) = 0.25 is printed as omega^2 = 1/(32 m)."""
+    """omega sqrt(m d); sqrt(2/32) = 0.25 is reported as omega^2 = 1/(32 m)."""
     n_test: int = 20000
     """Test samples."""
     seeds: tuple[int, ...] = (0, 1, 2, 3)
@@ -54,7 +54,7 @@ class Config:
 
     def __post_init__(self):
         if not (self.variance >= 0 and math.isfinite(self.variance)):
-            raise SettingError("variance", self.variance, "a finite number of at least 0", "0.02 is printed")
+            raise SettingError("variance", self.variance, "a finite number of at least 0", "0.02 is reported")
         check_counts(self, "steps", "n_test")
         check_seeds(self.seeds)
         ensembles.check(_setting(self), self.alpha)
@@ -150,7 +150,7 @@ def _percent(net: TwoLayer, data: Data, part: str) -> dict[str, float]:
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
-    """Means over seeds; the print has a picture and one sentence."""
+    """Means over seeds; the paper has a picture and one sentence."""
     out = []
     for metric, unit in METRICS.items():
         values = table.values(metric)
@@ -191,7 +191,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
                 levels=[-0.5, 0.5, 1.5],
                 colors=[style.lighter(minus, 0.75), style.lighter(plus, 0.75)],
             )
-            ax.contour(at, at, score, levels=[0.0], colors=[style.PRINT], linewidths=2.0)
+            ax.contour(at, at, score, levels=[0.0], colors=[style.REPORTED], linewidths=2.0)
             for sign, colour, name in ((1, plus, "+1"), (-1, minus, "-1")):
                 for flipped, marker in ((False, "o"), (True, "X")):
                     mine = (arrays["y"] == sign) & ((arrays["y"] != arrays["clean"]) == flipped)
@@ -205,7 +205,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
                         label=f"label {name}" + (", flipped" if flipped else ""),
                     )
             for sign in (1, -1):
-                ax.plot([-1.6, 1.6], [-1.6 * sign, 1.6 * sign], ":", color=style.PRINT, lw=1.2)
+                ax.plot([-1.6, 1.6], [-1.6 * sign, 1.6 * sign], ":", color=style.REPORTED, lw=1.2)
             ax.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), aspect="equal", xlabel="<mu1, x>", ylabel="<mu2, x>")
             ax.grid(False)
             fig.legend(loc="outside lower center", ncols=2)
@@ -245,14 +245,14 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "directions of the means",
-            printed="not stated",
+            reported="not stated",
             ours="the axes",
             why="a rotation changes nothing but the picture",
         ),
-        Deviation("seeds", printed="not stated", ours="four", why="one picture cannot vary"),
+        Deviation("seeds", reported="not stated", ours="four", why="one picture cannot vary"),
         Deviation(
             "T",
-            printed="T = 3000",
+            reported="T = 3000",
             ours="the same",
             why="beyond 1 + 1/(4 alpha) = 6: the theorem says nothing about this run",
         ),

@@ -22,7 +22,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works._settings import check_counts, check_seeds
 from featlearn.works.amplification import setup as ensembles
-from featlearn.works.amplification.rows import HIGH, LOW, PRINTED_RATE, SWEEP
+from featlearn.works.amplification.rows import HIGH, LOW, REPORTED_RATE, SWEEP
 from featlearn.works.amplification.setup import Data, Setting
 
 ENTRY = "amplification.figure2"
@@ -53,12 +53,12 @@ class Config:
     d_sweep: tuple[int, ...] = (10, 40, 80, 160, 320)
     """Dimensions of the sweep at n_low samples, beside d_low."""
     alpha: float = 2.0
-    """Step size; 0.1 is printed and takes twenty times as many steps."""
-    alpha_printed: float = 0.1
-    """Step size of the runs that keep to the print, in d_printed dimensions with n_high samples."""
-    d_printed: int = 1200
+    """Step size; 0.1 is reported and takes twenty times as many steps."""
+    alpha_reported: float = 0.1
+    """Step size of the runs that keep to the paper, in d_reported dimensions with n_high samples."""
+    d_reported: int = 1200
     """Their dimension."""
-    seeds_printed: tuple[int, ...] = (0, 1)
+    seeds_reported: tuple[int, ...] = (0, 1)
     """Their seeds; empty for none."""
     eta: float = 0.15
     """Share of flipped labels."""
@@ -67,7 +67,7 @@ class Config:
     m: int = 400
     """Neurons."""
     scale: float = 0.1
-    """omega sqrt(m d); omega^2 = 0.01/(m d) is printed."""
+    """omega sqrt(m d); omega^2 = 0.01/(m d) is reported."""
     n_test: int = 6000
     """Test samples."""
     most: float = 120000.0
@@ -97,10 +97,10 @@ class Trial:
 
 
 def trials(config: Config) -> list[Trial]:
-    """One trial per run: two panels, the printed step size, and the sweep."""
+    """One trial per run: two panels, the reported step size, and the sweep."""
     c = config
     runs = [(LOW, c.d_low, c.n_low, c.alpha, c.seeds), (HIGH, c.d_high, c.n_high, c.alpha, c.seeds)]
-    runs += [(PRINTED_RATE, c.d_printed, c.n_high, c.alpha_printed, c.seeds_printed)]
+    runs += [(REPORTED_RATE, c.d_reported, c.n_high, c.alpha_reported, c.seeds_reported)]
     runs += [(SWEEP, d, c.n_low, c.alpha, c.seeds) for d in c.d_sweep if d != c.d_low]
     return [
         Trial(kind, Setting(d, n, d ** (-c.exponent / 2), c.eta, c.m, c.scale), alpha, c.most, c.n_test, seed)
@@ -240,7 +240,7 @@ def _curve(rows: Sequence[Mapping], metric: str, name: str) -> tuple[Series, lis
 def draw(table: Table) -> Mapping[str, Picture]:
     """Accuracy against alpha t in both dimensions, and the fall of the test accuracy over the sweep."""
     curve_rows, ends = [r for r in table.rows if "step" in r], [r for r in table.rows if "drop" in r]
-    kinds = [k for k in (LOW, HIGH, PRINTED_RATE) if any(r["kind"] == k for r in ends)]
+    kinds = [k for k in (LOW, HIGH, REPORTED_RATE) if any(r["kind"] == k for r in ends)]
     if not ends:
         return {}
     width = 4.6 * (len(kinds) + 1)
@@ -261,7 +261,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
             ylim=(45, 102),
             title=f"d = {r['d']}, n = {r['n']}, alpha = {r['alpha']:g}",
         )
-        ax.axhline(85, color=style.PRINT, linestyle=":", linewidth=1.3)
+        ax.axhline(85, color=style.REPORTED, linestyle=":", linewidth=1.3)
     swept = [r for r in ends if r["kind"] in (SWEEP, LOW)]
     sweep = sorted({r["d"] for r in swept})
     if sweep:
@@ -308,11 +308,11 @@ EXPERIMENT = Experiment(
             n_low=20,
             d_high=80,
             n_high=20,
-            d_printed=60,
-            seeds_printed=(0,),
+            d_reported=60,
+            seeds_reported=(0,),
             d_sweep=(40,),
             m=40,
-            alpha_printed=1.0,
+            alpha_reported=1.0,
             n_test=300,
             most=200.0,
             seeds=(0, 1),
@@ -322,7 +322,7 @@ EXPERIMENT = Experiment(
             d_low=15,
             d_sweep=(60, 240),
             seeds=(0, 1, 2),
-            seeds_printed=(),
+            seeds_reported=(),
             most=20000.0,
         ),
         "paper": Config(),
@@ -334,18 +334,18 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "n and d",
-            printed="not stated",
+            reported="not stated",
             ours="d = 20, n = 100 (low), d = 500, n = 60 (high)",
             why="found on other seeds: both fit every noisy label within minutes; the sweep shows what lies between",
         ),
         Deviation(
             "step size",
-            printed="0.1",
+            reported="0.1",
             ours="2.0, and 0.1 in d = 1200 dimensions for two seeds",
             why="at 0.1 the labels are fitted twenty times later; curves against alpha x steps agree",
         ),
         Deviation(
-            "steps", printed="not stated", ours="three times as many as fit every label", why="to see what follows"
+            "steps", reported="not stated", ours="three times as many as fit every label", why="to see what follows"
         ),
     ),
     cost=cost,

@@ -33,7 +33,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works._settings import check_counts, check_filled, check_seeds
 from featlearn.works.amplification import setup as ensembles
-from featlearn.works.amplification.rows import PRINTED, SCALE, TIGHT, by, last_row
+from featlearn.works.amplification.rows import REPORTED, SCALE, TIGHT, by, last_row
 from featlearn.works.amplification.setup import LABELS, OPPOSITE, Data, Setting, edges, steps_of
 
 ENTRIES = tuple(
@@ -72,7 +72,7 @@ class Config:
     """Dimensions."""
     scales: tuple[float, ...] = (1e-3, 1e-4, 1e-2, 1e-1, 1.0)
     """omega sqrt(m d): the first one is used against d, all of them at the median d."""
-    printed_scale: float = 0.1
+    reported_scale: float = 0.1
     """The scale of Figure 2, run over d as well."""
     exponent: float = 1.2
     """sigma^2 = 1/d^exponent, as in Figure 2."""
@@ -119,7 +119,7 @@ def trials(config: Config) -> list[Trial]:
     c = config
     middle = sorted(c.d)[len(c.d) // 2]
     points = [(TIGHT, d, c.radius / math.sqrt(d), c.scales[0]) for d in c.d]
-    points += [(PRINTED, d, d ** (-c.exponent / 2), s) for s in (c.scales[0], c.printed_scale) for d in c.d]
+    points += [(REPORTED, d, d ** (-c.exponent / 2), s) for s in (c.scales[0], c.reported_scale) for d in c.d]
     points += [(SCALE, middle, middle ** (-c.exponent / 2), scale) for scale in c.scales]
     return [
         Trial(kind, Setting(d, c.n, sigma, c.eta, c.m, scale), c.alpha, c.c0, c.seeds[i : i + c.chunk])
@@ -260,9 +260,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
     fig, data = style.figure(10, 4.6), []
     with style.applied(10):
         axes = fig.subplots(1, 2, sharey=True)
-    least = min(r["scale"] for r in table.rows if r["kind"] == PRINTED)
+    least = min(r["scale"] for r in table.rows if r["kind"] == REPORTED)
     for ax, kind, over, label, only in zip(
-        axes, (PRINTED, SCALE), ("d", "scale"), ("dimension d", "omega sqrt(m d)"), ({"scale": least}, {}), strict=True
+        axes, (REPORTED, SCALE), ("d", "scale"), ("dimension d", "omega sqrt(m d)"), ({"scale": least}, {}), strict=True
     ):
         series = []
         for row, name in names.items():
@@ -274,9 +274,9 @@ def draw(table: Table) -> Mapping[str, Picture]:
         )
         curves(ax, series, label, "cosine, median neuron" if only else "", log="xy", title=title)
         ax.set_ylim(0.02, 1.3)
-    sizes = sorted(by(table, PRINTED, "d", "t=0", "cos_median"))
+    sizes = sorted(by(table, REPORTED, "d", "t=0", "cos_median"))
     guide = 1.06 * np.array(sizes) ** -0.5
-    axes[0].plot(sizes, guide, ":", color=style.PRINT, lw=1.3)
+    axes[0].plot(sizes, guide, ":", color=style.REPORTED, lw=1.3)
     axes[0].annotate("1/sqrt(d)", (sizes[-1], guide[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
     axes[0].set_xticks(sizes, [str(d) for d in sizes])
     axes[0].minorticks_off()
@@ -332,15 +332,15 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "settings",
-            printed="none: lemmas with constants",
+            reported="none: lemmas with constants",
             ours="n = 1000, m = 400, alpha = 0.1, eta = 0.15, sigma^2 = 1/d^1.2 "
             "and sigma sqrt(d) = 0.1, omega sqrt(m d) from 1e-4 to 1",
             why="the lemmas ask for sigma sqrt(d) and omega sqrt(m d) below small constants; both are varied",
         ),
-        Deviation("C0", printed="4^5 1024^2 e^4 = 5.9e10", ours="10", why="5.9e10 puts every neuron into a set"),
+        Deviation("C0", reported="4^5 1024^2 e^4 = 5.9e10", ours="10", why="5.9e10 puts every neuron into a set"),
         Deviation(
             "T",
-            printed="1 + 1/(4 alpha)",
+            reported="1 + 1/(4 alpha)",
             ours="rounded up: 4 at alpha = 0.1",
             why="the paper gives no rule for 3.5 steps",
         ),

@@ -688,7 +688,7 @@ CLAIMS: tuple[Claim, ...] = (
         "holds only at p_o = 1/2.",
         check=check_parity_mix_membership,
         hits="proof",
-        printed="Proof of Theorem 2 (ICLR paper, appendix C; thesis, proof of Theorem A.22): 'It can be verified "
+        reported="Proof of Theorem 2 (ICLR paper, appendix C; thesis, proof of Theorem A.22): 'It can be verified "
         "that such distributions are included in' the family. By A2 background patterns are independent of all "
         "others; they share the mixture index, so that this is so at p_o = 1/2 alone. The bound itself does not use "
         "A2.",
@@ -713,7 +713,7 @@ CLAIMS: tuple[Claim, ...] = (
         "gate in closed form.",
         check=check_training,
         hits="proof",
-        printed="Theorem 26 (thesis, Theorem A.20, (A.274)) sets eta_1 = gamma^2 st^2/(k m^3) and noise 1/k^2; "
+        reported="Theorem 26 (thesis, Theorem A.20, (A.274)) sets eta_1 = gamma^2 st^2/(k m^3) and noise 1/k^2; "
         "Lemma 23 (Lemma A.17), on which its proof rests through Lemmas 24 and 25, has gamma^2 st/(k m^3) and "
         "1/k^(3/2). Nothing else is touched; both schedules are checked here.",
     ),

@@ -427,11 +427,11 @@ def draw_rates(evidence: Evidence):
     D = data["D"]
     names = (("st |T_A - βγ/st|", -0.5), ("|T_j|, background", -1.0), ("|T_b|", -0.5))
     figure = Figure(figsize=(9, 3), layout="constrained")
-    for i, (axes, (name, printed)) in enumerate(zip(figure.subplots(1, 3), names, strict=True)):
+    for i, (axes, (name, reported)) in enumerate(zip(figure.subplots(1, 3), names, strict=True)):
         for key, label in (("parity", "parity"), ("planted", "planted member")):
             axes.loglog(D, data[key][:, i], "o-", ms=4, label=label)
         top = max(data["parity"][0, i], data["planted"][0, i])
-        axes.loglog(D, 2 * top * (D / D[0]) ** printed, "--", color="0.5", label=f"rate of the bound D^{printed:g}")
+        axes.loglog(D, 2 * top * (D / D[0]) ** reported, "--", color="0.5", label=f"rate of the bound D^{reported:g}")
         axes.set(title=name, xlabel="D")
         axes.set_xticks(D, [f"{v:.0f}" for v in D])
         axes.minorticks_off()
@@ -449,7 +449,7 @@ CLAIMS: tuple[Claim, ...] = (
         "their leading orders.",
         check=check_first_step,
         hits="statement",
-        printed="Lemma 17 (thesis, Lemma A.11): '|T_a| <= O(max_l q_l)', without an absolute value, fails where "
+        reported="Lemma 17 (thesis, Lemma A.11): '|T_a| <= O(max_l q_l)', without an absolute value, fails where "
         "every q_l is negative. A misprint: the next sentence bounds |T_a| by what holds for max_l |q_l|.",
         draw=draw_first_step,
     ),

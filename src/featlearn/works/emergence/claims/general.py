@@ -103,7 +103,7 @@ def check_definition(key: Key, tables) -> Evidence:
     cross = float(((M.T @ M) * cov).sum()) + d * sigma_z**2 / law.scale**2
     straight = general_parity(D, k, np.eye(D), sigma_z=sigma_z)
     unit = float(straight.prob @ (straight.x**2).sum(1)) + D * sigma_z**2 / straight.scale**2
-    printed_noise = float(straight.prob @ (straight.x**2).sum(1)) + D
+    reported_noise = float(straight.prob @ (straight.x**2).sum(1)) + D
 
     task = ParityMix(d=D, D=D, k=k, p_o=0.5, negative_share=0.8, sigma_z=sigma_z)
     truth = task.draw(key / "task")
@@ -132,7 +132,7 @@ def check_definition(key: Key, tables) -> Evidence:
             "E||x||^2 with orthonormal patterns",
             predict=1.0,
             observe=unit,
-            rival=printed_noise,
+            rival=reported_noise,
             relation="equal",
             tolerance=1e-12,
             rival_says="noise divided by sigma_z instead of st",
@@ -141,7 +141,7 @@ def check_definition(key: Key, tables) -> Evidence:
             "E||x||^2 from samples",
             predict=1.0,
             observe=square.mean(),
-            rival=printed_noise,
+            rival=reported_noise,
             relation="equal",
             tolerance=sigmas(ERROR_RATE, 1) * square.std() / math.sqrt(n),
             rival_says="noise divided by sigma_z",
@@ -584,7 +584,7 @@ CLAIMS = (
         "gamma_-)/2, which is the main text's gamma when classes are balanced.",
         check=check_definition,
         hits="statement",
-        printed="ICLR paper, F.1.1, and thesis, A.8.1: normalising by st 'is equivalent to ... generating x = M phi + "
+        reported="ICLR paper, F.1.1, and thesis, A.8.1: normalising by st 'is equivalent to ... generating x = M phi + "
         "zeta/sigma_zeta', whose noise would have variance 1 in every coordinate; zeta/st is meant, as in the proof of "
         "Lemma A.36. In the same place 'sum_i (xt_i - E xt_i)^2 = sum_j Var(phit_j) + d sigma_zeta^2' leaves out the "
         "cross terms that a dictionary with correlated columns has; the right side is taken as st^2 here.",
@@ -597,7 +597,7 @@ CLAIMS = (
         "E|alpha y phi_j| <= 1/st, and the three gradients of Lemma 38.",
         check=check_moments,
         hits="statement",
-        printed="Lemma 38 (thesis, (A.318)), dL/db: an average over xi_i of an indicator without xi_i, a misprint in "
+        reported="Lemma 38 (thesis, (A.318)), dL/db: an average over xi_i of an indicator without xi_i, a misprint in "
         "both versions as in Lemma 12; dL/dw, (A.317), has it inside.",
     ),
     Claim(
@@ -607,7 +607,7 @@ CLAIMS = (
         "probability at most exp(-1/(128 sigma_z^2 k)); |a*| <= 128 k, 1/(64k) <= |b*| <= 1/4.",
         check=check_existence,
         hits="statement",
-        printed="Lemma 35 (thesis, Lemma A.29): '|a*| <= 64 k' is 128 k for the shifted network of its proof, which "
+        reported="Lemma 35 (thesis, Lemma A.29): '|a*| <= 64 k' is 128 k for the shifted network of its proof, which "
         "balanced parities need; under '(k mu/sqrt(d)) (p_o D/st) <= 1/16', whose proof loses a factor st, half of the "
         "inputs can fail, and without the division by st none does; and '|<w*, x> + b*| <= 1 for any' (x, y) can hold "
         "only for most inputs where there is Gaussian noise.",

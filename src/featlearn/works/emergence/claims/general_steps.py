@@ -423,7 +423,7 @@ CLAIMS = (
         "eta a (sum M_j T_j + v).",
         check=check_first_step,
         hits="statement",
-        printed="Lemma 42 (thesis, Lemma A.36): '|T_a| <= O(max_l q_l)', without an absolute value, fails where every "
+        reported="Lemma 42 (thesis, Lemma A.36): '|T_a| <= O(max_l q_l)', without an absolute value, fails where every "
         "q_l is negative; a misprint as in Lemma 17. Lemma 43 is right for the coefficients of M_j, which its sum "
         "makes of q_j; for <w, M_j>, which the notation makes of q_j, the inner product keeps rho_jl beta gamma/st.",
     ),
@@ -434,7 +434,7 @@ CLAIMS = (
         "relevant patterns and nearly 0 elsewhere, and some second layer has hinge loss below exp(-k).",
         check=check_second_step,
         hits="proof",
-        printed="Proof of Lemma 45 (thesis, Lemma A.40): 'By Lemma 44, ... y g^(1) > 1'; that lemma has y g^(1) < 1, "
+        reported="Proof of Lemma 45 (thesis, Lemma A.40): 'By Lemma 44, ... y g^(1) > 1'; that lemma has y g^(1) < 1, "
         "which is what the proof goes on with: a misprint in both versions.",
         draw=draw_steps,
     ),

@@ -26,7 +26,7 @@ def chernoff_rate(ratio: float) -> float:
 
 
 def check_init(key, tables) -> Evidence:
-    """Lemma 9 and 10 at the printed sizes: quantiles of the maxima, exact chi-square events, on the engine's start."""
+    """Lemma 9 and 10 at the reported sizes: quantiles of the maxima, exact chi-square events, on the engine's start."""
     D, k, m, delta = 100, 5, 300, 0.1
     n = 60_000  # neurons drawn, enough for 200 networks of 300
     net = gaussian_init(n, D, key / "init", sigma_w=0.2, sigma_b=0.04, sigma_a=4.0)
@@ -241,7 +241,7 @@ def check_gradients(key, tables) -> Evidence:
     z = x @ w.T + b
     active = (y * (smooth_clip(z, s) @ a) <= 1).astype(float)
     literal_w = -a[:, None] * ((y * active)[:, None] * gate(z, s)).T @ x / n
-    printed_b = -a * ((y * active)[:, None] * ((z > 0) & (z < 1))).mean(0)
+    reported_b = -a * ((y * active)[:, None] * ((z > 0) & (z < 1))).mean(0)
     all_active = -a[:, None] * (y[:, None] * gate(z, s)).T @ x / n
     plain_a = -((y * active)[:, None] * z.clip(0, 1)).mean(0)
     return Evidence(
@@ -266,7 +266,7 @@ def check_gradients(key, tables) -> Evidence:
                 "dL/db: engine and autograd",
                 predict=auto[1],
                 observe=got.b[0].numpy(),
-                rival=printed_b,
+                rival=reported_b,
                 tolerance=1e-10,
                 rival_says="the reported db, without xi_i inside the indicator",
             ),
@@ -304,7 +304,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The gradients of the smoothed hinge loss in closed form.",
         check=check_gradients,
         hits="statement",
-        printed="Lemma 12 (thesis, (A.20)), dL/db: 'E_xi I[<w, x> + b in (0, 1)]' averages over xi_i an indicator "
+        reported="Lemma 12 (thesis, (A.20)), dL/db: 'E_xi I[<w, x> + b in (0, 1)]' averages over xi_i an indicator "
         "without xi_i, a misprint in both versions: dL/dw, (A.19), has it inside.",
     ),
     Claim(

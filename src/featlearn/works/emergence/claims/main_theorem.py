@@ -303,7 +303,7 @@ CLAIMS = (
         check=check_theorem34,
         expected="assumptions unmet",
         hits="proof",
-        printed="Theorem 34 (thesis, Theorem A.28, (A.297)): its proof uses Lemma 35 with sigma_zeta < 1/k, which the "
+        reported="Theorem 34 (thesis, Theorem A.28, (A.297)): its proof uses Lemma 35 with sigma_zeta < 1/k, which the "
         "premise sigma_zeta <= O(min(1/st, st/sqrt(d))) does not imply where st < k. The exp(-Omega(k)) that input "
         "noise leaves is below every eps that the theorem's premises admit.",
         draw=draw_bound,

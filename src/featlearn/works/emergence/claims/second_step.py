@@ -382,7 +382,7 @@ def check_good_layer(key, tables) -> Evidence:
     lucky = float(norm.cdf(target * (1 + limit)) - norm.cdf(target * (1 - limit)))
     norm_w = np.linalg.norm(w2, axis=1)
     law_w = np.abs(np.r_[init.a, init.a]) * gate(np.r_[init.b, init.b], noise) * gamma * math.sqrt(k) / st
-    printed_w = np.abs(np.r_[init.a, init.a]) / sigma_a(family) * gate(np.r_[init.b, init.b], noise) * st / k
+    reported_w = np.abs(np.r_[init.a, init.a]) / sigma_a(family) * gate(np.r_[init.b, init.b], noise) * st / k
     pull = gamma * after.q[:, :k].sum(1) / st * gate(after.b, noise)
     return Evidence(
         (
@@ -439,7 +439,7 @@ def check_good_layer(key, tables) -> Evidence:
                 "||w^(2)|| = |a| beta gamma sqrt(k)/st",
                 predict=law_w,
                 observe=norm_w,
-                rival=printed_w,
+                rival=reported_w,
                 tolerance=1e-3 * law_w,
                 rival_says="the bound st/k (times |a|/sigma_a), larger by sqrt(k)",
             ),
@@ -623,7 +623,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="After step 1 |g| < 1 on every input; g and the pair differences by their leading orders.",
         check=check_small_output,
         hits="proof",
-        printed="Proof of Lemma 19 (thesis, Lemma A.13): (A.135) puts O(eta/gamma) for |<w^(1), x>|, where (A.127) "
+        reported="Proof of Lemma 19 (thesis, Lemma A.13): (A.135) puts O(eta/gamma) for |<w^(1), x>|, where (A.127) "
         "derives O(eta (1 + p_o st)/gamma). The exponent in st is 0, so that what is used is right, and the lemma's "
         "O(eta st/gamma) holds as well.",
     ),
@@ -642,7 +642,7 @@ CLAIMS: tuple[Claim, ...] = (
         "||a~||_inf <= k^5/m; ||w^(2)||, b^(2) and a^(2) as derived.",
         check=check_good_layer,
         hits="proof",
-        printed="Proof of Lemma 23 (thesis, Lemma A.17), last sentence: 'The bound on ||a^(2)||_2 follows'; the "
+        reported="Proof of Lemma 23 (thesis, Lemma A.17), last sentence: 'The bound on ||a^(2)||_2 follows'; the "
         "lemma states one on ||a^(2)||_inf, which is what follows.",
     ),
     Claim(

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Table
-from featlearn.lab.inventory import entry, printed
+from featlearn.lab.inventory import entry, reported
 from featlearn.lab.pending import Case, Claim, Evidence, Tables, needs, reads
 
 ORDERED = ("Network", "NTK", "RF", "One Step", "Two Step")
@@ -28,10 +28,12 @@ def final(table: Table, setting: str, row: str, metric: str) -> np.ndarray:
     return np.array([r[metric] for r in sorted(rows, key=lambda r: r["seed"])], dtype=np.float64)
 
 
-def near_print(table: Table, setting: str, row: str, metric: str, entry_id: str, tolerance: float, rival: str) -> Case:
+def near_reported(
+    table: Table, setting: str, row: str, metric: str, entry_id: str, tolerance: float, rival: str
+) -> Case:
     """Our mean within `tolerance` of the reported number, and outside it for the one reported of another method."""
-    [mine] = printed(entry_id, row=row, metric=metric, setting=setting)
-    [other] = printed(entry_id, row=rival, metric=metric, setting=setting)
+    [mine] = reported(entry_id, row=row, metric=metric, setting=setting)
+    [other] = reported(entry_id, row=rival, metric=metric, setting=setting)
     name = f"{setting + ': ' if setting else ''}{row}, {metric}"
     mean = interval(final(table, setting, row, metric))[0]
     return Case(
@@ -61,14 +63,14 @@ def order(entry_id: str, aside: Sequence[tuple[str, str, str]], remark: str, tab
     """
     cases, kept = [], []
     for setting in settings_of(table):
-        if not printed(entry_id, setting=setting):
+        if not reported(entry_id, setting=setting):
             continue
         where = f"{setting}: " if setting else ""
         for one, two in itertools.combinations(ORDERED, 2):
             gap = final(table, setting, one, "test_acc") - final(table, setting, two, "test_acc")
-            a, b = (printed(entry_id, row=r, metric="test_acc", setting=setting)[0].value for r in (one, two))
+            a, b = (reported(entry_id, row=r, metric="test_acc", setting=setting)[0].value for r in (one, two))
             mean, low, high = interval(gap)
-            if abs(a - b) > 1 and (low > 0 or high < 0):  # print gives a spread below 0.5 points
+            if abs(a - b) > 1 and (low > 0 or high < 0):  # the paper gives a spread below 0.5 points
                 sign, name = np.sign(a - b), f"{where}{one} over {two}" if a > b else f"{where}{two} over {one}"
                 if (setting, one, two) in aside:
                     if sign != np.sign(mean):
@@ -92,8 +94,8 @@ def order(entry_id: str, aside: Sequence[tuple[str, str, str]], remark: str, tab
 
 def succeed(table: Table, entry_id: str, setting: str, rival: str = "NTK") -> list[Case]:
     """Network and Two Step within a point of the paper, as the best fixed-feature method is not; their cosines."""
-    cases = [near_print(table, setting, row, "test_acc", entry_id, 1.0, rival) for row in ("Network", "Two Step")]
-    return cases + [near_print(table, setting, row, "cos", entry_id, 0.02, "RF") for row in ("Network", "Two Step")]
+    cases = [near_reported(table, setting, row, "test_acc", entry_id, 1.0, rival) for row in ("Network", "Two Step")]
+    return cases + [near_reported(table, setting, row, "cos", entry_id, 0.02, "RF") for row in ("Network", "Two Step")]
 
 
 def chance(table: Table, setting: str, guess: float = 50.0) -> Case:
@@ -135,7 +137,7 @@ def parity_table(entry_id: str, table: Table) -> Evidence:
     """A parity table: success, order, chance without structure where classes are balanced."""
     cases: list[Case] = []
     for setting in settings_of(table):
-        if not printed(entry_id, setting=setting):
+        if not reported(entry_id, setting=setting):
             continue
         cases += succeed(table, entry_id, setting)
         if not setting.startswith("ratio"):
@@ -148,13 +150,13 @@ def interval_table(table: Table) -> Evidence:
     """Table A.2: Network and Two Step succeed, and so does the network without structure."""
     entry_id = "emergence.table2"
     cases = succeed(table, entry_id, "", rival="RF")
-    return Evidence([*cases, near_print(table, "", "Network" + WITHOUT, "test_acc", entry_id, 1.0, "RF")])
+    return Evidence([*cases, near_reported(table, "", "Network" + WITHOUT, "test_acc", entry_id, 1.0, "RF")])
 
 
 def interval_ntk(table: Table) -> Evidence:
     """Table A.2: NTK above random features, in every seed."""
     gap = final(table, "", "NTK", "test_acc") - final(table, "", "RF", "test_acc")
-    [said] = printed("emergence.table2", row="NTK", metric="test_acc")
+    [said] = reported("emergence.table2", row="NTK", metric="test_acc")
     mean = interval(final(table, "", "NTK", "test_acc"))[0]
     name = "NTK minus RF, test accuracy by seed"
     return Evidence(
@@ -180,7 +182,7 @@ def interval_one_step(table: Table) -> Evidence:
 
     constant = 100 * max(rate := Interval().positive_rate(), 1 - rate)
     seen = final(table, "", "One Step", "test_acc")
-    [said] = printed("emergence.table2", row="One Step", metric="test_acc")
+    [said] = reported("emergence.table2", row="One Step", metric="test_acc")
     each = np.full(len(seen), constant)
     return Evidence(
         [
@@ -333,9 +335,9 @@ def one_step_two_step(table: Table) -> Evidence:
     entry_id = "emergence.table1"
     return Evidence(
         [
-            near_print(table, "", "One Step", "test_acc", entry_id, 5.0, "RF"),
-            near_print(table, "", "Two Step", "test_acc", entry_id, 1.0, "NTK"),
-            near_print(table, "", "Two Step", "cos", entry_id, 0.01, "One Step"),
+            near_reported(table, "", "One Step", "test_acc", entry_id, 5.0, "RF"),
+            near_reported(table, "", "Two Step", "test_acc", entry_id, 1.0, "NTK"),
+            near_reported(table, "", "Two Step", "cos", entry_id, 0.01, "One Step"),
         ]
     )
 
@@ -373,7 +375,7 @@ def one_step_cosine(key: object, tables: Tables) -> Evidence:
         cases,
         comment="The reported cosines 0.967, 0.848, 0.560 fall with d. The paper does not list the penalty of its "
         "simulations; a first step that keeps the start gives about these numbers, which is a conjecture.",
-        data={"d": np.array([100.0, 500.0, 2000.0]), "printed": theirs, "forgets": forgets, "keeps": keeps},
+        data={"d": np.array([100.0, 500.0, 2000.0]), "reported": theirs, "forgets": forgets, "keeps": keeps},
     )
 
 
@@ -542,7 +544,7 @@ def cluster_sizes(key: object, tables: Tables) -> Evidence:
         assert batch.group is not None
         noise = (batch.x - truth.centres[batch.group]).square().sum(1).double()
         error = float(5 * noise.std() / len(noise) ** 0.5)
-        [says] = printed("emergence.table6", setting="", row=f"Experiment {name}", metric="clusters") or [None]
+        [says] = reported("emergence.table6", setting="", row=f"Experiment {name}", metric="clusters") or [None]
         clusters = float(says.value) if says else 2.0**k
         cases += [
             Case(

@@ -382,7 +382,7 @@ CLAIMS = (
         "tolerance.",
         check=check_queries,
         hits="statement",
-        printed="Theorem 4 (thesis, Theorem 2.4), 'classification error less than 1/2 - 1/C(D,k)^3', with balanced "
+        reported="Theorem 4 (thesis, Theorem 2.4), 'classification error less than 1/2 - 1/C(D,k)^3', with balanced "
         "classes and [k] = {1, ..., k}, so that count 0 always has label -1: without any query, answering -1 where "
         "few patterns are present is right by more than that on every balanced P, at D = 100, k = 5 by 1.3e-16 "
         "against 2.3e-24. A threshold of 1/2 - 0.54/sqrt(C(D,k)) holds for the parities of the proof, and the "

@@ -1,4 +1,5 @@
-"""What figures 16 and 17 share: rows of numbers that print shows as pictures only, and maps of weight directions."""
+"""What figures 16 and 17 share: rows of numbers that the paper shows as pictures only, and maps of weight
+directions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Ta
 from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.nets import gaussian_init, mirrored
 from featlearn.tasks import HiddenCodes
-from featlearn.works.emergence.experiments.pictures import neuron_maps, without_print
+from featlearn.works.emergence.experiments.pictures import neuron_maps, without_reported
 from featlearn.works.emergence.experiments.simulation import check_sizes, first_steps, neuron_picture
 
 ENTRY = "emergence.figure15"
@@ -97,8 +97,8 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
-    """Means over seeds; the print has a picture only."""
-    return without_print(table, UNITS, ENTRY)
+    """Means over seeds; the paper has a picture only."""
+    return without_reported(table, UNITS, ENTRY)
 
 
 def draw(table: Table) -> Mapping[str, object]:
@@ -122,17 +122,19 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "m, n, rates", printed="not stated", ours="m = 100 pairs, n = 50000, scales as in Table A.1", why="needed"
+            "m, n, rates", reported="not stated", ours="m = 100 pairs, n = 50000, scales as in Table A.1", why="needed"
         ),
-        Deviation("codes", printed="distribution of the vectors not stated", ours="fair bits", why="the plain reading"),
+        Deviation(
+            "codes", reported="distribution of the vectors not stated", ours="fair bits", why="the plain reading"
+        ),
         Deviation(
             "normalisation",
-            printed="x = M phit",
+            reported="x = M phit",
             ours="x = (M phit - mean) / st as elsewhere",
             why="the start assumes it",
         ),
         Deviation(
-            "ground truth", printed="direction of the stars not stated", ours="E[y x]", why="the first-order signal"
+            "ground truth", reported="direction of the stars not stated", ours="E[y x]", why="the first-order signal"
         ),
     ),
     cost=lambda trial: Cost(3 + 8 * 4 * trial.task.D * trial.m * trial.n / 3e10 + 5 * trial.pictures, 500),

@@ -25,7 +25,7 @@ from featlearn.nets import TwoLayer, gaussian_init
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works.emergence.experiments.directions import Layer, direction_maps
-from featlearn.works.emergence.experiments.pictures import without_print
+from featlearn.works.emergence.experiments.pictures import without_reported
 from featlearn.works.emergence.experiments.simulation import accuracy, check_sizes
 
 ENTRIES = ("emergence.figure3", "emergence.figure17")
@@ -71,9 +71,9 @@ class Config:
             if not value > 0:
                 raise SettingError(field, value, "above 0", "0.01 and 0.1 are the defaults")
         if not 0 <= self.momentum < 1:
-            raise SettingError("momentum", self.momentum, "in [0, 1)", "0.95 is printed")
+            raise SettingError("momentum", self.momentum, "in [0, 1)", "0.95 is reported")
         if self.m < 3:
-            raise SettingError("m", self.m, "at least 3 (two clusters need three neurons)", "50 is printed")
+            raise SettingError("m", self.m, "at least 3 (two clusters need three neurons)", "50 is reported")
         for field, value in (("epochs", self.epochs), ("early", self.early)):
             if value < 1:
                 raise SettingError(field, value, "at least 1", "raise it")
@@ -168,8 +168,8 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
-    """Means over seeds; the print has pictures only."""
-    return without_print(table, METRICS, ENTRIES[1])
+    """Means over seeds; the paper has pictures only."""
+    return without_reported(table, METRICS, ENTRIES[1])
 
 
 def draw(table: Table) -> Mapping[str, Picture]:
@@ -191,7 +191,7 @@ def _maps(table: Table) -> Mapping[str, Picture]:
             layers = [
                 Layer("positive output weight", neurons[positive], style.STAR_PLUS),
                 Layer("negative output weight", neurons[~positive], style.METHODS["Network"]),
-                Layer("centre of a cluster", centres, style.PRINT, star=True),
+                Layer("centre of a cluster", centres, style.REPORTED, star=True),
             ]
             panels.append((name, layers))
             data += [
@@ -252,27 +252,27 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "loss, activation", printed="not stated", ours="logistic loss, ReLU, one output", why="typical practice"
+            "loss, activation", reported="not stated", ours="logistic loss, ReLU, one output", why="typical practice"
         ),
-        Deviation("rate, batch, epochs", printed="not stated", ours="0.1, 100, 10 (digits: 32 and 40)", why="needed"),
+        Deviation("rate, batch, epochs", reported="not stated", ours="0.1, 100, 10 (digits: 32 and 40)", why="needed"),
         Deviation(
             "start",
-            printed="random Gaussian, scale not stated",
+            reported="random Gaussian, scale not stated",
             ours="first layer N(0, 0.01^2), second N(0, 1/m), biases 0",
             why="scales from 0.1/sqrt(d) to sqrt(2/d) on other seeds all gave a larger silhouette at "
             "the end than at the "
             "start and centres with negative cosine; small scales give tighter clusters",
         ),
-        Deviation("preprocessing", printed="not stated", ours="pixels in [0, 1], not centred", why="nothing is said"),
+        Deviation("preprocessing", reported="not stated", ours="pixels in [0, 1], not centred", why="nothing is said"),
         Deviation(
             "clusters",
-            printed="a picture",
+            reported="a picture",
             ours="spherical 2-means, silhouette with 1 - cos",
             why="a picture cannot fail",
         ),
         Deviation(
             "data of preset small",
-            printed="MNIST",
+            reported="MNIST",
             ours="8 x 8 digits bundled with scikit-learn",
             why="needs no download",
         ),

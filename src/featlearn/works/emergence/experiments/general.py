@@ -1,8 +1,8 @@
 """The general setting: incoherent dictionary, input noise and unbalanced classes, with class-weighted first steps.
 
-The work proves (theorem 34, A.28) that the same schedule learns there; it prints no simulation. We train the network on
-parity labels with a share 0.8 of class -1, input noise, and two dictionaries: unit columns of equal coherence 1/(16 D),
-the largest that the theory admits, and random unit columns, whose coherence lies far above it.
+The work proves (theorem 34, A.28) that the same schedule learns there; it reports no simulation. We train the network
+on parity labels with a share 0.8 of class -1, input noise, and two dictionaries: unit columns of equal coherence 1/(16
+D), the largest that the theory admits, and random unit columns, whose coherence lies far above it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialR
 from featlearn.learn import Stage, fit
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, mirrored
-from featlearn.report.plots import Picture, bars_against_print
+from featlearn.report.plots import Picture, bars_against_reported
 from featlearn.report.style import figure
 from featlearn.tasks import ParityMix
-from featlearn.works.emergence.experiments.pictures import without_print
+from featlearn.works.emergence.experiments.pictures import without_reported
 from featlearn.works.emergence.experiments.simulation import accuracy, check_sizes, energy, features, first_steps
 
 ENTRY = "emergence.theorem34"
@@ -109,8 +109,8 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
-    """Means over seeds; the work prints no numbers for this setting."""
-    return without_print(table, UNITS, ENTRY)
+    """Means over seeds; the work reports no numbers for this setting."""
+    return without_reported(table, UNITS, ENTRY)
 
 
 def draw(table: Table) -> Mapping[str, Picture]:
@@ -119,7 +119,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     if not rows:
         return {}
     fig = figure(8, 2.4)
-    bars_against_print(fig, rows, "test_acc", label="test accuracy (%)", xlim=(0, 100), baseline=80)
+    bars_against_reported(fig, rows, "test_acc", label="test accuracy (%)", xlim=(0, 100), baseline=80)
     return {ENTRY: Picture(fig, "Test accuracy in the general setting; the dotted line answers -1 always.")}
 
 

@@ -7,30 +7,30 @@ import numpy as np
 
 from featlearn.lab.estimate import Estimate, estimates, interval
 from featlearn.lab.experiment import SummaryRow, Table
-from featlearn.report.compare import against_print
-from featlearn.report.plots import NeuronPanel, Picture, Series, bars_against_print, curves, neuron_map
+from featlearn.report.compare import against_reported
+from featlearn.report.plots import NeuronPanel, Picture, Series, bars_against_reported, curves, neuron_map
 from featlearn.report.style import figure
 from featlearn.works.emergence.experiments.simulation import KEPT, METHODS, WITHOUT
 
-TOLERANCE = {"train_acc": 1.0, "test_acc": 1.0, "cos": 0.02}  # print gives a spread below 0.5 points over seeds
+TOLERANCE = {"train_acc": 1.0, "test_acc": 1.0, "cos": 0.02}  # the paper gives a spread below 0.5 points over seeds
 UNITS = {"train_acc": "%", "test_acc": "%", "cos": ""}
 BOUNDS = {"train_acc": (0.0, 100.0), "test_acc": (0.0, 100.0), "cos": (-1.0, 1.0)}
 
 
 def compare(found: Sequence[Estimate], entry: str) -> list[SummaryRow]:
-    """Our estimates beside one printed table; both readings of One Step stand beside the printed One Step."""
+    """Our estimates beside one reported table; both readings of One Step stand beside the reported One Step."""
     ours = []
     for e in found:
         low, high = BOUNDS[e.metric]
         setting, row = e.group
         name = "One Step" if row == KEPT else row
         values = (e.metric, e.value, max(e.low, low), min(e.high, high), e.n)
-        ours.append(replace(against_print([(setting, name, *values)], [entry], TOLERANCE, UNITS)[0], row=row))
+        ours.append(replace(against_reported([(setting, name, *values)], [entry], TOLERANCE, UNITS)[0], row=row))
     return ours
 
 
 def summarise(table: Table, entry: str) -> list[SummaryRow]:
-    """Means over seeds with 95 % intervals beside print."""
+    """Means over seeds with 95 % intervals beside the reported numbers."""
     order = [*METHODS[:4], KEPT, *METHODS[4:]]
     ranks = {name + suffix: i + 100 * bool(suffix) for suffix in ("", WITHOUT) for i, name in enumerate(order)}
     rows = sorted((r for r in table.rows if "test_acc" in r), key=lambda r: ranks[r["row"]])
@@ -39,7 +39,7 @@ def summarise(table: Table, entry: str) -> list[SummaryRow]:
     return compare(estimates(rows, metrics=tuple(TOLERANCE)), entry)
 
 
-def without_print(table: Table, units: Mapping[str, str], entry: str) -> list[SummaryRow]:
+def without_reported(table: Table, units: Mapping[str, str], entry: str) -> list[SummaryRow]:
     """Means over seeds of the metrics in `units` with 95 % intervals, cut at the ends of what a percentage ("%") or a
     cosine ("") can be."""
     rows = []
@@ -123,12 +123,12 @@ def neuron_maps(table: Table, entries: Sequence[str]) -> Mapping[str, Picture]:
 
 
 def bars(summary: Sequence[SummaryRow], entry: str) -> Mapping[str, Picture]:
-    """Test accuracy of every method beside print."""
+    """Test accuracy of every method beside the reported numbers."""
     rows = [r for r in summary if r.metric == "test_acc"]
     settings = max(1, len({r.setting for r in rows}))
     fig = figure(8.5, 1.2 + 0.33 * len(rows) + 0.3 * settings)
-    bars_against_print(fig, rows, "test_acc", label="test accuracy (%)", xlim=(0, 100), baseline=50)
-    return {entry: Picture(fig, "Test accuracy, ours beside print; the dotted line is guessing.")}
+    bars_against_reported(fig, rows, "test_acc", label="test accuracy (%)", xlim=(0, 100), baseline=50)
+    return {entry: Picture(fig, "Test accuracy, ours beside the reported numbers; the dotted line is guessing.")}
 
 
 def draw(table: Table, entry: str, curve_entries: Sequence[str], map_entries: Sequence[str]) -> Mapping[str, Picture]:

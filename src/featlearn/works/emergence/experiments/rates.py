@@ -1,7 +1,7 @@
 """Choice of the rates used by the tables of the emergence work: validation accuracy on seeds of 1000 and above.
 
 The work lists no step sizes for its simulations. For every method this experiment trains the whole grid on fresh draws
-of task, data and start (seeds that no table uses), with the printed number of steps, and reports validation accuracy;
+of task, data and start (seeds that no table uses), with the reported number of steps, and reports validation accuracy;
 `chosen` picks the best mean, and a test holds the defaults of the tables to it.
 """
 
@@ -19,7 +19,7 @@ from featlearn.nets import TwoLayer, mirrored
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.report.style import figure
 from featlearn.tasks import Interval, ParityMix
-from featlearn.works.emergence.experiments.pictures import without_print
+from featlearn.works.emergence.experiments.pictures import without_reported
 from featlearn.works.emergence.experiments.simulation import (
     RATES,
     Common,
@@ -221,7 +221,7 @@ def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
     """Mean validation accuracy of every grid point, and the chosen rates."""
-    rows = without_print(table, {"val_acc": "%"}, "")
+    rows = without_reported(table, {"val_acc": "%"}, "")
     for setting, rates in chosen(table).items():
         rows += [
             SummaryRow(setting, row="chosen", metric=name, value=v, low=v, high=v, n=1)

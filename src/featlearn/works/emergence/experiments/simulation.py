@@ -81,7 +81,7 @@ class Common:
     scale_2: float = 2.0
     """First-layer step size of step 2, same units."""
     scale_kept: float = 1.7
-    """As scale_1, for the row in which step 1 keeps the start (fitted to the printed cosines, not tuned)."""
+    """As scale_1, for the row in which step 1 keeps the start (fitted to the reported cosines, not tuned)."""
     rate_w: float = 0.01
     """First-layer step size of the minibatch steps."""
     rate_a: float = 30.0
@@ -124,7 +124,7 @@ def check_sizes(*, n: int, batch: int, m: int, steps: int, n_test: int, seeds: S
         if value < least:
             raise SettingError(field, value, f"at least {least}", "raise it")
     if steps < 2:
-        raise SettingError("steps", steps, "at least 2 (the two full-batch steps)", "set steps = 600 as printed")
+        raise SettingError("steps", steps, "at least 2 (the two full-batch steps)", "set steps = 600 as reported")
     if n < batch:
         raise SettingError("n", n, f"at least batch = {batch}", "raise n or lower batch")
     check_seeds(seeds)
@@ -348,7 +348,7 @@ def cost(trial: Trial) -> Cost:
 DEVIATIONS = (
     Deviation(
         "step sizes",
-        printed="not listed for the simulations; the theorem's, with constants 1, are 1e-8 and smaller",
+        reported="not listed for the simulations; the theorem's, with constants 1, are 1e-8 and smaller",
         ours="first-layer steps of size scale * st / (gamma sigma_a), the first so small that the "
         "output stays under the "
         "margin as the theory asks (lemma 19), all rates chosen on validation data of other seeds "
@@ -357,29 +357,29 @@ DEVIATIONS = (
     ),
     Deviation(
         "biases in the two full-batch steps",
-        printed="trained with the first layer",
+        reported="trained with the first layer",
         ours="held at their start, trained afterwards",
         why="the theory's bias change is negligible; at practical step sizes it would leave the unit interval",
     ),
     Deviation(
         "coordinates",
-        printed="inputs in R^d",
+        reported="inputs in R^d",
         ours="training in the D pattern coordinates, cosines in R^d",
         why="data span D dimensions, so the trained functions and cosines are the same (a test compares both)",
     ),
     Deviation(
         "NTK, RF, One Step, Two Step, Linear",
-        printed="optimiser, rate and length not stated",
+        reported="optimiser, rate and length not stated",
         ours="minibatch gradient descent on the hinge loss from zero for the same number of steps",
         why="same budget for all",
     ),
     Deviation(
         "One Step",
-        printed="cosine 0.848; the regulariser of the simulations is not listed",
+        reported="cosine 0.848; the regulariser of the simulations is not listed",
         ours="two rows: `One Step` forgets the start as lambda = 1/(2 eta) of the theory does, `One "
         "Step, init kept` adds "
         "the step to it",
         why="the reported cosines fall with d as they do when the start is kept",
     ),
-    Deviation("test set", printed="size not stated", ours="n_test fresh samples", why="needed"),
+    Deviation("test set", reported="size not stated", ours="n_test fresh samples", why="needed"),
 )

@@ -68,7 +68,7 @@ EXPERIMENT = Experiment(
         *DEVIATIONS,
         Deviation(
             "imbalance",
-            printed="how it is produced and whether steps 1-2 weight the classes is not stated",
+            reported="how it is produced and whether steps 1-2 weight the classes is not stated",
             ours="class-conditional sampling with the same share in the test set; steps 1-2 weight "
             "class v by 1/(2 Pr[y=v])",
             why="the general setting's theorem weights them so",

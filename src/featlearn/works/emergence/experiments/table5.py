@@ -69,7 +69,7 @@ EXPERIMENT = Experiment(
         *DEVIATIONS,
         Deviation(
             "full batches",
-            printed="two steps on 50000 samples",
+            reported="two steps on 50000 samples",
             ours="two steps on all n",
             why="there are only n samples",
         ),

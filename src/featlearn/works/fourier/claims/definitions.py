@@ -600,7 +600,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("fourier.eq4_2",),
         says="f(a) = sum_i (sum_j u_ij(a_j))^k w_i is homogeneous of degree k + 1 in theta and in every neuron.",
         check=check_network,
-        printed="Section 4.3.1 writes 'theta := {theta_1, ..., theta_m} ∈ R^((k+1) x p)': the size of "
+        reported="Section 4.3.1 writes 'theta := {theta_1, ..., theta_m} ∈ R^((k+1) x p)': the size of "
         "each theta_i, read here as such.",
     ),
     Claim(
@@ -628,7 +628,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Uniform q over all points and theta* are a saddle of E_q g(theta): theta* maximises over unit theta.",
         check=check_saddle,
         hits="statement",
-        printed="Definition 4.5, Eq. (4.4): 'theta* ∈ arg min_{theta ∈ Theta} E_{(x,y) ~ q*}[g(theta, x, y)]', and "
+        reported="Definition 4.5, Eq. (4.4): 'theta* ∈ arg min_{theta ∈ Theta} E_{(x,y) ~ q*}[g(theta, x, y)]', and "
         "the same in Eq. (C.1); a misprint for arg max, since the next sentence has theta* as 'a solution that "
         "maximizes the expected margin'. The proofs of Lemmas C.17 and C.18 write 'q = unif(Z_p)' for the uniform "
         "law of the points, on Z_p^k.",
@@ -638,7 +638,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("fourier.definition4_6",),
         says="g' >= g at every point; E g' is a sum over neurons.",
         check=check_class_weighted,
-        printed="psi' in Lemmas C.5 and C.6 is not defined there; read as g' of a single neuron.",
+        reported="psi' in Lemmas C.5 and C.6 is not defined there; read as g' of a single neuron.",
     ),
     Claim(
         "fourier.regularised",

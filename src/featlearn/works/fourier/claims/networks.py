@@ -78,8 +78,8 @@ def check_attained(key: Key, tables) -> Evidence:
             if name == "constructed":
                 shapes.append((k, p))
                 ways.append(enumerated)
-    printed = entry("fourier.theorem4_9").derived["gamma_star"]
-    names = {n: (int(n.split("_")[0][1:]), int(n.split("_")[1][1:])) for n in printed}
+    reported = entry("fourier.theorem4_9").derived["gamma_star"]
+    names = {n: (int(n.split("_")[0][1:]), int(n.split("_")[1][1:])) for n in reported}
     wrong = [gamma_star(k, p) * math.sqrt(p) for k, p in names.values()]
     small = ((2, 5), (2, 7), (3, 5), (4, 5))
     closed = [math.sqrt(2 / 27) / ((p - 1) * math.sqrt(p)) for p in (5, 23, 97)]
@@ -117,8 +117,8 @@ def check_attained(key: Key, tables) -> Evidence:
             Case(
                 "gamma* of the hand-checked settings, relative",
                 predict=np.ones(len(names)),
-                observe=[gamma_star(*names[n]) / printed[n] for n in names],
-                rival=[v / printed[n] for v, n in zip(wrong, names, strict=True)],
+                observe=[gamma_star(*names[n]) / reported[n] for n in names],
+                rival=[v / reported[n] for v, n in zip(wrong, names, strict=True)],
                 tolerance=2e-7,
                 rival_says="p^((k-2)/2)",
             ),
@@ -198,7 +198,7 @@ def check_attained(key: Key, tables) -> Evidence:
 def check_three_inputs(key: Key, tables) -> Evidence:
     """Theorem C.21: k = 3."""
     primes = (5, 7, 11, 23)
-    printed = entry("fourier.theoremC_21").derived
+    reported = entry("fourier.theoremC_21").derived
     found = [survey(constructed(3, p)).least for p in (5, 7)]
     fewer = [survey(without(constructed(3, p), 0)).least for p in (5, 7)]
     return Evidence(
@@ -213,7 +213,7 @@ def check_three_inputs(key: Key, tables) -> Evidence:
             ),
             Case(
                 "margin of 16 (p-1) neurons, p = 5, 7",
-                predict=[printed["gamma_star_p5"], printed["gamma_star_p7"]],
+                predict=[reported["gamma_star_p5"], reported["gamma_star_p7"]],
                 observe=found,
                 rival=fewer,
                 tolerance=1e-15,
@@ -231,8 +231,8 @@ def check_three_inputs(key: Key, tables) -> Evidence:
 
 
 def sine_neurons(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The four neurons of the printed example -sin sin cos cos at every point and class, zeta = 1: from the printed
-    phases, from the printed formulas, and -24 sin sin cos cos itself."""
+    """The four neurons of the reported example -sin sin cos cos at every point and class, zeta = 1: from the reported
+    phases, from the reported formulas, and -24 sin sin cos cos itself."""
     angle = 2 * np.pi * np.arange(p) / p
     phases = ((0.5, 0.5, 0, 1), (0.5, 0.5, -1, 0), (0.5, -0.5, 0, 0), (-0.5, 0.5, 0, 0))  # in units of pi
     signs = ((1, 1, 1, -1), (1, 1, -1, 1), (1, -1, 1, 1), (-1, 1, 1, 1))
@@ -243,8 +243,8 @@ def sine_neurons(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     by_phase = np.array([neuron([np.cos(np.pi * t + angle) for t in theta]) for theta in phases])
     waves = (np.sin(angle), np.sin(angle), np.cos(angle), np.cos(angle))
-    by_print = np.array([neuron([s * v for s, v in zip(sign, waves, strict=True)]) for sign in signs])
-    return by_phase, by_print, -24 * waves[0][a] * waves[1][b] * waves[2][d] * waves[3][c]
+    by_formula = np.array([neuron([s * v for s, v in zip(sign, waves, strict=True)]) for sign in signs])
+    return by_phase, by_formula, -24 * waves[0][a] * waves[1][b] * waves[2][d] * waves[3][c]
 
 
 def check_construction(key: Key, tables) -> Evidence:
@@ -268,7 +268,7 @@ def check_construction(key: Key, tables) -> Evidence:
     expected = [((p - 1) / 2,) * 2 + (-0.5, -0.5) for _, p in shapes]
     loose = off_family(random_network(20, 3, 7, key))
     p = 7
-    by_phase, by_print, product = sine_neurons(p)
+    by_phase, by_formula, product = sine_neurons(p)
     return Evidence(
         (
             Case(
@@ -323,7 +323,7 @@ def check_construction(key: Key, tables) -> Evidence:
             Case(
                 "... the reported formulas of the four, summed",
                 predict=product.ravel(),
-                observe=by_print.sum(0).ravel(),
+                observe=by_formula.sum(0).ravel(),
                 rival=-product.ravel(),
                 tolerance=1e-12,
                 rival_says="+24",
@@ -332,13 +332,13 @@ def check_construction(key: Key, tables) -> Evidence:
                 "... neuron by neuron with sin(x) = -cos(x + pi/2)",
                 predict=by_phase[0].ravel(),
                 observe=sine_first(p).ravel(),
-                rival=by_print[0].ravel(),
+                rival=by_formula[0].ravel(),
                 tolerance=1e-12,
                 rival_says="its reported formula",
             ),
         ),
         comment="Phases pi/2 give -sin, not sin: single neurons of the example differ from the reported formulas by "
-        f"up to {np.abs(by_phase - by_print).max():.1f} at p = 7, their sum does not. The output reported as 0 on "
+        f"up to {np.abs(by_phase - by_formula).max():.1f} at p = 7, their sum does not. The output reported as 0 on "
         "wrong classes lacks the term of frequency 0; the margin is p/2 before scaling and gamma* does not change.",
     )
 
@@ -540,7 +540,7 @@ CLAIMS: tuple[Claim, ...] = (
         "right class, -1/2 on every other.",
         check=check_construction,
         hits="proof",
-        printed="Proofs of Lemmas C.17 and C.18: the network's output is given as (p-1)/2 where the sum is c and '0 "
+        reported="Proofs of Lemmas C.17 and C.18: the network's output is given as (p-1)/2 where the sum is c and '0 "
         "otherwise'; without the term of frequency 0 it is -1/2, and all wrong classes are equal, which is what is "
         "used. 'Such 56 neurons' in C.17 are the 32 of its own first lines; the phases pi/2 of its example give "
         "-sin where +sin is written, and the sum (C.20) is right. The lemmas stand.",
@@ -552,7 +552,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_fewer,
         expected="refuted",
         hits="remark",
-        printed="Section 4.1: 'We also determine the necessary number of neurons for the network to learn this "
+        reported="Section 4.1: 'We also determine the necessary number of neurons for the network to learn this "
         "Fourier method', read as the 2^(2k-2) (p-1) of Theorem 4.9. The theorem itself claims that so many are "
         "enough, which holds, and Section 4.4 says that the bound 'may not be the tightest'. 3, 9, 20 and 60 times "
         "(p-1) neurons attain gamma* at k = 2, 3, 4 and 5, where that count is 4, 16, 64 and 256 times.",
@@ -568,7 +568,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("fourier.lemmaC_6",),
         says="A network of norm 1 with margin gamma* has equal margins and optimal neurons only.",
         check=check_only_optimal,
-        printed="The first point of Lemma C.6 leaves (x, y) unbound; read with the minimum over data, as the second "
+        reported="The first point of Lemma C.6 leaves (x, y) unbound; read with the minimum over data, as the second "
         "point has it.",
     ),
 )

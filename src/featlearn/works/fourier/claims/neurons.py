@@ -38,14 +38,14 @@ def literal_eta(u: Array, w: Array) -> Array:
 def check_transform(key: Key, tables) -> Evidence:
     """Lemma C.14 (and C.10): the class-weighted margin of one neuron in frequency space."""
     shapes = ((2, 5), (3, 5), (3, 7), (4, 5), (2, 6), (3, 4))
-    literal, scaled_mean, by_spectra, by_phases, printed, centred = [], [], [], [], [], []
+    literal, scaled_mean, by_spectra, by_phases, reported, centred = [], [], [], [], [], []
     for k, p in shapes:
         u, w = random_network(1, k, p, key / k / p)
         u, w = u + 0.3, w - 0.2  # means that are not 0
         eta = literal_eta(u[0].numpy(), w[0].numpy())
         literal.append(eta[0] - eta[1:].mean())
         scaled_mean.append(p / (p - 1) * (eta[0] - eta.mean()))
-        printed.append((1 - 1 / (p - 1)) * (eta[0] - eta.mean()))
+        reported.append((1 - 1 / (p - 1)) * (eta[0] - eta.mean()))
         by_spectra.append(float(neuron_margins(u, w)[0]))
         hat = np.fft.fft(u[0].numpy()), np.fft.fft(w[0].numpy())
         half = range(1, (p - 1) // 2 + 1)
@@ -62,7 +62,7 @@ def check_transform(key: Key, tables) -> Evidence:
                 "eta(0) - mean of eta(delta != 0) = p/(p-1) (eta(0) - mean of eta)",
                 predict=literal,
                 observe=scaled_mean,
-                rival=printed,
+                rival=reported,
                 tolerance=tol,
                 rival_says="the factor 1 - 1/(p-1) as it is written",
             ),
@@ -103,7 +103,7 @@ def check_share(key: Key, tables) -> Evidence:
     noise = [random_share(p) for p in primes]
     powers = [torch.fft.fft(x).abs().square() for x in draws]
     literal = [float((power.amax(1) / power.sum(1)).mean()) for power in powers]
-    printed = [entry(f"fourier.figureC_{i}").own_runs["init_power_baseline"] for i in (4, 2)]
+    reported = [entry(f"fourier.figureC_{i}").own_runs["init_power_baseline"] for i in (4, 2)]
     return Evidence(
         (
             Case(
@@ -124,7 +124,7 @@ def check_share(key: Key, tables) -> Evidence:
             ),
             Case(
                 "hand-checked values for p = 23 and 97",
-                predict=printed,
+                predict=reported,
                 observe=[noise[0], noise[2]],
                 rival=[random_share(p, constant=False) for p in (23, 97)],
                 tolerance=5e-4,
@@ -472,7 +472,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="eta(0) - mean_{delta != 0} eta(delta) = k!/((p-1) p^k) sum_{j != 0} w^(-j) prod_i u^_i(j).",
         check=check_transform,
         hits="proof",
-        printed="Proofs of Lemmas C.10 and C.14: '1 - 1/(p-1) = p/(p-1)'; it is 1 + 1/(p-1) that equals p/(p-1). And "
+        reported="Proofs of Lemmas C.10 and C.14: '1 - 1/(p-1) = p/(p-1)'; it is 1 + 1/(p-1) that equals p/(p-1). And "
         "that 'all terms are zero' beside the product (C.14), 'from the definition of w' (C.10), read for every w of "
         "the ball: it needs a w of mean 0. They do not depend on delta and cancel in the difference, so the lemma "
         "holds for every w.",
@@ -483,7 +483,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="max_i P_i / sum_j P_j over frequencies is 1 for a cosine; of noise 0.265, 0.159, 0.092 "
         "at p = 23, 47, 97.",
         check=check_share,
-        printed="The captions of Figures 4.2, C.2 and C.4 leave the range of the sum over j open: "
+        reported="The captions of Figures 4.2, C.2 and C.4 leave the range of the sum over j open: "
         "over frequencies, +j and -j together, a cosine has 1, as 'almost 1 for all neurons' needs; over all p bins "
         "it would have 1/2.",
     ),
@@ -498,7 +498,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("fourier.eqC_21",),
         says="cos of a sum of n is a signed sum of 2^(n-1) products with an even number of sines.",
         check=check_cosine_of_sums,
-        printed="The sum in the proof sketch of Lemma 4.11 has 2^k summands for k arguments, half of them 0; the 2^k "
+        reported="The sum in the proof sketch of Lemma 4.11 has 2^k summands for k arguments, half of them 0; the 2^k "
         "products of the construction are those of the k + 1 arguments of Eq. (C.21).",
     ),
     Claim(
@@ -507,14 +507,14 @@ CLAIMS: tuple[Claim, ...] = (
         says="The best single neurons of norm 1 are the cosines of one frequency with equal amplitudes and phases that "
         "add up; their class-weighted margin is gamma*.",
         check=check_optimum,
-        printed="Lemma 4.10 has the cosine form among its conditions; read: the set of maximisers is that family.",
+        reported="Lemma 4.10 has the cosine form among its conditions; read: the set of maximisers is that family.",
     ),
     Claim(
         "fourier.combinations",
         entries=("fourier.lemmaC_5",),
         says="Optimal neurons with any shares, sum alpha^(k+1) = 1, maximise E g'.",
         check=check_combinations,
-        printed="In our copy of Lemma C.5 the exponent on the shares reads gamma; it is nu = k + 1, the degree of "
+        reported="In our copy of Lemma C.5 the exponent on the shares reads gamma; it is nu = k + 1, the degree of "
         "homogeneity, which the copy may have lost.",
     ),
     Claim(
@@ -523,7 +523,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The (k+1)-dimensional transform of one neuron is k! w^ prod u^_i where no index is 0.",
         check=check_single_spectrum,
         hits="proof",
-        printed="Proof of Lemma C.20: 'Each neuron phi we have' k! w^(j_{k+1}) prod u^_i(j_i), read for all indices. "
+        reported="Proof of Lemma C.20: 'Each neuron phi we have' k! w^(j_{k+1}) prod u^_i(j_i), read for all indices. "
         "Other monomials contribute where some j_i is 0, as the proof of Lemma C.19 says; the lemma uses none of "
         "those indices and stands.",
     ),

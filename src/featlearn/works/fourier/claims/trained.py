@@ -18,9 +18,9 @@ FIGURES = {
     4: (47, "fourier.figure4_1", "fourier.figure4_2"),
     5: (23, "fourier.figureC_3", "fourier.figureC_4"),
 }
-"""k -> printed p, entry of the neurons, entry of the histograms."""
+"""k -> reported p, entry of the neurons, entry of the histograms."""
 AT_HAND = {3: "assumptions unmet", 4: "not run", 5: "not run"}
-"""Verdicts on figures from rows of two cores: at p = 47 the neurons of k = 3 are as printed; p = 13 and 11 are too few
+"""Verdicts on figures from rows of two cores: at p = 47 the neurons of k = 3 are as reported; p = 13 and 11 are too few
 points for k = 4 and 5."""
 SPREAD = 0.35
 """Standard deviation of the largest share of one Gaussian vector over its mean, at most, for p of 5 to 97."""
@@ -56,17 +56,17 @@ def no_less(name: str, least: float, found: np.ndarray, unit: str = "") -> Case:
 
 
 def of(k: int, judge: Callable[[Table], Evidence]) -> Callable[[Table], Evidence]:
-    """A judge of the rows of k inputs, at the printed p where there are such, else at smaller ones as `at_sizes` says:
+    """A judge of the rows of k inputs, at the reported p where there are such, else at smaller ones as `at_sizes` says:
     spectra are the sharper the more points there are."""
-    printed = FIGURES[k][0]
+    reported = FIGURES[k][0]
 
     def check(table: Table) -> Evidence:
         mine = [r for r in table.rows if r["k"] == k]
-        at_size = [r for r in mine if r["p"] == printed]
+        at_size = [r for r in mine if r["p"] == reported]
         found = ends(Table(tuple(at_size or mine)))
         if not found:
             return needs(CIRCUITS)
-        return at_sizes(judge(Table(tuple(at_size or mine))), CIRCUITS, found, [(k, printed)])
+        return at_sizes(judge(Table(tuple(at_size or mine))), CIRCUITS, found, [(k, reported)])
 
     return check
 
@@ -333,7 +333,7 @@ CLAIMS: tuple[Claim, ...] = (
             "from that of noise to almost 1.",
             check=reads(CIRCUITS, of(k, judge_frequencies)),
             expected=AT_HAND[k],
-            printed="The captions leave the range of the sum over j open; read over frequencies, +j and -j together, "
+            reported="The captions leave the range of the sum over j open; read over frequencies, +j and -j together, "
             "since over all p bins a cosine has 1/2.",
         )
         for k, (_, _, counts) in FIGURES.items()
@@ -343,7 +343,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("fourier.method_nn_training",),
         says="Networks with m = 2^(2k-2) (p-1) neurons learn the task from half of all points.",
         check=reads(CIRCUITS, judge_recipe),
-        printed="Section 4.5 says SGD, C.10.1 lists AdamW and the lambda of "
+        reported="Section 4.5 says SGD, C.10.1 lists AdamW and the lambda of "
         "Definition 4.1; steps and start are not stated.",
         expected="assumptions unmet",
     ),

@@ -11,7 +11,7 @@ from featlearn.lab.experiment import Table
 from featlearn.lab.pending import Case, Claim, Evidence, needs, reads
 from featlearn.lab.statistics import Trend, falling_trend
 from featlearn.works.fourier.claims.sizes import at_sizes
-from featlearn.works.fourier.rows import ATTENTION, DECAYED, EQUAL, GROKKING, PRINTED, START, SWAPPED, TRAINED
+from featlearn.works.fourier.rows import ATTENTION, DECAYED, EQUAL, GROKKING, REPORTED, START, SWAPPED, TRAINED
 
 Rows = Sequence[Mapping[str, Any]]
 SPARSE, PLAIN, HEADS = 0.8, 0.2, 80.0
@@ -21,7 +21,7 @@ of heads. The paper shows pictures without numbers; these are the inventory's.""
 
 FIGURES = ((3, 61), (4, 31), (5, 17))
 CURVES = ((2, 97), (3, 31), (4, 11), (5, 5))
-"""Printed (k, p) of the attention matrices and of the grokking curves."""
+"""Reported (k, p) of the attention matrices and of the grokking curves."""
 
 Task = tuple[int, int, str]
 
@@ -34,14 +34,14 @@ def by_task(table: Table) -> dict[Task, dict[str, Rows]]:
     return {task: dict(rows) for task, rows in sorted(found.items())}
 
 
-def printed_sizes(
-    experiment: str, printed: Sequence[tuple[int, int]], judge: Callable[[Table], Evidence], variant: str = ""
+def reported_sizes(
+    experiment: str, reported: Sequence[tuple[int, int]], judge: Callable[[Table], Evidence], variant: str = ""
 ) -> Callable[[Table], Evidence]:
-    """The judge, with the printed (k, p) as a premise; variant: whose rows count."""
+    """The judge, with the reported (k, p) as a premise; variant: whose rows count."""
 
     def check(table: Table) -> Evidence:
         found = {(r["k"], r["p"]) for r in table.rows if not variant or r.get("variant") == variant}
-        return at_sizes(judge(table), experiment, found, printed)
+        return at_sizes(judge(table), experiment, found, reported)
 
     return check
 
@@ -223,21 +223,21 @@ CLAIMS: tuple[Claim, ...] = (
         "fourier.attention",
         entries=("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
         says="After training, attention matrices of one-layer transformers are sums of few two-dimensional cosines.",
-        check=reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_attention)),
+        check=reads(ATTENTION, reported_sizes(ATTENTION, FIGURES, judge_attention)),
         expected="not run",
     ),
     Claim(
         "fourier.attention_learned",
         entries=("fourier.figure4_3", "fourier.figureC_5", "fourier.figureC_6"),
         says="The cosines are in W^KQ, not only in the embedding on both sides of it.",
-        check=reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_learned_attention)),
+        check=reads(ATTENTION, reported_sizes(ATTENTION, FIGURES, judge_learned_attention)),
         expected="assumptions unmet",
     ),
     Claim(
         "fourier.transformer_accuracy",
         entries=("fourier.figureC_6", "fourier.method_transformer_training"),
         says="A one-layer transformer learns the task for k = 3, 4 and 5.",
-        check=reads(ATTENTION, printed_sizes(ATTENTION, FIGURES, judge_accuracy)),
+        check=reads(ATTENTION, reported_sizes(ATTENTION, FIGURES, judge_accuracy)),
         expected="not run",
     ),
     Claim(
@@ -245,9 +245,9 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("fourier.figure4_4",),
         says="Two-layer transformers learn test points later than training points for the smallest k, twice as late or "
         "more, and by a smaller factor for larger k.",
-        check=reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(PRINTED), PRINTED)),
+        check=reads(GROKKING, reported_sizes(GROKKING, CURVES, judge_grokking(REPORTED), REPORTED)),
         expected="not established",
-        printed="Figure 4.4 shows 'a grokking phenomenon in all figures' that weakens with k. Its data sets, chosen "
+        reported="Figure 4.4 shows 'a grokking phenomenon in all figures' that weakens with k. Its data sets, chosen "
         "'roughly equal', hold 9409, 29791, 14641 and 3125 points; fourier.grokking_equal_data has as many for "
         "every k.",
     ),
@@ -255,7 +255,7 @@ CLAIMS: tuple[Claim, ...] = (
         "fourier.grokking_decay",
         entries=("fourier.figure4_4",),
         says="The same with a weight decay some hundred times the reported one.",
-        check=reads(GROKKING, printed_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED)),
+        check=reads(GROKKING, reported_sizes(GROKKING, CURVES, judge_grokking(DECAYED), DECAYED)),
         expected="not established",
     ),
     Claim(

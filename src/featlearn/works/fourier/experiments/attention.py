@@ -2,8 +2,8 @@
 
 The work shows a few heads' W^KQ after training as two-dimensional cosines with a sparse spectrum (Figures 4.3, C.5,
 C.6) and reports no numbers. Here every head is measured: the share of power in the strongest one and four pairs of
-two-dimensional bins of E^T W^KQ E, against the same head at the start, and against a control that the print lacks,
-the trained embedding around the W^KQ of the start. The print does not say where the network is read. With a token for
+two-dimensional bins of E^T W^KQ E, against the same head at the start, and against a control that the paper lacks,
+the trained embedding around the W^KQ of the start. The paper does not say where the network is read. With a token for
 "=" at the end its query is one constant vector, so that in one layer numbers never ask numbers, and W^KQ between
 numbers gets no gradient but along that vector; read at the last number, they do. Both are run.
 
@@ -63,7 +63,7 @@ class Config:
     head_dim: int = 32
     """Width of a head."""
     mlp: int = 0
-    """Hidden neurons of an MLP behind the attention; the printed formula has none."""
+    """Hidden neurons of an MLP behind the attention; the reported formula has none."""
     share: float = 0.5
     """Share of all points to train on."""
     batch: int = 1024
@@ -184,7 +184,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     for k in sorted(ks):
         p = max(r["p"] for r in table.rows if r["k"] == k)
         rows = [r for r in table.rows if r["k"] == k and r["p"] == p and r["trial"] in table.arrays]
-        entry = ENTRY.get(k, ENTRY[4])  # a k that the print has no picture of takes that of k = 4 if it is free
+        entry = ENTRY.get(k, ENTRY[4])  # a k that the paper has no picture of takes that of k = 4 if it is free
         if rows and (k in ENTRY or not {4, k} <= ks):
             out[entry] = _picture(table, k, p, rows)
     return out
@@ -238,7 +238,7 @@ def _picture(table: Table, k: int, p: int, rows: Sequence[Mapping[str, Any]]) ->
                 above = 100 * (1 - np.arange(len(shares)) / len(shares))
                 axis.plot(shares, above, drawstyle="steps-post", color=colour, label=row)
                 data += [{"readout": readout, "row": row, "share": float(s)} for s in shares]
-            axis.axvline(LEVEL, color=style.PRINT, linestyle=":", linewidth=1.2)
+            axis.axvline(LEVEL, color=style.REPORTED, linestyle=":", linewidth=1.2)
             axis.set(
                 xlim=(0, 1.02),
                 ylim=(0, 103),
@@ -298,25 +298,25 @@ EXPERIMENT = Experiment(
         *(Deviation(*d) for d in DEVIATIONS),
         Deviation(
             "where the network is read",
-            printed="not given",
+            reported="not given",
             ours="at a token for '=' and at the last number",
             why="with '=' no gradient reaches the matrix between numbers but along one vector",
         ),
         Deviation(
             "which matrix is drawn",
-            printed="W^KQ = W^K W^Q^T",
+            reported="W^KQ = W^K W^Q^T",
             ours="E^T W^KQ E over the p numbers, no position or norm",
             why="only this one has numbers on its axes",
         ),
         Deviation(
             "size in presets small and cpu",
-            printed="p = 61, 31, 17 for k = 3, 4, 5",
+            reported="p = 61, 31, 17 for k = 3, 4, 5",
             ours="p = 23; p = 31, 17, 11",
             why="a minute and half an hour on two cores",
         ),
         Deviation(
             "decay and step size there",
-            printed="1e-3 and 1e-3",
+            reported="1e-3 and 1e-3",
             ours="0.3 or 0.1 and 3e-3, falling to 0 at the end",
             why="chosen on seeds 1000 and 1001 so that few steps are enough",
         ),

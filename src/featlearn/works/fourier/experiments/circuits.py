@@ -2,7 +2,7 @@
 
 The work trains k-th power networks on half of all points for (k, p) = (3, 97), (4, 47), (5, 23) with 2^(2k-2) (p - 1)
 neurons, and draws random neurons with their spectra, the counts of dominant frequencies and the share of power at the
-top frequency before and after. Steps, start and scale are not printed.
+top frequency before and after. Steps, start and scale are not reported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from featlearn.works.fourier.experiments.trained import (
     check_pairs,
     judged,
     picture_arrays,
-    printed_width,
+    reported_width,
     structure,
     vectors,
 )
@@ -65,13 +65,13 @@ class Config:
     steps: tuple[int, ...] = (8000, 8000, 8000)
     """Steps of each network."""
     batch: tuple[int, ...] = (8192, 16384, 16384)
-    """Training points a step; 1024 is printed."""
+    """Training points a step; 1024 is reported."""
     train: float = 0.5
     """Share of all points in training."""
     neurons: int = 0
-    """Neurons; 0 takes the printed 2^(2k-2) (p - 1)."""
+    """Neurons; 0 takes the reported 2^(2k-2) (p - 1)."""
     rate: float = 0.02
-    """Step size of AdamW at its highest; 0.005 is printed."""
+    """Step size of AdamW at its highest; 0.005 is reported."""
     penalty: float = 0.01
     """lambda of the L_{2,k+1} norm at its highest; 0.005 is reported."""
     ramp: float = 0.2
@@ -92,11 +92,11 @@ class Config:
         check_counts(self, "looks")
         check_positive(self, "scale")
         if not 0 < self.train <= 1:
-            raise SettingError("train", self.train, "a share of the points in (0, 1]", "0.5 is printed; 1 has no test")
+            raise SettingError("train", self.train, "a share of the points in (0, 1]", "0.5 is reported; 1 has no test")
         for k, p in zip(self.k, self.p, strict=True) if self.train < 1 else ():
             train_points(p, k, self.train, "train")
         if self.neurons < 0:
-            raise SettingError("neurons", self.neurons, "at least 0", "0 takes the printed number")
+            raise SettingError("neurons", self.neurons, "at least 0", "0 takes the reported number")
         check_seeds(self.seeds)
         check_device_name(self.device)
         for i in range(len(self.k)):
@@ -137,7 +137,7 @@ def trials(config: Config) -> list[Trial]:
         Trial(
             k,
             p,
-            c.neurons or printed_width(k, p),
+            c.neurons or reported_width(k, p),
             c.train,
             steps,
             batch,
@@ -285,22 +285,22 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "lambda",
-            printed="0.005, the symbol of Definition 4.1; SGD in Section 4.5, AdamW in C.10.1",
+            reported="0.005, the symbol of Definition 4.1; SGD in Section 4.5, AdamW in C.10.1",
             ours="AdamW, 0.01 on the L_{2,k+1} norm of Definition 4.1, no weight decay",
             why="weight decay of 0.005 leaves spectra broad; every minimiser has the best margin at any lambda",
         ),
         Deviation(
             "step size, batch",
-            printed="0.005 constant, 1024",
+            reported="0.005 constant, 1024",
             ours="0.02 falling by a half cosine, 2048 to 16384",
             why="several times fewer steps to the same margin (seeds from 1000)",
         ),
         Deviation(
-            "steps, start", printed="not stated", ours="as set, N(0, 0.1^2)", why="three days is the printed limit"
+            "steps, start", reported="not stated", ours="as set, N(0, 0.1^2)", why="three days is the reported limit"
         ),
         Deviation(
             "share of power",
-            printed="sum over j, range not stated",
+            reported="sum over j, range not stated",
             ours="bins +j and -j together",
             why="over all p bins a cosine has one half",
         ),

@@ -19,7 +19,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks.modular_addition import ModularAddition, decoder, task_name
 from featlearn.works._settings import check_counts, check_ladders, check_positive, check_seeds
-from featlearn.works.fourier.experiments.trained import check_pairs, judged, printed_width, structure
+from featlearn.works.fourier.experiments.trained import check_pairs, judged, reported_width, structure
 from featlearn.works.fourier.setup import minimum
 
 ENTRIES = ("fourier.lemma4_7", "fourier.theorem4_9", "fourier.definition4_1")
@@ -49,7 +49,7 @@ class Config:
     penalty: tuple[float, ...] = (0.003, 0.01)
     """Values of lambda."""
     width: tuple[int, ...] = (1, 2, 2, 1, 1)
-    """Neurons of each network, in units of the printed 2^(2k-2) (p - 1)."""
+    """Neurons of each network, in units of the reported 2^(2k-2) (p - 1)."""
     rate: float = 0.02
     """Step size of Adam at its highest."""
     ramp: float = 0.2
@@ -69,7 +69,7 @@ class Config:
         check_seeds(self.seeds)
         for width in self.width:
             if width < 1:
-                raise SettingError("width", width, "at least 1", "1 is the printed number of neurons")
+                raise SettingError("width", width, "at least 1", "1 is the reported number of neurons")
         for steps in self.steps:
             PowerSchedule(steps=steps, ramp=self.ramp)
 
@@ -94,7 +94,7 @@ def trials(config: Config) -> list[Trial]:
     """One trial per network, lambda and seed."""
     c = config
     return [
-        Trial(k, p, width * printed_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
+        Trial(k, p, width * reported_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
         for k, p, steps, width in zip(c.k, c.p, c.steps, c.width, strict=True)
         for penalty in c.penalty
         for seed in c.seeds
@@ -200,7 +200,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
                     for s, v in zip(x, mean, strict=True)
                 ]
             curves(ax, lines, "full-batch steps", "margin / gamma*", log="x", title=f"k = {k}, p = {p}, m = {m}")
-            ax.axhline(1.0, color=style.PRINT, lw=1.2, ls=":")
+            ax.axhline(1.0, color=style.REPORTED, lw=1.2, ls=":")
             ax.set_ylim(-0.55, 1.08)
         for ax in list(panels):
             ax.set_axis_off()
@@ -236,19 +236,19 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "data",
-            printed="half of all points in training",
+            reported="half of all points in training",
             ours="all of them",
             why="the theorem is about the margin on all points",
         ),
         Deviation(
             "neurons",
-            printed="2^(2k-2) (p - 1)",
+            reported="2^(2k-2) (p - 1)",
             ours="that, and twice as many for k = 2",
             why="with just as many, chance gives some frequencies fewer than the 6 they need",
         ),
         Deviation(
             "optimisation",
-            printed="a global minimiser",
+            reported="a global minimiser",
             ours="Adam, full batches, falling rate",
             why="the loss is not convex",
         ),

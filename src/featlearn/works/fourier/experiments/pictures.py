@@ -47,7 +47,7 @@ def histograms(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
     with style.applied(11):
         axes = fig.subplots(1, 3)
         axes[0].bar(np.arange(1, len(counts) + 1), counts, color=style.METHODS["Network"], width=0.8)
-        axes[0].axhline(len(alive) / len(counts), color=style.PRINT, lw=1.2, ls=":")
+        axes[0].axhline(len(alive) / len(counts), color=style.REPORTED, lw=1.2, ls=":")
         axes[0].set(xlabel="dominant frequency", ylabel="live neurons", title="frequencies")
         for ax, name, values in (
             (axes[1], "at the start", arrays["share_start"]),

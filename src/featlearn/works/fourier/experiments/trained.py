@@ -37,8 +37,8 @@ def check_pairs(k: tuple[int, ...], p: tuple[int, ...], **beside: tuple[object, 
             raise SettingError("k, p", f"{one_k}, {one_p}", "k of at least 2 and odd p of at least 3", f"{why}")
 
 
-def printed_width(k: int, p: int) -> int:
-    """m = 2^(2k - 2) (p - 1), the printed number of neurons."""
+def reported_width(k: int, p: int) -> int:
+    """m = 2^(2k - 2) (p - 1), the reported number of neurons."""
     return 2 ** (2 * k - 2) * (p - 1)
 
 

@@ -18,7 +18,7 @@ DEVIATIONS = (
     (
         "heads and their width",
         "160 heads, hidden dimension 128, which 160 does not divide",
-        "160 heads of 32 in preset paper, the default of the base code that the print names; fewer elsewhere",
+        "160 heads of 32 in preset paper, the default of the base code that the paper names; fewer elsewhere",
         "the width of a head is not given; 160 heads are for a GPU",
     ),
     ("optimizer", "SGD in the text, AdamW in caption and appendix", "AdamW", "the settings given are those of AdamW"),
@@ -80,7 +80,7 @@ def check_pairs(field: str, pairs: Sequence[tuple[int, int]]) -> None:
 def check_share(share: float, pairs: Sequence[tuple[int, int]]) -> None:
     """Refuse a split with an empty side."""
     if not 0 < share < 1:
-        raise SettingError("share", share, "between 0 and 1", "0.5 is printed")
+        raise SettingError("share", share, "between 0 and 1", "0.5 is reported")
     for k, p in pairs:
         train_points(p, k, share)
 

@@ -376,7 +376,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The k tokens kept are those of sum_j q_n^j . k_i^j, pooled, with rotary embedding, min(k, n) of them, in "
         "the order of the prompt.",
         check=check_selection,
-        printed="Algorithm 2 counts layers from 1 (r in [m]); how the experiments' layers 13 and 19 are numbered, "
+        reported="Algorithm 2 counts layers from 1 (r in [m]); how the experiments' layers 13 and 19 are numbered, "
         "and whether scores are taken before or after the rotary embedding, is not said. Both change the selection. "
         "The released code numbers from 0 and scores after it, as here.",
     ),
@@ -392,7 +392,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.rope_positions",),
         says="Pass two runs at positions 0..k+t-2, where methods that keep positions reach n+t-2.",
         check=check_positions,
-        printed="Appendix G.2 gives k + t and n + t, the lengths; these are the same as indices from 0, the last "
+        reported="Appendix G.2 gives k + t and n + t, the lengths; these are the same as indices from 0, the last "
         "token not being fed. Pass one runs at n positions.",
     ),
     Claim(

@@ -26,7 +26,7 @@ def usual(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return weights, weights @ v
 
 
-def as_printed(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def as_reported(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Definition 9.1 to the letter: the mask times the softmax over all keys, future ones included."""
     weights = torch.softmax(q @ k.T / math.sqrt(q.shape[1]), dim=-1).tril()
     return weights, weights @ v
@@ -37,12 +37,12 @@ def check_attention(key: Key, tables: Any) -> Evidence:
     n, d = 24, 16
     q, k, v = torch.randn(3, n, d, generator=key.torch(), dtype=torch.float64)
     weights, out = usual(q, k, v)
-    printed_weights, printed_out = as_printed(q, k, v)
-    sums = printed_weights.sum(1)
+    reported_weights, reported_out = as_reported(q, k, v)
+    sums = reported_weights.sum(1)
     later = k.clone()
     later[-1] += 1.0
     moved = (usual(q, later, v)[1] - out)[:-1].abs().amax(1)
-    printed_moved = (as_printed(q, later, v)[1] - printed_out)[:-1].abs().amax(1)
+    reported_moved = (as_reported(q, later, v)[1] - reported_out)[:-1].abs().amax(1)
     mass = torch.exp(q @ k.T / math.sqrt(d))
     share = (mass.tril().sum(1) / mass.sum(1)).numpy()
     return Evidence(
@@ -53,10 +53,10 @@ def check_attention(key: Key, tables: Any) -> Evidence:
                 observe=weights.sum(1).numpy(),
                 rival=sums.numpy(),
                 tolerance=1e-12,
-                rival_says="mask after softmax, as printed",
+                rival_says="mask after softmax, as reported",
             ),
             Case(
-                "row sums as printed: share of the past in the sum over all keys",
+                "row sums as reported: share of the past in the sum over all keys",
                 predict=share,
                 observe=sums.numpy(),
                 rival=np.ones(n),
@@ -64,7 +64,7 @@ def check_attention(key: Key, tables: Any) -> Evidence:
                 rival_says="a proper average",
             ),
             Case(
-                "largest row sum as printed, last row aside",
+                "largest row sum as reported, last row aside",
                 predict=1 - 1e-6,
                 observe=float(sums[:-1].max()),
                 rival=0.5,
@@ -75,16 +75,16 @@ def check_attention(key: Key, tables: Any) -> Evidence:
             Case(
                 "row n is the same in both",
                 predict=out[-1].numpy(),
-                observe=printed_out[-1].numpy(),
+                observe=reported_out[-1].numpy(),
                 rival=out[-2].numpy(),
                 tolerance=1e-12,
                 rival_says="row n - 1",
             ),
             Case(
-                "each row as printed, over its sum",
+                "each row as reported, over its sum",
                 predict=out.numpy(),
-                observe=(printed_out / sums[:, None]).numpy(),
-                rival=printed_out.numpy(),
+                observe=(reported_out / sums[:, None]).numpy(),
+                rival=reported_out.numpy(),
                 tolerance=1e-12,
                 rival_says="without renormalisation",
             ),
@@ -92,9 +92,9 @@ def check_attention(key: Key, tables: Any) -> Evidence:
                 "change of rows 1..n-1 when key n changes",
                 predict=np.zeros(n - 1),
                 observe=moved.numpy(),
-                rival=printed_moved.numpy(),
+                rival=reported_moved.numpy(),
                 tolerance=1e-12,
-                rival_says="the printed form, whose denominators see the future",
+                rival_says="the reported form, whose denominators see the future",
             ),
         ),
         comment="Row n, the only one that Algorithm 2 reads, is the same in both forms; every row agrees after "
@@ -380,7 +380,7 @@ def runs(call: Any) -> float:
     return 1.0
 
 
-def check_printed_pooling(key: Key, tables: Any) -> Evidence:
+def check_reported_pooling(key: Key, tables: Any) -> Evidence:
     """The pooling call of the listing, and the two changes that make it run."""
     scores = torch.randn(1, 1, 1, 64, generator=key.torch())  # one prompt, heads summed, one query, 64 keys
     pool: Any = torch.nn.functional.avg_pool1d
@@ -423,7 +423,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Causal attention masks before the softmax: rows sum to 1 and see no later key. The order of Definition "
         "9.1, mask after softmax, agrees on row n only, and on every row once divided by its sum.",
         check=check_attention,
-        printed="Definition 9.1 writes 'M_c ⊙ Softmax(QK^T / √d) · V'. Read as shorthand for a mask inside the "
+        reported="Definition 9.1 writes 'M_c ⊙ Softmax(QK^T / √d) · V'. Read as shorthand for a mask inside the "
         "softmax it is the attention of the models; read literally, rows before the last sum to less than 1. Row n, "
         "the only one that Algorithm 2 reads, is the same on both readings.",
     ),
@@ -433,7 +433,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="F_{1:r} is the prefix of F_{1:m}: its output is the r-th hidden state, and layers "
         "r+1..m continue from it.",
         check=check_layers,
-        printed="Where the final norm sits is not said: it follows layer m, so F_{1:r} is without it.",
+        reported="Where the final norm sits is not said: it follows layer m, so F_{1:r} is without it.",
     ),
     Claim(
         "gemfilter.algorithm2_groups",
@@ -452,7 +452,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.algorithm2",),
         says="Ranking by summed logits equals ranking by summed attention probabilities for one head, not for several.",
         check=check_ranking,
-        printed="Section 9.3.1 sums the 'attention matrices' of the heads, glossed as 'i.e., the inner product': "
+        reported="Section 9.3.1 sums the 'attention matrices' of the heads, glossed as 'i.e., the inner product': "
         "that is what is summed here. In line 6 of Algorithm 2 K_n is read as K, since its comment puts the product "
         "in R^n.",
     ),
@@ -461,17 +461,17 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.listing",),
         says="The listing, made to run: sum over heads, mean over 5 positions, k best, ascending.",
         check=check_listing,
-        printed="Appendix G.4.2 has 'a maximum pooling kernel size (line 16 of the PyTorch code below) of 5'; line "
+        reported="Appendix G.4.2 has 'a maximum pooling kernel size (line 16 of the PyTorch code below) of 5'; line "
         "16 averages, which is what is done here. Pooling by the maximum would keep other tokens.",
     ),
     Claim(
-        "gemfilter.listing_as_printed",
+        "gemfilter.listing_as_reported",
         entries=("gemfilter.listing",),
         says="The pooling call of the listing in G.4.1 runs.",
-        check=check_printed_pooling,
+        check=check_reported_pooling,
         expected="refuted",
         hits="statement",
-        printed="Appendix G.4.1, PyTorch listing, line 16: 'F.avg_pool1d(in_pro, kernel=kernel, ...)', read with "
+        reported="Appendix G.4.1, PyTorch listing, line 16: 'F.avg_pool1d(in_pro, kernel=kernel, ...)', read with "
         "torch's own avg_pool1d and the 4-D tensor of the lines before. The keyword is kernel_size, and the query "
         "axis has to be dropped; the released code does both.",
     ),

@@ -313,7 +313,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.theorem9_3", "gemfilter.case_study"),
         says="Attention of the prompt costs 2 m h d n^2 multiply-adds; pass one of GemFilter r/m of that, exactly.",
         check=check_prompt_time,
-        printed="Theorem 9.3 words d as 'the hidden feature dimensions'; Section 9.3.1 gives every head matrices in "
+        reported="Theorem 9.3 words d as 'the hidden feature dimensions'; Section 9.3.1 gives every head matrices in "
         "R^(n x d), so d is read as the width of one head.",
     ),
     Claim(
@@ -331,7 +331,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_same_generation,
         expected="refuted",
         hits="remark",
-        printed="After Theorem 9.3: 'during the iterative generation phase, GemFilter has the same running time and "
+        reported="After Theorem 9.3: 'during the iterative generation phase, GemFilter has the same running time and "
         "GPU memory consumption as SnapKV/H2O', read up to a constant and for every k and t of the theorem. The "
         "theorem's own table has k^2 + t^2 against k t + t^2: the same if t is of the order of k, as in the case "
         "study, not for t fixed. With k = 1024 and the 50 tokens of Figure 9.3 the factor in attention is 21. The "
@@ -344,7 +344,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_other_operations,
         expected="refuted",
         hits="proof",
-        printed="Proof of Theorem 9.3 (Appendix G.3): 'each head takes Θ(n^2 d) to calculate the attention … and "
+        reported="Proof of Theorem 9.3 (Appendix G.3): 'each head takes Θ(n^2 d) to calculate the attention … and "
         "Θ(nd) for other operations (g_i in Definition 9.2)', with the MLP in g_i as Definition 9.2 has it. "
         "Projections and MLP take Θ(n D^2) for hidden size D. The theorem's prompt row is not touched where n is "
         "large against D; on LLaMA 3.1 8B attention catches up at some 27k to 53k tokens.",

@@ -143,7 +143,7 @@ def check_snapkv(key: Key, tables: Any) -> Evidence:
             ),
         ),
         comment=f"n = {N}, k = {K}, window {WINDOW}. Heads that share keys share their entries here: m h_kv sets, "
-        "where print counts m h. The print leaves open pooling, softmax and whether the window counts towards k.",
+        "where the paper counts m h. The paper leaves open pooling, softmax and whether the window counts towards k.",
     )
 
 
@@ -192,7 +192,7 @@ def check_snapkv_memory(key: Key, tables: Any) -> Evidence:
                 unit="bytes",
             ),
         ),
-        comment="The printed m w + 2 h n d + 2 m h k d is reached only by dropping entries inside the forward pass. "
+        comment="The reported m w + 2 h n d + 2 m h k d is reached only by dropping entries inside the forward pass. "
         "`kv_eviction.prefill` keeps them all, to serve several policies and budgets from one pass: its peak is that "
         "of standard attention, and must not be charged to SnapKV.",
     )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.inventory import entry, printed
+from featlearn.lab.inventory import entry, reported
 from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.methods.gemfilter import RAW, select
 from featlearn.tasks.needles import overlap
@@ -358,7 +358,7 @@ def check_needle_score(key: Key, tables: Any) -> Evidence:
 
 def needle_average(name: str, row: str) -> float:
     """A reported average of the needle score."""
-    return printed(f"gemfilter.{name}", row=row, metric="needle_score")[0].value
+    return reported(f"gemfilter.{name}", row=row, metric="needle_score")[0].value
 
 
 def check_phi_averages(key: Key, tables: Any) -> Evidence:
@@ -529,7 +529,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_case_prompt_memory,
         expected="refuted",
         hits="statement",
-        printed="Section 9.3.2, Case Study: 'Standard attention : SnapKV/H2O : GemFilter ≈ mw + mhd : mw + hnd : rw "
+        reported="Section 9.3.2, Case Study: 'Standard attention : SnapKV/H2O : GemFilter ≈ mw + mhd : mw + hnd : rw "
         "+ hnd', read as prompt memory for n = 128K. The first term lacks n: by the generation row of Theorem 9.3, "
         "2mh(n + t)d, it is mw + mhnd. As it stands standard attention, which keeps every key and value, would need "
         "less memory than SnapKV, which keeps a part of them.",
@@ -548,7 +548,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="108172 tokens to 100 is a reduction by more than 1000.",
         check=check_compression,
         hits="number",
-        printed="Section 9.3.1 has 'k = 1024' and 'from 128K to 1024 tokens in Figure 9.1'; read as numbers of that "
+        reported="Section 9.3.1 has 'k = 1024' and 'from 128K to 1024 tokens in Figure 9.1'; read as numbers of that "
         "figure they differ from its caption, 'reducing the input token length to 100' from 108,172, which is the "
         "one that gives the reported 1000 times.",
     ),
@@ -559,7 +559,7 @@ CLAIMS: tuple[Claim, ...] = (
         "within m / r = 2.46 "
         "for 13 layers (14 would give 2.29).",
         check=check_speedup,
-        printed="Whether the 13th layer is counted from 0 or 1 is not said; the released code counts from 0 and runs "
+        reported="Whether the 13th layer is counted from 0 or 1 is not said; the released code counts from 0 and runs "
         "14 layers.",
     ),
     Claim(
@@ -575,7 +575,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.fig9_4",),
         says="The needle score counts distinct words shared, over 12: at most 11/12, and 4/12 for ordinary words.",
         check=check_needle_score,
-        printed="The score is that of the released code; the text does not describe it. Of three replies that it "
+        reported="The score is that of the released code; the text does not describe it. Of three replies that it "
         "calls totally correct one scores 9/12, and a wrong reply in ordinary words can score more than two of the "
         "three that it calls partially correct.",
     ),
@@ -586,7 +586,7 @@ CLAIMS: tuple[Claim, ...] = (
         "reach it with chance "
         "1 - C(n - L, k) / C(n, k).",
         check=check_distance,
-        printed="The caption calls 'min(topk_index - needle_index)' a distance: read with the absolute value, as the "
+        reported="The caption calls 'min(topk_index - needle_index)' a distance: read with the absolute value, as the "
         "released code has it.",
     ),
     Claim(

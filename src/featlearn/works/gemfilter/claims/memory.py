@@ -349,13 +349,13 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_memory,
     ),
     Claim(
-        "gemfilter.memory_as_printed",
+        "gemfilter.memory_as_reported",
         entries=("gemfilter.theorem9_3",),
         says="The cache of a prompt takes 2 m h d, whatever its length.",
         check=check_reported_prompt_memory,
         expected="refuted",
         hits="statement",
-        printed="Theorem 9.3 (and G.4) gives standard attention's prompt memory as 'mw + 2mhd', and its proof '2mhd "
+        reported="Theorem 9.3 (and G.4) gives standard attention's prompt memory as 'mw + 2mhd', and its proof '2mhd "
         "GPU memory consumption for the KV cache'; no reading of the symbols has the prompt's length in it. It is "
         "2mhnd, as the generation row, 2mh(n + t)d, has it.",
     ),
@@ -366,7 +366,7 @@ CLAIMS: tuple[Claim, ...] = (
         "phase; 13.5 instead "
         "of 5.8 while the layers past the filter stay in memory.",
         check=check_llama_bytes,
-        printed="r w + 2 h n d is the memory of a program that holds r layers of weights in pass one; the released "
+        reported="r w + 2 h n d is the memory of a program that holds r layers of weights in pass one; the released "
         "code holds all m, with which the saving against SnapKV is 1 % in place of 58 %.",
     ),
     Claim(
@@ -378,7 +378,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_bottleneck,
         expected="refuted",
         hits="remark",
-        printed="Section 9.3.2: 'for other methods, the memory bottleneck arises during prompt computation', read "
+        reported="Section 9.3.2: 'for other methods, the memory bottleneck arises during prompt computation', read "
         "for GemFilter too, at the sizes of the case study. Right for SnapKV. By Theorem 9.3 GemFilter needs m w in "
         "generation and r w in pass one, 13.3 against 5.8 GiB on this shape; the sentence is true for it from some "
         "2.1 million tokens on.",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.inventory import printed
+from featlearn.lab.inventory import reported
 from featlearn.lab.pending import Case, Claim, Evidence
 
 LLAMA, MISTRAL, PHI = "LLaMa 3.1 8B Instruct", "Mistral Nemo 12B Instruct", "Phi 3.5 Mini 3.8B Instruct"
@@ -33,9 +33,9 @@ WORDS = {
 
 
 def table(name: str, setting: str = "") -> dict[str, dict[str, float]]:
-    """row -> metric -> printed value, averages included."""
+    """row -> metric -> reported value, averages included."""
     rows: dict[str, dict[str, float]] = {}
-    for cell in printed(f"gemfilter.{name}", setting=setting):
+    for cell in reported(f"gemfilter.{name}", setting=setting):
         rows.setdefault(cell.row, {})[cell.metric] = cell.value
     return rows
 
@@ -46,13 +46,13 @@ def cells(row: dict[str, float]) -> np.ndarray:
 
 
 def averages(setting: str, method: str) -> np.ndarray:
-    """Printed averages of a method at 1024, 2048 and 4096."""
+    """Reported averages of a method at 1024, 2048 and 4096."""
     rows = table("table9_1", setting)
     return np.array([rows[f"{method}-{k}"]["average"] for k in BUDGETS])
 
 
 def check_averages(key: Key, tables: Any) -> Evidence:
-    """Every printed average against the mean of its row."""
+    """Every reported average against the mean of its row."""
     cases, slack, count = [], 0.005 + 1e-9, 0
     for name, settings in (("table9_1", MODELS), ("table9_2", ("",)), ("tableG_1", ("",))):
         rows = {f"{s} {r}": row for s in settings for r, row in table(name, s).items()}

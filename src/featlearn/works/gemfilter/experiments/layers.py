@@ -290,18 +290,18 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "model",
-            printed="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini",
+            reported="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini",
             ours="SmolLM2-135M",
             why="see gemfilter/needle",
         ),
         Deviation(
             "largest norm",
-            printed="row with the largest l2 norm, of what is not said",
+            reported="row with the largest l2 norm, of what is not said",
             ours="of queries, and of rows of logits summed over heads",
             why="both readings; rows of probabilities have norm 1 at the first token",
         ),
         Deviation(
-            "depth", printed="50 %", ours="several depths", why="the middle alone hides what happens at the start"
+            "depth", reported="50 %", ours="several depths", why="the middle alone hides what happens at the start"
         ),
     ),
     cost=cost,

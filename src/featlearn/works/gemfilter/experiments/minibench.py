@@ -18,7 +18,7 @@ from featlearn.data.texts import essays, split
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.report import style
-from featlearn.report.plots import Picture, bars_against_print
+from featlearn.report.plots import Picture, bars_against_reported
 from featlearn.tasks.miniset import KINDS, Item, grade, miniset
 from featlearn.tasks.reading import prompt as prompt_of_item
 from featlearn.works.gemfilter.experiments.prompts import SETS, OnTexts, loaded
@@ -181,7 +181,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     if not rows:
         return {}
     fig = style.figure(8, 1.6 + 0.42 * len(rows))
-    bars_against_print(fig, rows, "average", label="average over kinds of task (%)")
+    bars_against_reported(fig, rows, "average", label="average over kinds of task (%)")
     data = [{"template": r.setting, "method": r.row, "average": r.value, "low": r.low, "high": r.high} for r in rows]
     caption = "Average score over six kinds of task by method and budget, intervals over items."
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
@@ -210,21 +210,21 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "data",
-            printed="14 data sets of LongBench",
+            reported="14 data sets of LongBench",
             ours="a generated set of six kinds",
             why="LongBench cannot be bundled",
         ),
         Deviation(
             "model",
-            printed="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini",
+            reported="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini",
             ours="SmolLM2-135M",
             why="see gemfilter/needle",
         ),
         Deviation(
             "budgets",
-            printed="1024, 2048, 4096 of 12.8k tokens on average",
+            reported="1024, 2048, 4096 of 12.8k tokens on average",
             ours="1/4 and 1/8",
-            why="8 % and 32 % are printed",
+            why="8 % and 32 % are reported",
         ),
     ),
     cost=cost,

@@ -40,7 +40,7 @@ class Config(OnReplies):
     """Needles at all depths of prompts of several lengths, for GemFilter and its rivals at one budget."""
 
     raw_layer: int = -1
-    """Filter layer of Algorithm 2 as printed; -1 for the same."""
+    """Filter layer of Algorithm 2 as reported; -1 for the same."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -225,26 +225,26 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "model",
-            printed="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini, to 120k tokens",
+            reported="LLaMA 3.1 8B, Mistral Nemo 12B, Phi 3.5 Mini, to 120k tokens",
             ours="SmolLM2-135M, to 7.5k tokens",
             why="weights that registries carry and two cores can run; --model takes any other",
         ),
         Deviation(
             "needle",
-            printed="one sentence on San Francisco",
+            reported="one sentence on San Francisco",
             ours="several sentences and names",
             why="one may be lucky",
         ),
         Deviation(
             "score",
-            printed="shared words over 12 expected ones",
+            reported="shared words over 12 expected ones",
             ours="the reply contains the answer; overlap beside it",
             why="any English reply shares words such as 'a' and 'in', and 11 of 12 is the most a reply can reach",
         ),
-        Deviation("budget", printed="1024", ours="256", why="the same share of these prompts as 1024 of longer ones"),
+        Deviation("budget", reported="1024", ours="256", why="the same share of these prompts as 1024 of longer ones"),
         Deviation(
             "GemFilter",
-            printed="last row, raw products, average over 5 tokens",
+            reported="last row, raw products, average over 5 tokens",
             ours="16 rows, probabilities, average over 25, question and start kept; raw Algorithm 2 beside it",
             why="the last token of a chat prompt is a line feed of the template, whose raw products miss the needle",
         ),

@@ -27,7 +27,7 @@ class Reply:
 
 
 def chosen_layers(model: Any, layer: int, raw_layer: int) -> tuple[int, Scoring, int]:
-    """Filter layer and scoring of GemFilter, and the layer of Algorithm 2 as printed; -1 asks for the known ones."""
+    """Filter layer and scoring of GemFilter, and the layer of Algorithm 2 as reported; -1 asks for the known ones."""
     advice = gemfilter.recommended(model) if layer < 0 else None
     found, scoring = (layer, SOFTMAX) if advice is None else (advice.layer, advice.scoring)
     return found, scoring, raw_layer if raw_layer >= 0 else found

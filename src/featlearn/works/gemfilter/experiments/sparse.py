@@ -1,7 +1,7 @@
 """What a filter pass that is linear in the prompt's length still finds: sinks and a window in place of full attention.
 
 Below the filter layer most rows see the start of the prompt and the tokens right before them; the rows of the question
-see everything. The print has no such pass. Here the exact one and several windows choose tokens of the same prompts;
+see everything. The paper has no such pass. Here the exact one and several windows choose tokens of the same prompts;
 one plain `generate` then answers from each choice. Times belong to `benchmarks/gemfilter.py`: a window pays off at
 lengths far above those that two cores answer.
 """
@@ -233,9 +233,9 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "filter pass",
-            printed="full attention in every layer",
+            reported="full attention in every layer",
             ours="sinks and a window below the filter layer, the question's rows dense",
-            why="linear in the prompt's length; not in the print",
+            why="linear in the prompt's length; not in the paper",
         ),
     ),
     cost=cost,

@@ -51,7 +51,7 @@ def schedule(v: Numbers, m: float | int, eps: float | int) -> dict[str, float]:
     return {"bt": bt, "eta": eta, "T": 1 / (eta * v.B_x1 * q), "B_eps": v.B_x1 / q * math.sqrt(v.B_b / v.B_G)}
 
 
-def printed_steps(v: Numbers, m: float | int, eps: float | int, bt: float | int) -> float:
+def reported_steps(v: Numbers, m: float | int, eps: float | int, bt: float | int) -> float:
     """T of eq. 3.11, constants 1."""
     q = (m * v.p) ** 0.25
     size = math.sqrt(v.r) * v.B_a2 * v.B_b * v.B_x1 / q + m * bt
@@ -111,7 +111,7 @@ def check_main(key, tables) -> Evidence:
         s = schedule(v, m, eps)
         time.append(s["T"] * s["eta"] * v.B_x1 * (m * v.p) ** 0.25)
         steps.append(s["T"])
-        said.append(printed_steps(v, m, eps, s["bt"]))
+        said.append(reported_steps(v, m, eps, s["bt"]))
         opt_terms.append(np.array(before_tuning(v, m, s["eta"], s["T"], s["bt"])) / eps)
         half.append(np.array(before_tuning(v, m / 100, s["eta"], s["T"], s["bt"]))[0] / eps)
         n = (
@@ -147,7 +147,7 @@ def check_main(key, tables) -> Evidence:
                 rival_says="off by eps",
             ),
             Case(
-                "width term / eps with the printed m",
+                "width term / eps with the reported m",
                 predict=np.full(len(terms), 2.0),
                 observe=terms[:, 0],
                 rival=np.full(len(terms), 0.5),
@@ -171,7 +171,7 @@ def check_main(key, tables) -> Evidence:
                 rival_says="0.4",
             ),
             Case(
-                "terms in n^(-1/3) / eps with the printed n",
+                "terms in n^(-1/3) / eps with the reported n",
                 predict=np.full(len(terms), 40.0),
                 observe=n_terms,
                 rival=np.full(len(terms), 1e-6),
@@ -406,7 +406,7 @@ def rademacher(f: Array, B: float | int, rng: np.random.Generator, draws: int = 
 
 
 def check_rademacher(key, tables) -> Evidence:
-    """B.78: with the printed constant, and with the root of 2 that (u + v)^2 <= 2 u^2 + 2 v^2 costs."""
+    """B.78: with the reported constant, and with the root of 2 that (u + v)^2 <= 2 u^2 + 2 v^2 costs."""
     rng, seen, said = key.numpy(), [], []
     for d, m, n in ((5, 20, 50), (20, 100, 200), (50, 10, 400)):
         w, b, x = rng.normal(size=(m, d)), rng.normal(size=m), rng.normal(size=(n, d))
@@ -493,7 +493,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_rademacher,
         expected="refuted",
         hits="statement",
-        printed="Thesis, Lemma B.78, (B.595), with the complexity taken as the mean over signs of the supremum of "
+        reported="Thesis, Lemma B.78, (B.595), with the complexity taken as the mean over signs of the supremum of "
         "(1/n) sum s_i g(x_i): one sample x = 1 and one neuron relu(x + 1) have complexity 2 B, and the bound is "
         "sqrt 2 B. With a factor sqrt 2 it holds, with equality there. Theorem 3.4 takes the lemma inside an O(), "
         "which absorbs the constant.",

@@ -201,7 +201,7 @@ def check_loss_gap(key, tables) -> Evidence:
 
 
 def check_concentration(key, tables) -> Evidence:
-    """B.18: the gradient of n samples against the population's, at the printed deviation."""
+    """B.18: the gradient of n samples against the population's, at the reported deviation."""
     task = GaussianMixture.xor(d=10)
     truth = task.draw(key / "truth")
     w = torch.randn(100, 10, generator=(key / "w").torch(), dtype=torch.float64)
@@ -236,14 +236,14 @@ def check_concentration(key, tables) -> Evidence:
                 observe=slope,
                 rival=-1 / 3,
                 tolerance=0.08,
-                rival_says="n^(-1/3), the printed rate: it buys the probability exp(-n^(1/3))",
+                rival_says="n^(-1/3), the reported rate: it buys the probability exp(-n^(1/3))",
             ),
         ),
         comment="Typical deviations "
         + ", ".join(f"{v:.3f}" for v in typical)
         + " against the allowed "
         + ", ".join(f"{v:.2f}" for v in allowed)
-        + "; the printed chance of more is exp(-9.75) at n = 1000, too small "
+        + "; the reported chance of more is exp(-9.75) at n = 1000, too small "
         "to be counted in 5000 gradients.",
     )
 
@@ -478,7 +478,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Sizes at steps 0 and 1; later a and w stay under a linear recursion (B.8, B.9, B.20, B.21).",
         check=check_parameters,
         hits="statement",
-        printed="Thesis, Lemma B.21, (B.151) and (B.152), the version for samples: the bound on ||w^(t) - w^(1)|| "
+        reported="Thesis, Lemma B.21, (B.151) and (B.152), the version for samples: the bound on ||w^(t) - w^(1)|| "
         "has no factor t, although the drift grows with t. Lemma B.9, (B.61), and (B.192), where B.21 is used, have "
         "the factor, so that nothing else is touched.",
     ),

@@ -142,7 +142,7 @@ def check_network(key, tables) -> Evidence:
     d, tau = 50 * d, rng.uniform(1, 3, 20)
     gamma = np.sqrt(B2) / (rho * d ** (tau / 2 - 0.25))
     product = 2 / beta * B1 * np.sqrt(2 * gamma)
-    printed = B1 * B2**0.25 / (beta * np.sqrt(rho) * d ** (tau / 4 - 0.125))
+    reported = B1 * B2**0.25 / (beta * np.sqrt(rho) * d ** (tau / 4 - 0.125))
     return Evidence(
         (
             Case(
@@ -162,9 +162,9 @@ def check_network(key, tables) -> Evidence:
                 rival_says="that one",
             ),
             Case(
-                "r B_a1 B_x1 sqrt(2 gamma) / printed first term",
+                "r B_a1 B_x1 sqrt(2 gamma) / reported first term",
                 predict=np.full(20, 2 * math.sqrt(2)),
-                observe=product / printed,
+                observe=product / reported,
                 rival=2 * math.sqrt(2) * d**0.125,
                 tolerance=1e-9,
                 rival_says="exponent tau/4 - 1/4 of d",

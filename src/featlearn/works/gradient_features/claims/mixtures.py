@@ -113,7 +113,7 @@ def check_mixture(key, tables) -> Evidence:
 
 
 def check_sure(key, tables) -> Evidence:
-    """B.29, B.31: Pr[S_sure] exactly, sampled where it can be, and against the printed lower bound far away."""
+    """B.29, B.31: Pr[S_sure] exactly, sampled where it can be, and against the reported lower bound far away."""
     rng = key.numpy()
     norms, sigma_w = np.array([3.0, 4.0, 5.0]), 0.7
     near = [math.exp(log_sure(norms, j, 3.0, sigma_w)) for j in range(3)]
@@ -146,7 +146,7 @@ def check_sure(key, tables) -> Evidence:
                 rival_says="without the other clusters",
             ),
             Case(
-                "log Pr[S_sure] >= the printed bound, constant 1/(3 sqrt(2 pi)), C_b = 1",
+                "log Pr[S_sure] >= the reported bound, constant 1/(3 sqrt(2 pi)), C_b = 1",
                 predict=log_bound,
                 observe=log_p,
                 rival=tighter,
@@ -171,7 +171,7 @@ def check_sure(key, tables) -> Evidence:
             ),
         ),
         comment="At d = 1000, C_b = 1 the probability is exp("
-        f"{log_chance:.1f}) = {math.exp(log_chance):.1e}: plain draws never see it. The printed exponent 9/2 is the "
+        f"{log_chance:.1f}) = {math.exp(log_chance):.1e}: plain draws never see it. The reported exponent 9/2 is the "
         "safe one for means that are only nearly orthogonal; exactly orthogonal means have 9/8.",
     )
 
@@ -365,7 +365,7 @@ def opt_bound(d: float | int, tau: float | int) -> float:
 
 
 def check_comparison(key, tables) -> Evidence:
-    """B.34: the hinge loss of g* by one-dimensional integrals, at the separations that the print allows."""
+    """B.34: the hinge loss of g* by one-dimensional integrals, at the separations that the paper allows."""
     d, s = 1e5, math.sqrt(TAU * math.log(1e5))
     bound = opt_bound(d, TAU)
     good = own_loss(4.35, s) + 3 * other_loss(s)
@@ -416,7 +416,7 @@ def check_comparison(key, tables) -> Evidence:
     )
 
 
-def check_comparison_printed(key, tables) -> Evidence:
+def check_comparison_reported(key, tables) -> Evidence:
     """B.34 with the constant 4 of its proof, which the lemma's Omega leaves open: loss above the claimed bound."""
     s = math.sqrt(TAU * math.log(1000))
     said, value = opt_bound(1000.0, TAU), own_loss(4.0, s)
@@ -445,7 +445,7 @@ def check_comparison_printed(key, tables) -> Evidence:
 
 
 def check_mixture_theorem(key, tables) -> Evidence:
-    """Theorem 3.18: the algebra from B_F, B_x1 and gamma to the printed error."""
+    """Theorem 3.18: the algebra from B_F, B_x1 and gamma to the reported error."""
     d = np.geomspace(900, 1e10, 30)
     terms, said, lost = [], [], []
     for v in d:
@@ -565,13 +565,13 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_comparison,
     ),
     Claim(
-        "gradient_features.lemma3_17_printed",
+        "gradient_features.lemma3_17_reported",
         entries=("gradient_features.lemma3_17",),
         says="The proof's step: the same bound with a separation of 4 sigma_B+ sqrt(tau log d / d).",
-        check=check_comparison_printed,
+        check=check_comparison_reported,
         expected="refuted",
         hits="proof",
-        printed="Thesis, proof of Lemma B.34: (B.315) and (B.319) bound Pr[N(0, 1) > sqrt(tau log d)] by d^-tau; it "
+        reported="Thesis, proof of Lemma B.34: (B.315) and (B.319) bound Pr[N(0, 1) > sqrt(tau log d)] by d^-tau; it "
         "is about d^(-tau/2). The lemma only asks for a separation of Omega(.), and with a constant of 4.35 its "
         "bound holds: see the claim before this one.",
     ),
@@ -581,7 +581,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Error of at most sqrt 2 r/d^(0.4 tau - 0.8) + eps follows from the mixture's numbers.",
         check=check_mixture_theorem,
         hits="proof",
-        printed="Thesis, proof of Theorem B.35, (B.338): the third term lacks the sqrt d of B_x1. The final bound "
+        reported="Thesis, proof of Theorem B.35, (B.338): the third term lacks the sqrt d of B_x1. The final bound "
         "stands with it, for every d if tau >= 9 and up to d = e^45 at tau = 8.",
     ),
 )

@@ -243,7 +243,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_theorem,
         expected="assumptions unmet",
         hits="proof",
-        printed="Thesis, proof of Theorem B.69, after (B.576): the bound that it puts on ||a~||_2 is the one that "
+        reported="Thesis, proof of Theorem B.69, after (B.576): the bound that it puts on ||a~||_2 is the one that "
         "Lemma B.68, (B.564), gives for its square. The number of steps, which is set by ||a^(1)||_2 = O(sqrt m), "
         "stays as it is.",
     ),

@@ -56,7 +56,7 @@ def hats_positive_bias(u: Array, k: int) -> Array:
 
 
 def layer_norms(r: int, k: int) -> tuple[float, float]:
-    """||a|| of the printed network neuron by neuron, and with coinciding breakpoints merged."""
+    """||a|| of the reported network neuron by neuron, and with coinciding breakpoints merged."""
     single = math.sqrt(r * (k + 1) * 6 * k)
     at: dict[int, float] = {}
     for i in range(k + 1):
@@ -598,7 +598,7 @@ def check_fixed_features(key, tables) -> Evidence:
                 rival_says="1, the loss of a constant",
             ),
             Case(
-                "log C(d, d/16) >= log 2^(2 k + 1), d = 64, 256, 1024: the printed form follows",
+                "log C(d, d/16) >= log 2^(2 k + 1), d = 64, 256, 1024: the reported form follows",
                 predict=[(2 * (v // 16) + 1) * math.log(2) for v in dims],
                 observe=log_choose,
                 rival=[v * math.log(2) for v in dims],
@@ -624,7 +624,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_symmetry,
         expected="refuted",
         hits="remark",
-        printed="Thesis, Remark B.45, third point: 'E[y x] = 0'. As y and x both change sign with phi, y x is even, "
+        reported="Thesis, Remark B.45, third point: 'E[y x] = 0'. As y and x both change sign with phi, y x is even, "
         "and symmetry does not make its mean 0: it is 2 p_A on every relevant pattern, from the blocks that are all "
         "plus and all minus. The proof of (D_j, -1) in Lemma B.47 uses the remark.",
     ),
@@ -654,7 +654,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_other_sign,
         expected="refuted",
         hits="statement",
-        printed="Thesis, Lemma 3.21 and Lemma B.47: '(D_j, -1) in S' for all j, (B.400). True for one block. For r "
+        reported="Thesis, Lemma 3.21 and Lemma B.47: '(D_j, -1) in S' for all j, (B.400). True for one block. For r "
         ">= 3 blocks a mirrored neuron has cosine 1/sqrt(1 + 4 (r - 1)) with D_j, 1/3 at r = 3, and through the "
         "structured part no neuron with a negative bias comes beyond 2/sqrt(r + 3), which is below 1 - gamma. The "
         "comparison network can do without these features.",
@@ -673,7 +673,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_theorem,
         expected="refuted",
         hits="proof",
-        printed="Thesis, proof of Theorem B.52, (B.477): the comparison network of Lemma B.51 has 3 r (k + 1) "
+        reported="Thesis, proof of Theorem B.52, (B.477): the comparison network of Lemma B.51 has 3 r (k + 1) "
         "neurons, so that r B_a1 B_x1 sqrt(2 gamma) is 3 (k + 1) times that term. The statement, Theorem 3.22, is "
         "not refuted: tau + 3 in place of tau absorbs the factor within the width d^Theta(tau r).",
     ),

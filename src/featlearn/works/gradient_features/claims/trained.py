@@ -211,11 +211,11 @@ def judge_main(table: Table) -> Evidence:
 def judge_uniform(table: Table) -> Evidence:
     """Theorem B.56 at k = 2, with a step of our choice, and what 1/(d^2 m) does in as many steps."""
     names = settings(table, UNIFORM)
-    printed = []
+    with_theirs = []
     for s in names:
         rows = [r for r in table.rows if r["setting"] == s and r["row"] == NETWORK and r["seed"] < CHOOSING]
         least = min(r["eta"] for r in rows)
-        printed.append(column([r for r in rows if r["eta"] == least], "loss").mean())
+        with_theirs.append(column([r for r in rows if r["eta"] == least], "loss").mean())
     cases = trained_cases(table, names, 5.0, 0.2)
     steps = max(reported(table, s, NETWORK)[0]["steps"] for s in names)
     return Evidence(
@@ -225,7 +225,7 @@ def judge_uniform(table: Table) -> Evidence:
                 "hinge loss, upper ends",
                 predict=np.zeros(len(names)),
                 observe=ends(table, names, NETWORK, "loss")[2],
-                rival=printed,
+                rival=with_theirs,
                 tolerance=0.2,
                 rival_says="at the step size 1/(d^2 m), after as many steps",
             ),

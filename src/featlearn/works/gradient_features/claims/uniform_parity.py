@@ -80,7 +80,7 @@ def first_gradient(w: Array, A: int, d: int) -> Array:
 def check_first_gradient(key, tables) -> Evidence:
     """B.63 and the step of Algorithm 6, by enumeration of every input."""
     rng = key.numpy()
-    exact, law, printed, wrong_index = [], [], [], []
+    exact, law, reported, wrong_index = [], [], [], []
     for d, k in ((7, 2), (7, 4), (9, 4), (11, 4)):
         x = cube(d)
         y = x[:, :k].prod(1)
@@ -90,11 +90,11 @@ def check_first_gradient(key, tables) -> Evidence:
         g = simplified_gradients(w_t, b_t, x_t, y_t)
         exact.append(g.numpy().ravel())
         law.append(first_gradient(w, k, d).ravel())
-        printed.append(2 * law[-1])
+        reported.append(2 * law[-1])
         other = first_gradient(w, k, d)
         other[:, k:] *= xi(d, k - 1) / xi(d, k + 1)
         wrong_index.append(other.ravel())
-    exact, law, printed, wrong_index = (np.concatenate(v) for v in (exact, law, printed, wrong_index))
+    exact, law, reported, wrong_index = (np.concatenate(v) for v in (exact, law, reported, wrong_index))
     d, k = 9, 2
     net = double(sign_init(6, d, k, key / "net"))
     x = torch.as_tensor(cube(d))
@@ -109,7 +109,7 @@ def check_first_gradient(key, tables) -> Evidence:
                 "G_j, d = 7, 9, 11, k = 2, 4, every coordinate",
                 predict=law,
                 observe=exact,
-                rival=printed,
+                rival=reported,
                 tolerance=1e-12,
                 rival_says="without the factor 1/2, as reported",
             ),
@@ -152,7 +152,7 @@ def check_network(key, tables) -> Evidence:
         g = hats(u, k, shift=1)
         hinge.append(float(np.maximum(1 - y * g, 0).mean()))
         less.append(float(np.maximum(1 - y * hats(u, k), 0).mean()))
-    off, limit, share, said, size, printed, inside = [], [], [], [], [], [], []
+    off, limit, share, said, size, reported, inside = [], [], [], [], [], [], []
     rng = key.numpy()
     for d, k in ((51, 2), (101, 4), (201, 4)):
         w = rng.choice([-1.0, 1.0], (60_000, d))
@@ -166,7 +166,7 @@ def check_network(key, tables) -> Evidence:
         off.append(float(np.abs(unit - D).max()))
         limit.append(math.sqrt(k) / (d - k))
         size.append(float(np.log(np.linalg.norm(g, axis=1)).mean()))
-        printed.append(-k * math.log(d))
+        reported.append(-k * math.log(d))
         gamma = 1.0001 * limit[-1]
         inside.append(float(in_max_cone(torch.as_tensor(unit), torch.as_tensor(D), gamma).double().mean()))
     exact = [
@@ -225,7 +225,7 @@ def check_network(key, tables) -> Evidence:
                 "log ||G|| exactly",
                 predict=exact,
                 observe=size,
-                rival=printed,
+                rival=reported,
                 tolerance=1e-6,
                 rival_says="-k log d, as reported",
             ),
@@ -338,7 +338,7 @@ def check_theorem_samples(key, tables) -> Evidence:
 
 
 def check_one_step(key, tables) -> Evidence:
-    """B.54 at k = 2: one step on samples, then the best second layer within the printed norm, by a linear program."""
+    """B.54 at k = 2: one step on samples, then the best second layer within the reported norm, by a linear program."""
     d, k, n, m = 51, 2, 60_000, 40
     task = UniformParity(d=d, k=k)
     truth = task.draw(key / "truth")
@@ -468,7 +468,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The first gradient of a sign-initialised neuron under uniform parity, exactly.",
         check=check_first_gradient,
         hits="statement",
-        printed="Thesis, Lemma B.63, with g_ij as defined in (B.546): (B.548) and (B.549) lack the factor 1/2 of "
+        reported="Thesis, Lemma B.63, with g_ij as defined in (B.546): (B.548) and (B.549) lack the factor 1/2 of "
         "relu' = (1 + sign)/2, and outside A the coefficient is xi_(k+1), not xi_(k-1); (B.554) has that index "
         "right. The factor cancels in the directions, which is all that Lemma B.64 uses.",
     ),
@@ -484,7 +484,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Uniform parity has a feature in the largest coordinate and a network without loss.",
         check=check_network,
         hits="statement",
-        printed="Thesis, Lemma B.64, 'B_G = Theta(B_G1) = Theta(d^-k)' with k fixed and d large: by the lemma's own "
+        reported="Thesis, Lemma B.64, 'B_G = Theta(B_G1) = Theta(d^-k)' with k fixed and d large: by the lemma's own "
         "(B.557) the norm of the gradient is sqrt(k xi_(k-1)^2 + (d - k) xi_(k+1)^2) up to a factor, of order "
         "d^(-(k-1)/2). As d^(-Theta(k)), which is what the theorem needs, it is right.",
     ),
@@ -496,7 +496,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_bound,
         expected="refuted",
         hits="proof",
-        printed="Thesis, proof of Theorem B.65, 'Plug the values of parameters into Theorem B.62 and directly get "
+        reported="Thesis, proof of Theorem B.65, 'Plug the values of parameters into Theorem B.62 and directly get "
         "the result': with gamma_inf = sqrt k/(d - k), as the proof of Lemma B.64 has it, and 3 (k + 1) neurons "
         "they give 6 sqrt 2 (k + 1)/k times the reported term. The statement itself is not refuted.",
     ),

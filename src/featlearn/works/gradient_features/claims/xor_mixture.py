@@ -292,7 +292,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="XOR: D_j are gradient features, with Pr[S_sure] exact and a cosine that improves slowly with d.",
         check=check_xor_features,
         hits="proof",
-        printed="Thesis, proofs of Lemma B.40 and Lemma B.38: the step to (B.388) drops the means +-mu_3, which "
+        reported="Thesis, proofs of Lemma B.40 and Lemma B.38: the step to (B.388) drops the means +-mu_3, which "
         "have a component along D_perp = D_3; and (B.353) bounds a two-sided probability by what bounds one side, "
         "0.896 against erf(1) = 0.843 at sigma_B = 1, which the Theta of the lemma absorbs.",
     ),
@@ -304,7 +304,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_xor_gamma,
         expected="refuted",
         hits="statement",
-        printed="Thesis, Lemma B.37, (B.340), 'gamma = sigma_B / sqrt d', with sigma_B fixed and d large: the "
+        reported="Thesis, Lemma B.37, (B.340), 'gamma = sigma_B / sqrt d', with sigma_B fixed and d large: the "
         "probability of that cone is smaller than p by about d^(-1/4), as G has a component of order sqrt d along "
         "mu_3 unless <w, mu_3> is nearly 0. With a gamma that falls like a power of 1/log d the lemma would stand.",
     ),

@@ -400,31 +400,31 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "fresh samples",
-            printed="n new ones at every step of Algorithm 1",
+            reported="n new ones at every step of Algorithm 1",
             ours="one set of n, reread in every step",
             why="so that all learners see the same n samples",
         ),
         Deviation(
             "C of m = C log d, n = C d^1.5",
-            printed="not given",
+            reported="not given",
             ours="10 (4m neurons are trained), and 1",
             why="on seed 1000 C = 5 left twice the error at d = 200, C = 20 little less",
         ),
         Deviation(
             "eta, sigma_w, sigma_a",
-            printed="from the theorem, with open constants",
+            reported="from the theorem, with open constants",
             ours="sigma_a = 3, a bias of half a deviation; eta and the time to stop by validation",
             why="what the theorem leaves open has to be chosen",
         ),
         Deviation(
             "d^2 random features",
-            printed="Omega(d^2)",
+            reported="Omega(d^2)",
             ours="for d^2 up to 10 000",
             why="time; the NTK stands for more",
         ),
         Deviation(
             "k of Proposition 3.23",
-            printed="d/16",
+            reported="d/16",
             ours="3, 5, 7 at d = 50",
             why="the bound's 2^k needs to be within reach",
         ),

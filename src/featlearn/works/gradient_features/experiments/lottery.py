@@ -7,7 +7,7 @@ the ticket (as step one left it), the ticket with its second layer at 0, without
 before step one (with and without a step one of its own), the neurons with the largest |a| ||w||, and random ones.
 
 Support: for every neuron (D_j, b*_j) of the comparison network the ceil(sqrt(2 |nice|)) nice neurons whose length fits
-best, which is the printed order sqrt(m p), as |nice| is about m p / 2. Settings were found on seeds 1000 and above.
+best, which is the reported order sqrt(m p), as |nice| is about m p / 2. Settings were found on seeds 1000 and above.
 
 Found: tickets of 2 to 15 % of the neurons end as well as the whole network and mostly arrive sooner; without the
 neurons of one feature they never do. Random neurons end as well on the XOR mixture, later, and on the parity of three
@@ -175,7 +175,7 @@ def ticket(
     support, second = torch.zeros(len(parts), 4 * m, dtype=torch.bool), torch.zeros(4 * m)
     for j, part in enumerate(parts):
         nice = nice_neurons(one.w[0], start.a[0], b, part.direction, 1.0, gamma, least, eta_1)
-        nice[m:] = False  # the print takes s = +1 from the first m
+        nice[m:] = False  # the paper takes s = +1 from the first m
         count = min(math.ceil(math.sqrt(2 * int(nice.sum()))), int(nice.sum()))
         for at, weight in zip(part.breaks, part.second, strict=True):
             off = torch.where(nice, (size * at / BIAS - 1).abs(), torch.inf)
@@ -413,25 +413,25 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "second layer of the sub-network",
-            printed="not stated",
+            reported="not stated",
             ours="kept from step one; beside it, started at 0",
             why="the two end alike, so it does not matter",
         ),
         Deviation(
             "eps_a, and with it |Lambda_j|",
-            printed="|Lambda_j| = Omega(sqrt(m p)), constant not given",
+            reported="|Lambda_j| = Omega(sqrt(m p)), constant not given",
             ours="ceil(sqrt(2 |nice|)), the best-fitting lengths",
             why="|nice| is about m p / 2",
         ),
         Deviation(
             "sizes",
-            printed="m, T, eta, sigma_w, sigma_a from the theorem, with open constants",
+            reported="m, T, eta, sigma_w, sigma_a from the theorem, with open constants",
             ours="m = 200; found on seeds 1000 and 1001: eta = 0.03, batch 200, n = 20 000 for step one",
             why="widths d^Theta(tau) with tau >= 8 cannot be built",
         ),
         Deviation(
             "gamma, B_G",
-            printed="sigma_B/sqrt d and sqrt d/5 (XOR); d^-(tau-2) and sqrt k p_A (parity)",
+            reported="sigma_B/sqrt d and sqrt d/5 (XOR); d^-(tau-2) and sqrt k p_A (parity)",
             ours="sigma/sqrt d on XOR, 0.05 on parity; 40 % of a full gradient for both",
             why="the theory's parity cone holds no neuron at the sizes that fit here",
         ),

@@ -1,4 +1,4 @@
-"""One network of a special case: its task and start, training by the printed algorithm, and what is read off it."""
+"""One network of a special case: its task and start, training by the reported algorithm, and what is read off it."""
 
 import math
 from collections.abc import Iterator
@@ -344,5 +344,5 @@ def plane(net: TwoLayer, truth: Truth) -> np.ndarray:
 
 
 def first_rate(trial: Trial) -> float:
-    """eta_1 of Algorithm 6 as printed, 1 / (k |xi_(k-1)|)."""
+    """eta_1 of Algorithm 6 as reported, 1 / (k |xi_(k-1)|)."""
     return 1 / (trial.k * abs(xi(trial.d, trial.k - 1)))

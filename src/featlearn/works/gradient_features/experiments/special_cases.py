@@ -1,9 +1,9 @@
-"""The special cases of the gradient-feature framework: each network trained by its printed algorithm.
+"""The special cases of the gradient-feature framework: each network trained by its reported algorithm.
 
 The work proves that gradient descent comes close to the best network on gradient features and shows no run. Here
 every special case is trained (Algorithm 1; Algorithm 6 for the uniform parity, Algorithm 7 for multi-index regression),
-beside the best network on the true features at its printed budget, the network after its first step alone, and the best
-second layer on the first layer of the start. Also measured: which neurons the first step sends into cones of true
+beside the best network on the true features at its reported budget, the network after its first step alone, and the
+best second layer on the first layer of the start. Also measured: which neurons the first step sends into cones of true
 features, whether a true feature (and not its rival) is in the gradient-feature set, and the family learned over time,
 on a mixture whose pairs of clusters have different probabilities.
 
@@ -499,28 +499,28 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "scale of the start",
-            printed="sigma_w, sigma_a, eta_1, bt up to constants",
+            reported="sigma_w, sigma_a, eta_1, bt up to constants",
             ours="bt = 1; sigma_w and sigma_a from "
             "b / (sigma_w |<x, D>|) = 1 and <w, x> / b = 4 (parities 1.5) after the first step",
             why="constants are not given, and only ratios matter",
         ),
         Deviation(
             "step size",
-            printed="Theta of the theorems, or 1/(d^2 m)",
+            reported="Theta of the theorems, or 1/(d^2 m)",
             ours="the best of a grid on seeds of 1000 and above",
             why="constants are not given; 1/(d^2 m) is in the grid of the uniform parity. Often the largest of its "
             "grid is best: on data that a network separates the hinge loss only falls faster",
         ),
         Deviation(
             "samples a step",
-            printed="n fresh ones at every step, n = poly",
+            reported="n fresh ones at every step, n = poly",
             ours="n for the first step, then minibatches",
             why="the later steps need fewer; on the XOR mixture both together are C d^1.5",
         ),
-        Deviation("C", printed="m = Omega(log d), n = Omega(d^1.5)", ours="4 and 8", why="not given"),
+        Deviation("C", reported="m = Omega(log d), n = Omega(d^1.5)", ours="4 and 8", why="not given"),
         Deviation(
             "multi-index: steps on a",
-            printed="T steps of gradient descent",
+            reported="T steps of gradient descent",
             ours="the same T steps in closed form",
             why="T = m^2 / eps is 2.5 million, and the problem is quadratic",
         ),

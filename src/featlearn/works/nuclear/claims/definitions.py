@@ -390,7 +390,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_minimiser,
         expected="refuted",
         hits="statement",
-        printed="Thesis, Lemma 6.2, 'we have an optimal w* for ERM-rank objective function', read as a minimiser of "
+        reported="Thesis, Lemma 6.2, 'we have an optimal w* for ERM-rank objective function', read as a minimiser of "
         "(6.5), which bounds the number of weights and not their size: the loss of c w falls to 0 as c grows, and no "
         "w attains it. As a statement on directions, or with a bound on the norm, it holds: nuclear.lemma6_2.",
     ),

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import binom
 
 from featlearn.core import Key
-from featlearn.lab.inventory import printed
+from featlearn.lab.inventory import reported
 from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.tasks import Environments2d
 from featlearn.works.nuclear.claims.population import (
@@ -35,9 +35,9 @@ def slope_of(out: float) -> float:
     return (1 - out) / 0.35
 
 
-def printed_accuracy(figure: str, row: str) -> float:
+def reported_accuracy(figure: str, row: str) -> float:
     """The reported accuracy out of distribution."""
-    return printed(f"nuclear.{figure}", row=row, metric="ood_acc")[0].value
+    return reported(f"nuclear.{figure}", row=row, metric="ood_acc")[0].value
 
 
 def check_law(key: Key, tables: Any) -> Evidence:
@@ -226,7 +226,7 @@ def check_nuclear(key: Key, tables: Any) -> Evidence:
 
 def check_fig6_2(key: Key, tables: Any) -> Evidence:
     """0.76 out of distribution at convergence, on the law."""
-    said = printed_accuracy("fig6_2", "ERM")
+    said = reported_accuracy("fig6_2", "ERM")
     b = slope_of(said)
     inside, out = accuracies(np.array([[1.0, b]]))
     decayed = accuracies(np.array([plane_decayed(float(v)) for v in DECAYS]))[1]
@@ -278,7 +278,7 @@ def check_fig6_2(key: Key, tables: Any) -> Evidence:
 
 def check_fig6_3(key: Key, tables: Any) -> Evidence:
     """0.94 out of distribution with the nuclear norm: what the law has, and what samples make of it."""
-    said = printed_accuracy("fig6_3", "ERM-NU")
+    said = reported_accuracy("fig6_3", "ERM-NU")
     b = slope_of(said)
     inside, out = accuracies(np.array([[1.0, b]]))
     nuclear = accuracies(np.array([plane_nuclear(float(v)) for v in WEIGHTS]))[1]
@@ -422,10 +422,10 @@ def draw_paths(evidence: Evidence) -> Any:
         w = np.array([solve(float(v)) for v in weights])
         axes.plot([plane_loss(v) for v in w], accuracies(w)[1], color=colour, label=name)
     for figure_, row in (("fig6_2", "ERM"), ("fig6_3", "ERM-NU")):
-        axes.axhline(printed_accuracy(figure_, row), color="0.4", ls=":", lw=1)
+        axes.axhline(reported_accuracy(figure_, row), color="0.4", ls=":", lw=1)
         axes.annotate(
             f"reported, {row}",
-            (0.02, printed_accuracy(figure_, row)),
+            (0.02, reported_accuracy(figure_, row)),
             xytext=(0, 3),
             fontsize=8,
             textcoords="offset points",
@@ -463,7 +463,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_fig6_2,
         expected="refuted",
         hits="number",
-        printed="Thesis, Section 6.3.1, 'using gradient descent until convergence ... the model trained with ERM "
+        reported="Thesis, Section 6.3.1, 'using gradient descent until convergence ... the model trained with ERM "
         "only achieves an accuracy of 0.76', read as the limit of training on the law: there converged ERM has 1, "
         "and with any weight decay 0.86 or more; a direction with 0.76 has at most 0.897 in distribution, called "
         "nearly perfect. Sample sizes and the criterion of convergence are not stated; an early stop gives such a "
@@ -491,7 +491,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_converged,
         expected="refuted",
         hits="number",
-        printed="Thesis, Section 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the "
+        reported="Thesis, Section 6.3.1, 0.94 with ERM-NU against 0.76 with ERM, 'until convergence', read as the "
         "limit of training on the law: the data are separable by x1 alone, so that converged ERM makes no errors "
         "out of distribution. The gain exists against ERM with weight decay or stopped early.",
     ),

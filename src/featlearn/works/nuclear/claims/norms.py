@@ -368,7 +368,7 @@ def check_stable_rank(key: Key, tables: Any) -> Evidence:
     rank = np.array([float(torch.linalg.matrix_rank(m)) for m in found])
     exact = np.array([float((s**2).sum() / s[0] ** 2) for s in (torch.linalg.svdvals(m) for m in found)])
     scaled = np.array([float(stable_rank(10 * m)) for m in found])
-    printed = np.array([float(stable_rank(10 * m, "printed")) for m in found])
+    reported = np.array([float(stable_rank(10 * m, "reported")) for m in found])
     return Evidence(
         (
             Case(
@@ -401,7 +401,7 @@ def check_stable_rank(key: Key, tables: Any) -> Evidence:
                 "of 10 M",
                 predict=usual,
                 observe=scaled,
-                rival=printed,
+                rival=reported,
                 tolerance=1e-9,
                 rival_says="|M|_F^2 / |M|_2, times 10",
             ),
@@ -410,17 +410,17 @@ def check_stable_rank(key: Key, tables: Any) -> Evidence:
     )
 
 
-def check_printed_rank(key: Key, tables: Any) -> Evidence:
+def check_reported_rank(key: Key, tables: Any) -> Evidence:
     """The form in our copy, |M|_F^2 / |M|_2, under scaling."""
     m = 10 * torch.eye(3, dtype=torch.float64)
     found = [torch.from_numpy(v) for v in matrices(key / "matrices")]
-    one, two = (np.array([float(stable_rank(c * v, "printed")) for v in found]) for c in (1.0, 2.0))
+    one, two = (np.array([float(stable_rank(c * v, "reported")) for v in found]) for c in (1.0, 2.0))
     return Evidence(
         (
             Case(
                 "of 10 I_3: |M|_F^2 / |M|_2^2 and |M|_F^2 / |M|_2",
                 predict=[3.0, 30.0],
-                observe=[float(stable_rank(m)), float(stable_rank(m, "printed"))],
+                observe=[float(stable_rank(m)), float(stable_rank(m, "reported"))],
                 rival=[30.0, 3.0],
                 tolerance=1e-9,
                 rival_says="the other way round",
@@ -448,8 +448,8 @@ def check_lipschitz(key: Key, tables: Any) -> Evidence:
     # where the constant is reached up to 2: the first of equal singular values moves
     one, other = torch.eye(k, dtype=torch.float64), torch.eye(k, dtype=torch.float64)
     one[0, 0], other[0, 0] = 1.01, 1.02
-    worst = float(((stable_rank(a, "printed") - stable_rank(b, "printed")).abs() / (a - b).norm(dim=(1, 2))).max())
-    steep = float((stable_rank(one, "printed") - stable_rank(other, "printed")).abs() / 0.01)
+    worst = float(((stable_rank(a, "reported") - stable_rank(b, "reported")).abs() / (a - b).norm(dim=(1, 2))).max())
+    steep = float((stable_rank(one, "reported") - stable_rank(other, "reported")).abs() / 0.01)
     small = np.array([1.0, 1e-2, 1e-4])
     a, b = torch.eye(k, dtype=torch.float64), torch.eye(k, dtype=torch.float64)
     b[1:] *= 0.5
@@ -526,10 +526,10 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_stable_rank,
     ),
     Claim(
-        "nuclear.stable_rank_printed",
+        "nuclear.stable_rank_reported",
         entries=("nuclear.def_stable_rank",),
         says="|M|_F^2 / |M|_2, the form that our copy has, goes up with the scale of M, unlike |M|_F^2 / |M|_2^2.",
-        check=check_printed_rank,
+        check=check_reported_rank,
     ),
     Claim(
         "nuclear.stable_rank_lipschitz",

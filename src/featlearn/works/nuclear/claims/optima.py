@@ -490,7 +490,7 @@ CLAIMS: tuple[Claim, ...] = (
         "alpha = 1 / sqrt(r) gives a lambda that suffices.",
         check=check_e31,
         hits="proof",
-        printed="Thesis, proof of Lemma 6.1, (E.34): l'(Z) stands for l'(alpha z_k + beta z_l + Z) in numerator and "
+        reported="Thesis, proof of Lemma 6.1, (E.34): l'(Z) stands for l'(alpha z_k + beta z_l + Z) in numerator and "
         "denominator, although alpha z_k + beta z_l can be negative. The numerator's step holds in the mean; that of "
         "the branch z_l < 0 does not, by 0.4 % at r = 40, gamma = 0.48; the inequality as a whole holds at every "
         "point tried.",
@@ -502,7 +502,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_small_lambda,
         expected="refuted",
         hits="statement",
-        printed="Thesis, Lemma 6.1 (3), '0 < beta < alpha < 1 / sqrt(r)', which states no condition on lambda: at r "
+        reported="Thesis, Lemma 6.1 (3), '0 < beta < alpha < 1 / sqrt(r)', which states no condition on lambda: at r "
         "= 40, gamma = 0.48, d = 215, lambda = 1e-8 alpha is 0.197, above 0.158. With the lower bound on lambda of "
         "Proposition 6.3, where the lemma is used, it holds: nuclear.lemma6_1.",
     ),

@@ -302,7 +302,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The chain E.46-E.53 with the right sum of squared ranges.",
         check=check_hoeffding,
         hits="proof",
-        printed="Thesis, proof of Proposition E.8, between (E.44) and (E.45): 'We denote w*_l2 as the optimal "
+        reported="Thesis, proof of Proposition E.8, between (E.44) and (E.45): 'We denote w*_l2 as the optimal "
         "solution for the ERM-rank objective function', a slip for ERM-l2, whose alpha and beta follow.",
     ),
     Claim(
@@ -312,7 +312,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_e49,
         expected="refuted",
         hits="proof",
-        printed="Thesis, proof of Proposition E.8, (E.49): Hoeffding's inequality with 4 d for the sum of squared "
+        reported="Thesis, proof of Proposition E.8, (E.49): Hoeffding's inequality with 4 d for the sum of squared "
         "ranges, which is 9 r / (16 gamma^2) + 4 (d - r), above 4 d for gamma < 3/8. The 5 (d - r) of (E.51) bounds "
         "it, and the proposition stands.",
     ),

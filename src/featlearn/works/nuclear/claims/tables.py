@@ -1,4 +1,5 @@
-"""Print audit of Tables 6.1-6.3 and E.1-E.6 and of Figure 6.4: averages, orders, shared rows, and the prose on them."""
+"""Audit of the reported numbers of Tables 6.1-6.3 and E.1-E.6 and of Figure 6.4: averages, orders, shared rows, and the
+prose on them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.inventory import entry, printed
+from featlearn.lab.inventory import entry, reported
 from featlearn.lab.pending import Case, Claim, Evidence
 
 BASES = ("ERM", "Mixup", "SWAD")
@@ -27,7 +28,7 @@ Rows = dict[str, dict[str, float]]
 def table(name: str, setting: str = "", spread: bool = False) -> Rows:
     """row -> metric -> reported value (or its deviation), averages included."""
     rows: Rows = {}
-    for cell in printed(f"nuclear.{name}", setting=setting):
+    for cell in reported(f"nuclear.{name}", setting=setting):
         value = cell.spread if spread else cell.value
         if value is not None:
             rows.setdefault(cell.row, {})[cell.metric] = value
@@ -45,7 +46,7 @@ def means(rows: Rows) -> np.ndarray:
 
 
 def averages(rows: Rows) -> np.ndarray:
-    """Printed averages."""
+    """Reported averages."""
     return np.array([row["average"] for row in rows.values()])
 
 
@@ -55,7 +56,7 @@ def without(rows: Rows, *names: str) -> Rows:
 
 
 def fits(name: str, rows: Rows, slack: float = ROUNDING) -> Case:
-    """Printed averages against the means of their rows; the rival leaves the last column out."""
+    """Reported averages against the means of their rows; the rival leaves the last column out."""
     fewer = np.array([cells(row)[:-1].mean() for row in rows.values()])
     return Case(
         name,
@@ -555,7 +556,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_wrong_average,
         expected="refuted",
         hits="number",
-        printed="Thesis, Table 6.1, SelfReg: 'Average 64.2' over cells with a mean of 63.96, too far for any "
+        reported="Thesis, Table 6.1, SelfReg: 'Average 64.2' over cells with a mean of 63.96, too far for any "
         "rounding; the average or a cell may be at fault. The row is quoted from other work.",
     ),
     Claim(
@@ -614,7 +615,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_swapped,
         expected="refuted",
         hits="number",
-        printed="Thesis, Table E.3 and Table 6.1, OfficeHome: 'Fishr 69.2' and 'mDSDI 67.8' in E.3, 67.8 and 69.2 "
+        reported="Thesis, Table E.3 and Table 6.1, OfficeHome: 'Fishr 69.2' and 'mDSDI 67.8' in E.3, 67.8 and 69.2 "
         "in 6.1. One of the tables has the two exchanged.",
     ),
     Claim(

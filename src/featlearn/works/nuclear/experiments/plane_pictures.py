@@ -1,4 +1,4 @@
-"""Pictures of two inputs with linear features: the printed ones, accuracy over time and loss, every start."""
+"""Pictures of two inputs with linear features: the reported ones, accuracy over time and loss, every start."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,14 @@ from featlearn.tasks import Environments2d as Plane
 from featlearn.works.nuclear.rows import ERM, FREE, NU, UNIT
 
 ENTRIES = ("nuclear.fig6_2", "nuclear.fig6_3")
-PRINTED = {ERM: 0.76, NU: 0.94}
+REPORTED = {ERM: 0.76, NU: 0.94}
 SHOWN = (0, 10, 30, 100)
 """Steps at which every start is kept for a picture."""
 
 
 def draw(table: Table) -> Mapping[str, Picture]:
-    """The printed pictures; accuracy over time; accuracy over training loss; every start in the plane of accuracies."""
+    """The reported pictures; accuracy over time; accuracy over training loss; every start in the plane of
+    accuracies."""
     return {**_features(table), **_paths(table), **_matched(table), **_starts(table)}
 
 
@@ -51,7 +52,7 @@ def _features(table: Table) -> Mapping[str, Picture]:
                 reach = 1.08 * float(np.abs(at).max())
                 across = np.array([-head[1], head[0]]) / np.hypot(*head)
                 line = np.outer(np.array([-1.0, 1.0]) * 2 * reach, across)
-                axes.plot(*line.T, color=style.PRINT, linestyle="--", label="decision boundary")
+                axes.plot(*line.T, color=style.REPORTED, linestyle="--", label="decision boundary")
                 axes.set_xlim(-reach, reach)
                 axes.set_ylim(-reach, reach)
                 axes.set_aspect("equal")
@@ -72,7 +73,7 @@ def _features(table: Table) -> Mapping[str, Picture]:
                 if name == ERM
                 else ": the nuclear norm with a unit head leaves one direction."
             )
-            + f" The print has OOD accuracy {PRINTED[name]:g}."
+            + f" The paper has OOD accuracy {REPORTED[name]:g}."
         )
         pictures[entry] = Picture(fig, caption, data=data)
     return pictures
@@ -106,14 +107,14 @@ def _paths(table: Table) -> Mapping[str, Picture]:
             axes.set_xscale("symlog", linthresh=1)
             axes.set_xlim(left=0)
             for name, look in zip((ERM, NU), style.looks([ERM, NU]).values(), strict=True):
-                axes.axhline(PRINTED[name], color=look.colour, linestyle=":", linewidth=1.3)
+                axes.axhline(REPORTED[name], color=look.colour, linestyle=":", linewidth=1.3)
             if axes.get_legend() is not None:
                 axes.get_legend().remove()
     with style.applied(7.5):
         fig.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     caption = (
         f"OOD accuracy over training on n = {n} samples: median over random starts, band from 5 to 95 %. Dotted: the "
-        "printed 0.76 (ERM) and 0.94 (ERM-NU). Both numbers lie early on the paths of both methods."
+        "reported 0.76 (ERM) and 0.94 (ERM-NU). Both numbers lie early on the paths of both methods."
     )
     return {ENTRIES[0] + ".time": Picture(fig, caption, data=data)}
 
@@ -148,11 +149,12 @@ def _matched(table: Table) -> Mapping[str, Picture]:
             for t, a, b in zip(steps, x, y, strict=True)
         ]
     axes = curves(fig, lines, "training loss", "OOD accuracy")
-    axes.axhline(PRINTED[NU], color=style.PRINT, linestyle=":", linewidth=1.3)
+    axes.axhline(REPORTED[NU], color=style.REPORTED, linestyle=":", linewidth=1.3)
     caption = (
         f"OOD accuracy against training loss on n = {n} samples, one point a weight, mean and 95 % interval over "
         "seeds; the last line is training without a penalty. At the same loss the nuclear norm is above the squared "
-        "norm; without a penalty the loss goes to 0 and the accuracy to 1. Dotted: the printed 0.94; 0.76 is below all."
+        "norm; without a penalty the loss goes to 0 and the accuracy to 1. Dotted: the reported 0.94; 0.76 is below "
+        "all."
     )
     return {ENTRIES[1] + ".loss": Picture(fig, caption, data=data)}
 
@@ -178,9 +180,9 @@ def _starts(table: Table) -> Mapping[str, Picture]:
             x, y = (task.accuracy(w).numpy() for task in both)
             axes.scatter(x, y, s=16, color=colour, alpha=0.55, linewidths=0, zorder=3, label=f"step {step}")
             data += [{"step": step, "id": float(a), "ood": float(b)} for a, b in zip(x, y, strict=True)]
-        for name, value in PRINTED.items():
-            axes.axhline(value, color=style.PRINT, linestyle=":", linewidth=1.3)
-            axes.text(0.02, value + 0.01, f"{name}, print", fontsize="small")
+        for name, value in REPORTED.items():
+            axes.axhline(value, color=style.REPORTED, linestyle=":", linewidth=1.3)
+            axes.text(0.02, value + 0.01, f"{name}, reported", fontsize="small")
         axes.set_xlabel("ID accuracy")
         axes.set_ylabel("OOD accuracy")
         fig.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -72,7 +72,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
         for metric, name in RANKS.items():
             found = correlations(here, metric)
             if found:
-                entry = ENTRIES[1] if metric == "printed" else ENTRIES[0]
+                entry = ENTRIES[1] if metric == "reported" else ENTRIES[0]
                 mean, low, high = interval(found)
                 low, high = max(low, -1.0), min(high, 1.0)
                 out.append(
@@ -181,29 +181,29 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "data, network",
-            printed="photographs, ResNet-50, 2048 features",
+            reported="photographs, ResNet-50, 2048 features",
             ours="MNIST, four convolutions, 128 features (32 in small and cpu)",
             why="as in nuclear/digits",
         ),
         Deviation(
             "stable rank",
-            printed="|M|_F^2 / |M|_2",
+            reported="|M|_F^2 / |M|_2",
             ours="usual form |M|_F^2 / |M|_2^2, raw and centred; |M|_F^2 / |M|_2 beside it",
             why="a square may be missing in our copy; that form changes with the scale of the features",
         ),
         Deviation(
             "weight",
-            printed="of the norm, or divided by the rows as in the code",
+            reported="of the norm, or divided by the rows as in the code",
             ours="divided by the rows; rows of the table also have the weight of the norm itself",
             why="the batch is the same for all, so it is one grid",
         ),
         Deviation(
             "rows of the matrix",
-            printed="not stated",
+            reported="not stated",
             ours="all images of the held-out domain",
             why="features in evaluation mode",
         ),
-        Deviation("domains held out", printed="each in turn", ours="small and cpu: one of each kind", why="time"),
+        Deviation("domains held out", reported="each in turn", ours="small and cpu: one of each kind", why="time"),
     ),
     cost=cost,
 )

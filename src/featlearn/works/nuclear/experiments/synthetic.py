@@ -26,7 +26,7 @@ from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
 from featlearn.tasks import Environments2d as Plane
 from featlearn.works._settings import check_counts, check_filled, check_ladders, check_positive, check_seeds
-from featlearn.works.nuclear.experiments.plane_pictures import ENTRIES, PRINTED, SHOWN, draw
+from featlearn.works.nuclear.experiments.plane_pictures import ENTRIES, REPORTED, SHOWN, draw
 from featlearn.works.nuclear.rows import (
     DECAY_FREE,
     DECAY_UNIT,
@@ -80,7 +80,7 @@ class Config:
         if any(n < 0 for n in self.n) or len(set(self.n)) < len(self.n):
             raise SettingError("n", self.n, "different sizes, 0 or more", "0 stands for the law itself")
         if not 0.5 < self.agree < 1:
-            raise SettingError("agree", self.agree, "in (1/2, 1)", "0.7 is printed")
+            raise SettingError("agree", self.agree, "in (1/2, 1)", "0.7 is reported")
         check_ladders(self, "scales", "decay_unit", "decay_free", "nuclear")
         check_positive(self, "weight", "rate", "end_rate")
         check_counts(self, "starts", "steps", "end_steps")
@@ -260,7 +260,7 @@ def path_rows(members: Members, points: Points, trial: Trial, groups: Sequence[M
     for i, group in enumerate(groups):
         own = slice(i * trial.starts, (i + 1) * trial.starts)
         low, middle, high = torch.quantile(out[own], torch.tensor([0.05, 0.5, 0.95], dtype=out.dtype)).tolist()
-        near = (out[own] - PRINTED[str(group["row"])]).abs() <= NEAR
+        near = (out[own] - REPORTED[str(group["row"])]).abs() <= NEAR
         rows.append(
             {
                 **group,
@@ -369,7 +369,7 @@ def end_rows(
 
 
 def summarise(table: Table) -> Sequence[SummaryRow]:
-    """At the last step and where the median start has the print's accuracy; ends over weights."""
+    """At the last step and where the median start has the paper's accuracy; ends over weights."""
     rows = [
         {**r, "setting": f"{r['setting']}, {r['head']}, start {r['scale']:g}"}
         for r in table.rows
@@ -379,9 +379,9 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     for e in estimates(rows, metrics=METRICS):
         setting, row = str(e.group[0]), str(e.group[1])
         entry = ENTRIES[0] if row == ERM else ENTRIES[1]
-        printed = PRINTED[row] if e.metric == "ood" else None
-        agrees = printed is not None and abs(e.value - printed) <= NEAR
-        verdict = "no print" if printed is None else "reproduced" if agrees else "deviates"
+        reported = REPORTED[row] if e.metric == "ood" else None
+        agrees = reported is not None and abs(e.value - reported) <= NEAR
+        verdict = "not reported" if reported is None else "reproduced" if agrees else "deviates"
         out.append(
             SummaryRow(
                 setting,
@@ -391,7 +391,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                 low=e.low,
                 high=e.high,
                 n=e.n,
-                printed=printed,
+                reported=reported,
                 verdict=verdict,
                 entry=entry,
             )
@@ -449,28 +449,28 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "sample, start, head, step size, weight, stopping",
-            printed="not stated",
+            reported="not stated",
             ours="ranges of each",
             why="needed",
         ),
         Deviation(
             "law of x2 given y = -1",
-            printed="not stated",
+            reported="not stated",
             ours="the mirror image of that given y = 1",
             why="the usual reading",
         ),
-        Deviation("bias", printed="not stated", ours="none", why="the law is symmetric: the best bias is 0"),
+        Deviation("bias", reported="not stated", ours="none", why="the law is symmetric: the best bias is 0"),
         Deviation(
             "accuracy",
-            printed="on points that are drawn",
+            reported="on points that are drawn",
             ours="exact for the law, by direction",
             why="no noise of the test",
         ),
         Deviation(
             "nuclear norm",
-            printed="||Phi(X)||_*",
+            reported="||Phi(X)||_*",
             ours="||Phi(X)||_* / sqrt(n)",
-            why="lambda of the print is weight / sqrt(n)",
+            why="lambda of the paper is weight / sqrt(n)",
         ),
     ),
     cost=cost,

@@ -210,7 +210,7 @@ def run(trial: Trial) -> TrialResult:
                 "test": at.accuracy[TEST],
                 "first": trained.window.first if averaged else None,
                 "norm": float(nuclear_norm(features, "mean")),
-                "printed": float(stable_rank(features, "printed")),
+                "reported": float(stable_rank(features, "reported")),
                 "rank": float(stable_rank(features)),
                 "rank_centred": float(stable_rank(features, centred=True)),
             }

@@ -136,7 +136,7 @@ def check_model(key: Key, tables) -> Evidence:
                 observe=np.linalg.norm(w, axis=1),
                 rival=np.full(30, 0.3 / math.sqrt(30)),
                 tolerance=1e-6,
-                rival_says="theta / sqrt(p), as Theorem 3.1 prints",
+                rival_says="theta / sqrt(p), as Theorem 3.1 states",
             ),
             Case(
                 "|a_j| = ||w_j||",
@@ -224,7 +224,7 @@ def check_loss(key: Key, tables) -> Evidence:
 
 
 def check_update(key: Key, tables) -> Evidence:
-    """One step of the engine against the printed update, written out."""
+    """One step of the engine against the reported update, written out."""
     d, p, eta, m = 7, 6, 0.3, 25
     net = sphere_init(p, d, key / "net", theta=1.0)
     task = BooleanXor(d=d)
@@ -330,7 +330,7 @@ def check_margins(key: Key, tables) -> Evidence:
     size = np.abs(slope(net(mu), y))
     heavy = heavy_net(8, 7, key / "heavy")
     found = signal_heavy(*tensors(heavy), zeta=0.1, H=0.0)
-    printed = (
+    reported = (
         np.array(
             [
                 np.mean([heavy.a[j] * max(heavy.w[j] @ m, 0) for j in range(8) if heavy.a[j] * v > 0])
@@ -374,9 +374,9 @@ def check_margins(key: Key, tables) -> Evidence:
             ),
             Case(
                 "heavy margins are positive on all four clusters",
-                predict=printed * y,
+                predict=reported * y,
                 observe=found.heavy_margins[0].numpy(),
-                rival=printed,
+                rival=reported,
                 tolerance=1e-12,
                 rival_says="a relu(w.mu) without y(mu), negative on +-mu_2",
             ),
@@ -472,7 +472,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("xor_sgd.model",),
         says="f(x) = (1/p) sum a relu(w.x), ||w|| = theta, |a| = ||w||; rotating data and start commutes with a step.",
         check=check_model,
-        printed="Theorem 3.1 has the 'initialization scale' theta/sqrt(p), its restatement Theorem E.1 "
+        reported="Theorem 3.1 has the 'initialization scale' theta/sqrt(p), its restatement Theorem E.1 "
         "and Section 2.2 theta; the code follows the latter.",
     ),
     Claim(
@@ -498,7 +498,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("xor_sgd.margins",),
         says="gamma_mu = y(mu) f(mu), g_mu = 2 exp(-gamma)/(1 + exp(-gamma)).",
         check=check_margins,
-        printed="In our copy, whose formulas are damaged, Appendix D reads g without the factor 2 and the heavy "
+        reported="In our copy, whose formulas are damaged, Appendix D reads g without the factor 2 and the heavy "
         "margin as a relu(w.mu); g follows here from the loss of Section 2.2, and the heavy margin has y(mu), "
         "without which it would be negative on +-mu_2.",
     ),

@@ -190,7 +190,7 @@ def check_lemma_c2_c5(key: Key, tables) -> Evidence:
                 rival=0.9 * attained * right,
                 relation="at most",
                 tolerance=1e-15,
-                rival_says=f"a constant {0.9 * attained:.3g} times the printed one",
+                rival_says=f"a constant {0.9 * attained:.3g} times the reported one",
             )
         )
     return Evidence(
@@ -242,7 +242,7 @@ def check_lemma_c3(key: Key, tables) -> Evidence:
             ),
         ),
         comment=f"d = 8; largest ratio {float((left / (first + second).clip(1e-300)).max()):.3f}. The term d^-omega(1) "
-        "of the print is left out of the bound.",
+        "of the paper is left out of the bound.",
     )
 
 
@@ -443,7 +443,7 @@ def check_wellspread(key: Key, tables) -> Evidence:
 
 
 def check_control(key: Key, tables) -> Evidence:
-    """Length of phase 1a: the printed floor is where the envelope B_t leaves theta zeta."""
+    """Length of phase 1a: the reported floor is where the envelope B_t leaves theta zeta."""
     rows = [(1e3, 0.05), (1e6, 0.02), (1e9, 0.1), (1e12, 0.01)]
     predict, observe, rival = [], [], []
     for d, eta in rows:
@@ -495,7 +495,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Exact components of the gradient of L0 (B1 to B4).",
         check=check_lemma_c4,
         hits="statement",
-        printed="Lemma C.4, item B4: '-w_i grad L0 = |a| |w_i| / 4 (P[X near sqrt(2) ||w_opp||] - P[X near sqrt(2) "
+        reported="Lemma C.4, item B4: '-w_i grad L0 = |a| |w_i| / 4 (P[X near sqrt(2) ||w_opp||] - P[X near sqrt(2) "
         "||w_sig||])' in our notation, near meaning within |w_i|. The two probabilities have to be exchanged: with "
         "the gradient of L0 as Appendix C.1 gives it, -E y a relu'(w.x) x, the first line of the proof of B4 has a "
         "minus sign too many, and its expectation over z has the order used here.",

@@ -335,7 +335,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("xor_sgd.clean_grad",),
         says="Clean gradients use l' at the centre of the cluster: a E[l'(z) relu'(w.x) x] and E[l'(z) relu(w.x)].",
         check=check_clean_grad,
-        printed="In our copy the last factor of Eq. (4.7) cannot be told from z; it is x, as Lemma D.7 uses it.",
+        reported="In our copy the last factor of Eq. (4.7) cannot be told from z; it is x, as Lemma D.7 uses it.",
     ),
     Claim(
         "xor_sgd.lemmaD5",
@@ -349,7 +349,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Heavy neurons grow along their cluster at rate tau g_mu, tau = sqrt(2)/4, in both layers.",
         check=check_lemma_d6,
         hits="statement",
-        printed="Claim D.6: 'mu^T grad^cl_w L = -|a_w| tau g_mu (1 +- o(1))' beside '-y(mu) grad^cl_a L = (1 +- "
+        reported="Claim D.6: 'mu^T grad^cl_w L = -|a_w| tau g_mu (1 +- o(1))' beside '-y(mu) grad^cl_a L = (1 +- "
         "o(1)) ||w_sig|| tau g_mu', read with one tau in both. ||mu|| = sqrt(2), so with tau = sqrt(2)/4 the second "
         "is right and the first holds for mu/||mu||; along mu itself the value is |a_w| g_mu / 2. The growth rates "
         "that the phase needs are those of mu/||mu||.",
@@ -374,7 +374,7 @@ CLAIMS: tuple[Claim, ...] = (
         check=check_gmin,
         expected="refuted",
         hits="statement",
-        printed="Appendix D, Eq. (D.1): 'exp(-H_rho) <= g_min <= g_max <= 2', read for every network, as it is "
+        reported="Appendix D, Eq. (D.1): 'exp(-H_rho) <= g_min <= g_max <= 2', read for every network, as it is "
         "stated, with H_rho = E||a_w w||. The margin of a centre can be sqrt(2) H_rho, since ||mu|| = sqrt(2), so "
         "g_min can be below exp(-H_rho) where one cluster has nearly all mass and H_rho is large. exp(-sqrt(2) "
         "H_rho) <= g_min holds for all, and (D.1) itself where the four margins are balanced.",

@@ -418,7 +418,7 @@ CLAIMS: tuple[Claim, ...] = (
         "and the rest is small.",
         check=reads(PHASES, judge_lemma41),
         expected="assumptions unmet",
-        printed="The exponent of the logarithm in part 3 of Lemma C.1 is not legible in our copy (5 or c).",
+        reported="The exponent of the logarithm in part 3 of Lemma C.1 is not legible in our copy (5 or c).",
     ),
     Claim(
         "xor_sgd.lemma4_4_D3",
@@ -441,7 +441,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Minibatch SGD needs d polylog(d) samples.",
         check=reads(SAMPLES, judge_theorem),
         expected="assumptions unmet",
-        printed="Theorem 3.1 has the radius theta/sqrt(p) and batches m >= d/theta, Theorem E.1 theta and d/theta, "
+        reported="Theorem 3.1 has the radius theta/sqrt(p) and batches m >= d/theta, Theorem E.1 theta and d/theta, "
         "Lemma C.1 d/theta^2: powers of log d apart.",
     ),
     Claim(

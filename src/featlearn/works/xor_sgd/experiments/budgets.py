@@ -109,7 +109,7 @@ def network_budgets(
     while alive:
         goal = max(done + 1, round(budget / trial.batch))
         eta = torch.tensor([noise * trial.batch / trial.d for _, noise in alive])
-        # the squared loss has slope -y at the start, as the printed loss has, and twice that of the engine's logistic
+        # the squared loss has slope -y at the start, as the reported loss has, and twice that of the engine's logistic
         rate_w, rate_a = mean_field_rates(eta / 2 if loss == "squared" else eta, trial.p)
         stage = Stage(goal - done, rate_w, 0.0, rate_a if both else 0.0, batch=trial.batch)
         sets = [seed for seed, _ in alive]

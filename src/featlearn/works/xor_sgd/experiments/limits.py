@@ -1,8 +1,8 @@
 """What section 5 of the work leaves open, tried: batch 1, Gaussian inputs, squared loss, descent on a fixed set.
 
-Exploratory: numbers without print and without pass or fail. Every variant differs in one thing from minibatch SGD with
-batches of d/8 (`Minibatch`). For fresh samples the best step size is taken on the choosing seeds, as in `samples`; for
-the fixed set (`Fixed set`) it is the smallest number of samples with which full-batch gradient descent reaches the
+Exploratory: numbers that no paper reports, without pass or fail. Every variant differs in one thing from minibatch SGD
+with batches of d/8 (`Minibatch`). For fresh samples the best step size is taken on the choosing seeds, as in `samples`;
+for the fixed set (`Fixed set`) it is the smallest number of samples with which full-batch gradient descent reaches the
 target at some time within `time`.
 """
 

@@ -321,13 +321,13 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "theta, eta, p, batch",
-            printed="1/log^C(d), eta <= theta, p >= 1/theta, m >= d/theta",
+            reported="1/log^C(d), eta <= theta, p >= 1/theta, m >= d/theta",
             ours="0.1, 0.1, 200, 10 d",
             why="C is not given",
         ),
         Deviation(
             "frozen second layer",
-            printed="a remark on what the proof would miss",
+            reported="a remark on what the proof would miss",
             ours="trained, and measured",
             why="so that the remark can fail",
         ),

@@ -337,14 +337,14 @@ EXPERIMENT = Experiment(
     deviations=(
         Deviation(
             "batch",
-            printed="at least d / theta (Theorem 3.1)",
+            reported="at least d / theta (Theorem 3.1)",
             ours="shares of d from 1/32 to 1",
             why="steps alone do not measure samples: with batches of d and more the budget only follows the batch",
         ),
-        Deviation("theta, p", printed="1 / log^C(d), at least 1 / theta", ours="0.1, 100", why="C is not given"),
+        Deviation("theta, p", reported="1 / log^C(d), at least 1 / theta", ours="0.1, 100", why="C is not given"),
         Deviation(
             "target",
-            printed="population loss o(1)",
+            reported="population loss o(1)",
             ours="95 % test accuracy",
             why="the loss follows later; see `phases`",
         ),
