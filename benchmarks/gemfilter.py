@@ -4,10 +4,10 @@
     python benchmarks/gemfilter.py --device cpu --shape smollm2-135m --lengths 2048
 
 plain: the model's forward on the prompt, cache filled, one row of logits. hooks: `select`, the model's own forward up
-to the filter layer. lean: `lean_select`, an own loop by chunks. released: the same with the weights that it does not
-read off the device; the moves are timed apart. sparse: lean with sinks, a window and a dense tail in place of full
-attention. bf16 on CUDA, float32 on a CPU. Runs are interleaved; seconds are medians. Peak: bytes allocated on a CUDA
-device, resident for the process on a CPU, weights and all that was there before included.
+to the filter layer. chunked: `select_chunked`, an own loop by chunks. offloaded: the same with the weights that it does
+not read off the device; the moves are timed apart. sparse: chunked with sinks, a window and a dense tail in place of
+full attention. bf16 on CUDA, float32 on a CPU. Runs are interleaved; seconds are medians. Peak: bytes allocated on a
+CUDA device, resident for the process on a CPU, weights and all that was there before included.
 
 Per run: `ratio` plain seconds / seconds; `share` seconds / plain seconds, over the share of the multiply-adds (1 where
 a pass costs what its work says); `rate` its multiply-adds per second over those of one large matrix product.
@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from featlearn.methods.gemfilter import SOFTMAX, Selection, select
-from featlearn.methods.gemfilter.lean import SinksAndWindow, lean_select, on_device_for_filter
+from featlearn.methods.gemfilter.chunked import SinksAndWindow, offloaded_for_filter, select_chunked
 from featlearn.methods.memory import PassCost, measured
 
 # (config, filter layer, lengths on a GPU)
@@ -72,12 +72,12 @@ SHAPES: dict[str, tuple[dict[str, Any], int, tuple[int, ...]]] = {
     ),
 }
 GIB = 2**30
-TARGETS = {"lean": {"ratio": 2.6, "GiB": 21}, "released": {"GiB": 10}, "sparse": {"ratio": 5}}
+TARGETS = {"chunked": {"ratio": 2.6, "GiB": 21}, "offloaded": {"GiB": 10}, "sparse": {"ratio": 5}}
 """At 131072 tokens of the 8B shape on an H100."""
 SHARE = 1.25
 """On a CPU from 2048 tokens on: processor seconds (other work on the machine disturbs them less than the clock) over
 those of plain, within this much of the layer share."""
-RUNS = ("plain", "hooks", "lean", "released", "sparse")
+RUNS = ("plain", "hooks", "chunked", "offloaded", "sparse")
 
 
 def build(shape: str, device: str) -> Any:
@@ -118,11 +118,11 @@ def plain(model: Any, ids: torch.Tensor) -> PassCost:
         return measured(ids.device, ids.numel(), lambda: model(ids, use_cache=True, logits_to_keep=1).logits)[1]
 
 
-def released(model: Any, ids: torch.Tensor, layer: int, how: dict[str, Any]) -> tuple[Selection, float, int]:
+def offloaded(model: Any, ids: torch.Tensor, layer: int, how: dict[str, Any]) -> tuple[Selection, float, int]:
     """The pass between the moves, the seconds of the moves, and the bytes that left."""
     start = time.perf_counter()
-    with on_device_for_filter(model, layer) as left:
-        chosen = lean_select(model, ids, **how)
+    with offloaded_for_filter(model, layer) as left:
+        chosen = select_chunked(model, ids, **how)
     return chosen, time.perf_counter() - start - chosen.cost.seconds, left
 
 
@@ -131,7 +131,7 @@ def one_length(model: Any, n: int, layer: int, args: argparse.Namespace) -> dict
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(3, model.config.vocab_size, (1, n), generator=generator).to(args.device)
     how = {"layer": layer, "keep": min(1024, n // 4), "scoring": SOFTMAX}
-    lean_how = {**how, "chunk": args.chunk}
+    chunked_how = {**how, "chunk": args.chunk}
     pattern = SinksAndWindow(args.sinks, args.window, args.tail)
     costs: dict[str, list[PassCost]] = {}
     chosen: dict[str, Selection] = {}
@@ -140,20 +140,20 @@ def one_length(model: Any, n: int, layer: int, args: argparse.Namespace) -> dict
     left, failed = 0, {}
     for _ in range(args.repeats):
         for name in args.runs:
-            if name in failed or (name == "released" and args.device == "cpu"):
+            if name in failed or (name == "offloaded" and args.device == "cpu"):
                 continue
             begin, cost = time.process_time(), None
             try:
                 if name == "plain":
                     cost = plain(model, ids)
-                elif name == "released":
-                    chosen[name], seconds, left = released(model, ids, layer, lean_how)
+                elif name == "offloaded":
+                    chosen[name], seconds, left = offloaded(model, ids, layer, chunked_how)
                     moves.append(seconds)
                 elif name == "hooks":
                     chosen[name] = select(model, ids, **how)
                 else:
                     extra: dict[str, Any] = {"attention": pattern} if name == "sparse" else {}
-                    chosen[name] = lean_select(model, ids, **lean_how, **extra)
+                    chosen[name] = select_chunked(model, ids, **chunked_how, **extra)
                 costs.setdefault(name, []).append(cost or chosen[name].cost)
                 spent.setdefault(name, []).append(time.process_time() - begin)
             except torch.OutOfMemoryError:
@@ -187,10 +187,10 @@ def one_length(model: Any, n: int, layer: int, args: argparse.Namespace) -> dict
                 "processor share of layers": round(own / all_layers * model.config.num_hidden_layers / layers, 3),
             }
     if moves:
-        runs["released"] |= {"seconds of the moves": round(statistics.median(moves), 3), "bytes that left": left}
+        runs["offloaded"] |= {"seconds of the moves": round(statistics.median(moves), 3), "bytes that left": left}
     same = {
         f"kept alike, hooks and {name}": len(set(_kept(chosen["hooks"])) & set(_kept(chosen[name]))) / how["keep"]
-        for name in ("lean", "released", "sparse")
+        for name in ("chunked", "offloaded", "sparse")
         if "hooks" in chosen and name in chosen
     }
     return {"tokens": n, "runs": runs, **same}
@@ -212,7 +212,7 @@ def verdicts(shape: str, device: str, found: list[dict[str, Any]]) -> dict[str, 
                 if name in runs and "GiB" in wanted:
                     out[f"{name}: peak GiB <= {wanted['GiB']}"] = runs[name]["peak bytes"] / GIB <= wanted["GiB"]
         if device == "cpu" and n >= 2048:
-            for name in (k for k in ("hooks", "lean") if k in runs):
+            for name in (k for k in ("hooks", "chunked") if k in runs):
                 kind = "processor share of layers"
                 out[f"{name} at {n}: {kind} <= {SHARE}"] = runs[name][kind] <= SHARE
     return out

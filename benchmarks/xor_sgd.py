@@ -1,14 +1,14 @@
-"""The XOR sweep: an ensemble over seeds and step sizes on fresh minibatches. Ours, a loop of autograd networks, JAX.
+"""The XOR sweep: an ensemble over seeds and step sizes on new minibatches. Ours, a loop of autograd networks, JAX.
 
     python benchmarks/xor_sgd.py [--d 256] [--batch 64] [--seeds 5] [--device cpu] [--repeats 3]
 
-The work: `seeds` x 6 networks of 100 ReLU neurons, all step sizes of a seed on the same fresh samples of the cube,
-20 d samples in all, logistic loss. Ours: `featlearn.learn.fit_fresh`. Loop: autograd and torch.optim.SGD, one network
-after another, the samples of a seed drawn once for all of its step sizes. JAX (optional, a benchmark peer only): value
-and gradient, vmap over step sizes and seeds, scan over steps, jit, compilation timed apart: once drawing its samples in
-every step as the others do (`jax`, other samples), once with the same samples ready in memory, so that drawing costs it
-nothing (`jax, given`), which must end with the same weights as ours and the loop. `products` is the time of the two
-matrix products of every step alone.
+The work: `seeds` x 6 networks of 100 ReLU neurons, all step sizes of a seed on the same new samples of the cube,
+20 d samples in all, logistic loss. Ours: `featlearn.learn.fit_one_pass`. Loop: autograd and torch.optim.SGD, one
+network after another, the samples of a seed drawn once for all of its step sizes. JAX (optional, a benchmark peer
+only): value and gradient, vmap over step sizes and seeds, scan over steps, jit, compilation timed apart: once drawing
+its samples in every step as the others do (`jax`, other samples), once with the same samples ready in memory, so that
+drawing costs it nothing (`jax, given`), which must end with the same weights as ours and the loop. `products` is the
+time of the two matrix products of every step alone.
 """
 
 import argparse
@@ -20,8 +20,8 @@ import torch
 from _timing import in_turns, machine, show
 
 from featlearn.core import Key
-from featlearn.learn import Stage, fit_fresh
-from featlearn.learn.fresh import DRAWN_FLOATS
+from featlearn.learn import Stage, fit_one_pass
+from featlearn.learn.one_pass import DRAWN_FLOATS
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init, stack
 from featlearn.tasks import BooleanXor
 
@@ -63,7 +63,7 @@ def ours(net: TwoLayer, sets: list[int], eta: torch.Tensor, d: int, batch: int, 
     """The engine under test."""
     rate_w, rate_a = mean_field_rates(eta, P)
     stage = Stage(steps, rate_w, 0.0, rate_a, batch=batch)
-    return fit_fresh(net, sampler(d, device), [stage], KEY / "data", sets=sets).net
+    return fit_one_pass(net, sampler(d, device), [stage], KEY / "data", sets=sets).net
 
 
 def loop(net: TwoLayer, sets: list[int], eta: torch.Tensor, d: int, batch: int, steps: int, device: str) -> TwoLayer:

@@ -53,7 +53,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # the step size chosen on the seeds that are reported
     (
         "src/featlearn/works/gradient_features/rows.py",
-        'r["row"] == NETWORK and r["seed"] >= CHOOSING',
+        'r["row"] == NETWORK and r["seed"] >= VALIDATION',
         'r["row"] == NETWORK',
         "tests/works/gradient_features/test_trained_claims.py::"
         "test_the_step_size_is_chosen_on_other_seeds_than_reported",

@@ -1,11 +1,11 @@
-"""Mutants of the XOR work: task, scaling, fresh training, signal measures, budgets, claims."""
+"""Mutants of the XOR work: task, scaling, one-pass SGD, signal measures, budgets, claims."""
 
 _TASK, _INITIAL, _FRESH, _SIGNAL = (
-    f"src/featlearn/{name}.py" for name in ("tasks/boolean_xor", "nets/initial", "learn/fresh", "measure/signal")
+    f"src/featlearn/{name}.py" for name in ("tasks/boolean_xor", "nets/initial", "learn/one_pass", "measure/signal")
 )
 _BUDGETS = "src/featlearn/works/xor_sgd/experiments/budgets.py"
 _PHASE1, _ROWS = (f"src/featlearn/works/xor_sgd/{name}.py" for name in ("claims/phase1", "rows"))
-_FIT = "tests/learn/test_fresh.py::test_"
+_FIT = "tests/learn/test_one_pass.py::test_"
 _MEASURE = "tests/measure/test_signal.py::test_"
 _CLAIM = "tests/works/xor_sgd/test_xor_sgd_claims.py::test_"
 
@@ -63,7 +63,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_PHASE1, "(near(s) - near(o))", "(near(o) - near(s))", f"{_CLAIM}exact_claims_have_the_expected_verdict[lemmaC4]"),
     (
         _ROWS,
-        'r["samples"] for r in group if r["seed"] >= CHOOSING',
+        'r["samples"] for r in group if r["seed"] >= VALIDATION',
         'r["samples"] for r in group',
         f"{_CLAIM}the_choice_of_a_grid_point_does_not_see_reported_seeds",
     ),

@@ -21,7 +21,7 @@ PACKAGE = Path(featlearn.__file__).parent
 
 
 def python(*words: str, cwd: Path, src: Path = PACKAGE.parent, timeout: float = 300) -> subprocess.CompletedProcess:
-    """A fresh interpreter in `cwd` with the package of `src`."""
+    """A new interpreter in `cwd` with the package of `src`."""
     env = {**os.environ, "PYTHONPATH": str(src), "PYTHONDONTWRITEBYTECODE": "1", "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run([sys.executable, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
 

@@ -257,7 +257,7 @@ HEAVY = ("torch", "transformers", "matplotlib", "scipy", "sklearn")
 
 
 def loaded_after(code: str) -> tuple[str, list[str]]:
-    """What a fresh interpreter prints, and which heavy packages it has loaded at its end."""
+    """What a new interpreter prints, and which heavy packages it has loaded at its end."""
     code = f"import sys\ntry:\n    {code}\nfinally:\n    print('LOADED', *[m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     *head, last = done.stdout.rstrip().split("\n")

@@ -39,7 +39,7 @@ def make() -> dict[str, Any]:
     """The catalog from code and committed evidence; imports every experiment and claim."""
     from featlearn import works
     from featlearn.lab import inventory
-    from featlearn.lab.find import best, stale
+    from featlearn.lab.find import latest_complete, stale
     from featlearn.lab.pending_verdicts import read_summary
     from featlearn.lab.store import Store
 
@@ -47,7 +47,7 @@ def make() -> dict[str, Any]:
     made = []
     for id_ in works.EXPERIMENTS:
         e = works.load_experiment(id_)
-        state = "ok" if best(e, store, ("paper", "cpu")) else "stale" if stale(e, store) else "none"
+        state = "ok" if latest_complete(e, store, ("paper", "cpu")) else "stale" if stale(e, store) else "none"
         made.append(
             {
                 "id": id_,

@@ -8,9 +8,9 @@ import torch
 from featlearn.apply.gemfilter import answer as tool
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter import SOFTMAX, Scoring, generate, lean_select, select
+from featlearn.methods.gemfilter import SOFTMAX, Scoring, generate, select, select_chunked
 from featlearn.tasks.needles import INTRODUCTION
-from featlearn.tasks.reading import read
+from featlearn.tasks.prompts import read
 
 QUESTIONS = ("Which stone is in the river?", "Which market?")
 
@@ -27,14 +27,14 @@ def hooks(model):
 def test_a_reply_is_that_of_the_method(model, tokenizer, text):
     replies = tool.answer(model, tokenizer, text, QUESTIONS, keep=64, layer=2, max_new_tokens=5)
     assert [r.question for r in replies] == list(QUESTIONS)
-    for reply, reading in zip(replies, tool.prompts(tokenizer, text, QUESTIONS), strict=True):
+    for reply, tokenized in zip(replies, tool.prompts(tokenizer, text, QUESTIONS), strict=True):
         more = {"do_sample": False, "max_new_tokens": 5, "tokenizer": tokenizer}
-        ids = reading.input_ids
-        direct = generate(model, ids, layer=2, keep=64, scoring=SOFTMAX, protect=reading.protected(), **more)
+        ids = tokenized.input_ids
+        direct = generate(model, ids, layer=2, keep=64, scoring=SOFTMAX, protect=tokenized.protected(), **more)
         assert (reply.text, reply.kept_text) == (direct.text[0], direct.kept_text[0])
         assert (reply.tokens, reply.kept, reply.layer) == (ids.shape[1], 64, 2)
-        assert reply.protected == 1 + reading.tail
-        assert reply.kept_text.endswith(tokenizer.decode(ids[0, -reading.tail :]))
+        assert reply.protected == 1 + tokenized.tail
+        assert reply.kept_text.endswith(tokenizer.decode(ids[0, -tokenized.tail :]))
         assert reply.first.tokens == ids.shape[1]
         assert reply.second.tokens == 64
     assert hooks(model) == 0
@@ -55,24 +55,24 @@ def test_scoring_and_template_are_passed_on(model, tokenizer, text):
 
 @pytest.mark.parametrize("blind", [False, True])
 def test_pass_one_is_the_one_that_is_asked_for(model, tokenizer, text, blind):
-    """Any function called as `select`: here one that says it was used, and `lean_select` finds the same."""
+    """Any function called as `select`: here one that says it was used, and `select_chunked` finds the same."""
     used = []
 
-    def lean(*args, **settings):
+    def chunked(*args, **settings):
         used.append(settings["layer"])
-        return lean_select(*args, **settings, chunk=16)
+        return select_chunked(*args, **settings, chunk=16)
 
     setting = {"keep": 64, "layer": 2, "max_new_tokens": 3, "blind": blind}
     plain = tool.answer(model, tokenizer, text, QUESTIONS[:1], **setting)
-    found = tool.answer(model, tokenizer, text, QUESTIONS[:1], **setting, choose=lean)
+    found = tool.answer(model, tokenizer, text, QUESTIONS[:1], **setting, choose=chunked)
     assert used == [2]
     assert found[0].kept_text == plain[0].kept_text
 
 
 def test_everything_is_kept_of_a_short_prompt(model, tokenizer, text):
     (reply,) = tool.answer(model, tokenizer, text, QUESTIONS[:1], keep=2000, layer=2, max_new_tokens=5)
-    (reading,) = tool.prompts(tokenizer, text, QUESTIONS[:1])
-    plain = tool.greedy(model, reading.input_ids, 5)
+    (tokenized,) = tool.prompts(tokenizer, text, QUESTIONS[:1])
+    plain = tool.greedy(model, tokenized.input_ids, 5)
     assert reply.text == tokenizer.decode(plain[0], skip_special_tokens=True)
     assert reply.kept == reply.tokens
     assert reply.first.seconds == 0
@@ -94,8 +94,8 @@ def test_a_blind_selection_is_made_once_and_serves_all_questions(model, tokenize
     protect = blind.protected()
     chosen = select(model, blind.input_ids, layer=2, keep=64, scoring=SOFTMAX, protect=protect).indices[0]
     shared = blind.input_ids[0, chosen[chosen < n - blind.tail]]
-    for reply, reading in zip(replies, tool.prompts(tokenizer, text, QUESTIONS), strict=True):
-        ids = torch.cat([shared, reading.input_ids[0, -reading.tail :]])[None]
+    for reply, tokenized in zip(replies, tool.prompts(tokenizer, text, QUESTIONS), strict=True):
+        ids = torch.cat([shared, tokenized.input_ids[0, -tokenized.tail :]])[None]
         assert reply.kept == ids.shape[1]
         assert reply.text == tokenizer.decode(tool.greedy(model, ids, 4)[0], skip_special_tokens=True)
         assert reply.loss is None
@@ -114,9 +114,9 @@ def test_the_loss_of_a_blind_selection(model, tokenizer, text):
     aware = tool.answer(model, tokenizer, text, QUESTIONS, **setting)
     for reply, known in zip(replies, aware, strict=True):
         assert reply.loss.aware == known.text
-        reading = tool.prompts(tokenizer, text, (reply.question,))[0]
-        more = {"scoring": SOFTMAX, "protect": reading.protected(), "do_sample": False, "max_new_tokens": 4}
-        direct = generate(model, reading.input_ids, layer=2, keep=64, **more)
+        tokenized = tool.prompts(tokenizer, text, (reply.question,))[0]
+        more = {"scoring": SOFTMAX, "protect": tokenized.protected(), "do_sample": False, "max_new_tokens": 4}
+        direct = generate(model, tokenized.input_ids, layer=2, keep=64, **more)
         under_own = tool.log_likelihood(model, direct.kept_ids, direct.new_tokens).mean()
         assert reply.loss.likelihood_aware == pytest.approx(float(under_own), abs=1e-6)
         assert abs(reply.loss.likelihood_aware - reply.loss.likelihood_blind) > 1e-3
@@ -176,9 +176,9 @@ def test_the_estimate_grows_as_stated():
     assert speed.reply(50, 4) == pytest.approx(speed.prompt(50) + 4 * 0.1 * 2)
     assert speed.peak(10) == 7000 + 10 * 8
     assert speed.peak(10, cached=False) == 7000 + 10 * 3
-    lean = replace(speed, hidden=2)
-    assert lean.lean_peak(10, chunk=4) == 7000 + 10 * (2 + 5 / 10) + 4 * 3
-    assert lean.lean_peak(3, chunk=4) == 7000 + 3 * (2 + 5 / 10 + 3)
+    chunked = replace(speed, hidden=2)
+    assert chunked.chunked_peak(10, chunk=4) == 7000 + 10 * (2 + 5 / 10) + 4 * 3
+    assert chunked.chunked_peak(3, chunk=4) == 7000 + 3 * (2 + 5 / 10 + 3)
 
 
 def test_a_probe_of_a_loaded_model(model):
@@ -198,9 +198,9 @@ def test_a_probe_of_a_loaded_model(model):
 
 def test_the_estimate_of_a_blind_run_counts_one_first_pass(model, tokenizer, text):
     speed = Speed(100, 2.0, 0.1, 10, linear=1000.0, quadratic=20.0, base=7000, cache=5, working=3.0)
-    readings = tool.prompts(tokenizer, text, QUESTIONS)
-    both, _ = tool.expected(speed, readings, 64, 2, 4)
-    blind, _ = tool.expected(speed, readings, 64, 2, 4, blind=True)
-    compared, _ = tool.expected(speed, readings, 64, 2, 4, blind=True, measure_loss=True)
-    assert both - blind == pytest.approx(speed.prompt(readings[1].input_ids.shape[1], 3))
+    tokenized_prompts = tool.prompts(tokenizer, text, QUESTIONS)
+    both, _ = tool.expected(speed, tokenized_prompts, 64, 2, 4)
+    blind, _ = tool.expected(speed, tokenized_prompts, 64, 2, 4, blind=True)
+    compared, _ = tool.expected(speed, tokenized_prompts, 64, 2, 4, blind=True, measure_loss=True)
+    assert both - blind == pytest.approx(speed.prompt(tokenized_prompts[1].input_ids.shape[1], 3))
     assert compared == pytest.approx(both + blind)

@@ -120,7 +120,7 @@ def test_not_saving_leaves_nothing(model, prompts, tmp_path):
 def test_hidden_prompts_have_their_lengths_and_needles(tokenizer, prompts):
     assert [len(p.input_ids) for p in prompts] == [160, 224] * 3
     places = []
-    for p, needle in zip(prompts, needles("choose", 6, KEY), strict=True):
+    for p, needle in zip(prompts, needles("validation", 6, KEY), strict=True):
         ((first, end),) = p.needles
         assert p.input_ids[first:end].tolist() == tokenizer(needle.sentence, add_special_tokens=False)["input_ids"]
         assert tokenizer.decode(p.input_ids[-p.tail :]).endswith("<end> <bot>")

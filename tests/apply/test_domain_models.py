@@ -1,4 +1,4 @@
-"""`featlearn domains` as functions: models and predictions, sources of images, devices, teams of processes."""
+"""`featlearn domains` as functions: models and predictions, sources of images, devices, several processes."""
 
 import dataclasses
 import errno
@@ -50,12 +50,12 @@ def test_a_model_is_kept_with_all_that_prediction_needs(fit_once, tmp_path):
     assert isinstance(torch.load(tmp_path / "m.pt", weights_only=True), dict)
     back = models.load(tmp_path / "m.pt")
     assert back.labels == ("blue", "red")
-    assert back.reading == model.reading
+    assert back.preprocessing == model.preprocessing
     assert back.about["algorithm"] == "erm-nu"
     paths = models.images_in([tree / "dusk", tree / "day" / "red" / "3.png"])
     assert len(paths) == 21
     found = models.predict(back, paths, batch=4)
-    x = pictures.read(paths, model.reading)
+    x = pictures.read(paths, model.preprocessing)
     with torch.no_grad():
         expected = model.head(model.featurizer(x)).softmax(1)
     torch.testing.assert_close(torch.tensor([p.probabilities for p in found]), expected)
@@ -206,17 +206,20 @@ def test_a_model_file_that_is_not_whole(fit_once, tmp_path):
         assert "\n" not in str(e.value)
     old = {k: v for k, v in data.items() if k not in ("depth", "float_range")} | {"format": 1}
     torch.save(old, tmp_path / "old.pt")
-    assert models.load(tmp_path / "old.pt").reading.scale == Scale()
+    assert models.load(tmp_path / "old.pt").preprocessing.scale == Scale()
 
 
 def test_a_model_keeps_what_counts_as_white(fit_once, tmp_path):
     _, model, _ = fit_once
     scale = Scale(bits=12, floats=(-1.0, 1.0))
-    models.save(dataclasses.replace(model, reading=dataclasses.replace(model.reading, scale=scale)), tmp_path / "m.pt")
-    assert models.load(tmp_path / "m.pt").reading.scale == scale
+    models.save(
+        dataclasses.replace(model, preprocessing=dataclasses.replace(model.preprocessing, scale=scale)),
+        tmp_path / "m.pt",
+    )
+    assert models.load(tmp_path / "m.pt").preprocessing.scale == scale
 
 
-# --- sources and teams -------------------------------------------------------------------------------------------
+# --- sources and processes -----------------------------------------------------------------------------------------
 
 
 def test_weights_are_known_by_their_content(tree, tmp_path):
@@ -303,7 +306,7 @@ def test_store_and_arrays_are_plain(tree, tmp_path):
 
 def test_gradients_of_processes_travel_as_one_tensor():
     """With a stand-in for the other process, whose gradients are all 3."""
-    from featlearn.apply.domains.team import Accelerated
+    from featlearn.apply.domains.distributed import Accelerated
 
     sent = []
 
@@ -314,14 +317,14 @@ def test_gradients_of_processes_travel_as_one_tensor():
             sent.append((flat.tolist(), reduction))
             return (flat + 3) / 2
 
-    team = Accelerated.__new__(Accelerated)
-    team._accelerator = Other()
+    processes = Accelerated.__new__(Accelerated)
+    processes._accelerator = Other()
     a, b = torch.nn.Parameter(torch.zeros(2, 1)), torch.nn.Parameter(torch.zeros(1))
     a.grad = torch.tensor([[1.0], [5.0]])
-    team.gradients([a, b])
+    processes.gradients([a, b])
     assert sent == [([1, 5, 0], "mean")]
     assert a.grad.tolist() == [[2], [4]]
     assert b.grad.tolist() == [1.5]
     Other.num_processes = 1
-    team.gradients([a, b])
+    processes.gradients([a, b])
     assert len(sent) == 1

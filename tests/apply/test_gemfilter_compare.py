@@ -14,7 +14,7 @@ from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
 from featlearn.methods.gemfilter import RAW, SOFTMAX, select
 from featlearn.methods.kv_eviction import evict, prefill
-from featlearn.tasks.reading import Item, grade
+from featlearn.tasks.prompts import Item, grade
 
 SPEED = Speed(100, 2.0, 0.1, 10, linear=1000.0, quadratic=20.0, base=7000, cache=5, working=3.0)
 
@@ -97,12 +97,12 @@ def test_methods_are_known_once_and_full_comes_first():
 
 
 def test_expected_time_of_methods(tokenizer):
-    readings = score.prompts(tokenizer, [ITEM])
-    n = readings[0].input_ids.shape[1]
-    seconds, peak = compare.expected(SPEED, readings, [4], ("full", "gemfilter", "snapkv"), 16, 2)
+    tokenized_prompts = score.prompts(tokenizer, [ITEM])
+    n = tokenized_prompts[0].input_ids.shape[1]
+    seconds, peak = compare.expected(SPEED, tokenized_prompts, [4], ("full", "gemfilter", "snapkv"), 16, 2)
     assert seconds == pytest.approx(2 * SPEED.reply(n, 4) + SPEED.filtered(n, 16, 4, 2))
     assert peak == SPEED.peak(n + 4)
-    more, _ = score.expected(SPEED, readings, 4, ("full", "gemfilter", "snapkv"), 16, 2)
+    more, _ = score.expected(SPEED, tokenized_prompts, 4, ("full", "gemfilter", "snapkv"), 16, 2)
     assert more - seconds == pytest.approx(2 * SPEED.prompt(n) + SPEED.filtered(n, 16, 1, 2))
 
 
@@ -144,16 +144,16 @@ def test_score_by_method(model, tokenizer):
 
 def test_likelihoods_are_those_of_the_answer_under_what_each_method_keeps(model, tokenizer, essays):
     item = Item("questions", "Read. ", essays[1].text[:900], " What is the stone?", ("market stone river",), name="one")
-    (reading,) = score.prompts(tokenizer, [item])
+    (tokenized,) = score.prompts(tokenizer, [item])
     ids, said = (
-        reading.input_ids,
+        tokenized.input_ids,
         torch.tensor([tokenizer("market stone river", add_special_tokens=False)["input_ids"]]),
     )
     methods = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming", "one_run")
-    found = score.likelihoods(model, tokenizer, item, reading, methods=methods, keep=48, layer=2)
+    found = score.likelihoods(model, tokenizer, item, tokenized, methods=methods, keep=48, layer=2)
     expected = {"full": answer.log_likelihood(model, ids, said).mean()}
     for name, scoring in (("gemfilter", SOFTMAX), ("gemfilter_raw", RAW)):
-        protect = reading.protected() if name == "gemfilter" else (0, 0)
+        protect = tokenized.protected() if name == "gemfilter" else (0, 0)
         kept = select(model, ids, layer=2, keep=48, scoring=scoring, protect=protect).indices[0]
         expected[name] = answer.log_likelihood(model, ids[:, kept], said).mean()
     filled = prefill(model, ids, want=("snapkv", "h2o"))
@@ -165,17 +165,19 @@ def test_likelihoods_are_those_of_the_answer_under_what_each_method_keeps(model,
 
 def test_an_answer_of_several_tokens_from_a_whole_cache(model, tokenizer):
     """From a cache with everything in it the likelihood is the model's own, place by place."""
-    (reading,) = score.prompts(tokenizer, [ITEM])
+    (tokenized,) = score.prompts(tokenizer, [ITEM])
     said = torch.tensor([[30, 12, 9, 41]])
-    filled = prefill(model, reading.input_ids)
+    filled = prefill(model, tokenized.input_ids)
     found = score.forced(model, filled, evict(filled, "full", 9999), said)
-    expected = answer.log_likelihood(model, reading.input_ids, said)
+    expected = answer.log_likelihood(model, tokenized.input_ids, said)
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
 
 
 def test_nothing_is_dropped_of_a_prompt_shorter_than_keep(model, tokenizer):
-    (reading,) = score.prompts(tokenizer, [ITEM])
-    found = score.likelihoods(model, tokenizer, ITEM, reading, methods=("full", "gemfilter", "h2o"), keep=999, layer=2)
+    (tokenized,) = score.prompts(tokenizer, [ITEM])
+    found = score.likelihoods(
+        model, tokenizer, ITEM, tokenized, methods=("full", "gemfilter", "h2o"), keep=999, layer=2
+    )
     assert found["full"] == found["gemfilter"] == found["h2o"]
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from featlearn.core import Key, SettingError
 from featlearn.tasks.miniset import KINDS, QUESTIONS, TOPICS, miniset
-from featlearn.tasks.needles import CHOOSE, REPORT
-from featlearn.tasks.reading import Item, grade, kinds, prompt, read
+from featlearn.tasks.needles import REPORTED, VALIDATION
+from featlearn.tasks.prompts import Item, grade, kinds, prompt, read
 
 KEY = Key("tests/miniset")
 
@@ -35,7 +35,7 @@ def test_answers_follow_from_the_texts(items):
     by_kind = kinds(items)
     for item in by_kind["single-document QA"]:
         assert item.answers[0] in item.context
-        assert any(name in item.context for kind in REPORT for name in kind.names)
+        assert any(name in item.context for kind in REPORTED for name in kind.names)
     for item in by_kind["multi-document QA"]:
         lives = dict(re.findall(r"(\w+) lives in (\w+)\.", item.context))
         festival = dict(re.findall(r"festival of (\w+) is held in (\w+)\.", item.context))
@@ -74,10 +74,10 @@ def test_more_items_do_not_change_the_first_ones_texts(essays, tokenizer, items)
 
 
 def test_the_sets_for_choosing_and_reporting_share_no_name(essays, tokenizer):
-    choose = miniset(essays, 2, 640, tokenizer, KEY, which="choose")
-    text = " ".join(i.context + i.request for i in choose)
-    assert any(name in text for kind in CHOOSE for name in kind.names)
-    assert not any(re.search(rf"\b{name}\b", text) for kind in REPORT for name in kind.names)
+    validation = miniset(essays, 2, 640, tokenizer, KEY, which="validation")
+    text = " ".join(i.context + i.request for i in validation)
+    assert any(name in text for kind in VALIDATION for name in kind.names)
+    assert not any(re.search(rf"\b{name}\b", text) for kind in REPORTED for name in kind.names)
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_a_haystack_without_sentences_is_refused(tokenizer):
 
 
 def test_parts_of_a_prompt(tokenizer):
-    reading = read(tokenizer, "Read the following text.", "river stone market", "What is the stone?")
-    ids = reading.input_ids[0]
-    assert tokenizer.decode(ids[reading.head : -reading.tail]) == "river stone market"
-    assert tokenizer.decode(ids[-reading.tail :]) == "What is the stone ? <end> <bot>"
-    protected = reading.protected()
-    assert protected.sum() == 1 + reading.tail
+    tokenized = read(tokenizer, "Read the following text.", "river stone market", "What is the stone?")
+    ids = tokenized.input_ids[0]
+    assert tokenizer.decode(ids[tokenized.head : -tokenized.tail]) == "river stone market"
+    assert tokenizer.decode(ids[-tokenized.tail :]) == "What is the stone ? <end> <bot>"
+    protected = tokenized.protected()
+    assert protected.sum() == 1 + tokenized.tail
     assert protected[0, 0]
-    assert protected[0, -reading.tail :].all()
+    assert protected[0, -tokenized.tail :].all()
 
 
 @pytest.mark.parametrize("chat", [True, False])

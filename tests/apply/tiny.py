@@ -32,14 +32,14 @@ def made_tokenizer(essays):
     from transformers import PreTrainedTokenizerFast
 
     from featlearn.tasks import miniset, needles
-    from featlearn.tasks.needles import CHOOSE, REPORT
+    from featlearn.tasks.needles import REPORTED, VALIDATION
 
     words = Tokenizer(models.WordLevel(unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(r"\s+"), "removed"), pre_tokenizers.Split(Regex(r"<\w+>|\w+|[^\w\s]"), "isolated")]
     )
     texts = [e.text for e in essays]
-    for kind in (*CHOOSE, *REPORT):
+    for kind in (*VALIDATION, *REPORTED):
         texts += [kind.sentence, kind.question, *kind.names, *kind.values]
     texts += [
         *miniset.TOPICS,

@@ -391,7 +391,7 @@ def test_a_model_reads_depths_as_it_was_fitted(featlearn, pets):
     from featlearn.apply.domains.models import load
     from featlearn.data.decoding import Scale
 
-    assert load("model.pt").reading.scale == Scale(bits=12)
+    assert load("model.pt").preprocessing.scale == Scale(bits=12)
     sixteen("dark.png", 300)
     sixteen("bright.png", 5000)
     status, out, err = featlearn("domains", "predict", "--model", "model.pt", "--json", "dark.png", "bright.png")

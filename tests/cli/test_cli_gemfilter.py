@@ -214,9 +214,9 @@ def test_generate_prints_replies_and_what_they_took(featlearn, loaded, text):
     assert out.count("pass one") == out.count("pass two") == 2
     assert "[...]" in out
     assert "Reading" not in err
-    _, lean, _ = featlearn("gemfilter", "generate", "mine", *words, *asked, "--show-kept", "--lean")
+    _, chunked, _ = featlearn("gemfilter", "generate", "mine", *words, *asked, "--show-kept", "--chunked-prefill")
     same = ("stone", "market", "[...]", "tokens (")  # not the lines with seconds
-    assert [x for x in lean.splitlines() if any(w in x for w in same)] == [
+    assert [x for x in chunked.splitlines() if any(w in x for w in same)] == [
         x for x in out.splitlines() if any(w in x for w in same)
     ]
 

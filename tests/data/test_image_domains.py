@@ -14,10 +14,10 @@ from featlearn.data import DataError, domains, pictures
 from featlearn.data.decoding import Facts, Unreadable
 from featlearn.data.domains import Checks, folder, in_memory, table
 from featlearn.data.inspection import told_troubles
-from featlearn.data.pictures import Reading, augmented, open_rgb, pixels, read
+from featlearn.data.pictures import Preprocessing, augmented, open_rgb, pixels, read
 
 KEY = Key("tests/domains")
-SMALL = Reading(size=8)
+SMALL = Preprocessing(size=8)
 
 
 def image(path, colour=(200, 40, 40), mode="RGB", size=(12, 10)):
@@ -78,7 +78,7 @@ def test_a_table_reads_the_same_as_its_tree(tree):
 
 def test_the_fingerprint_follows_the_files(tree):
     before = folder(tree, SMALL).fingerprint
-    assert folder(tree, Reading(size=16)).fingerprint == before
+    assert folder(tree, Preprocessing(size=16)).fingerprint == before
     image(tree / "photo" / "cat" / "0.png", size=(30, 30))
     changed = folder(tree, SMALL).fingerprint
     (tree / "photo" / "cat" / "1.png").rename(tree / "photo" / "dog" / "9.png")
@@ -204,12 +204,14 @@ def test_augmentation_is_a_function_of_the_key_and_keeps_the_range(tmp_path):
     assert one.shape == (3, 16, 16)
     assert torch.equal(one, augmented(picture, 16, KEY / 1))
     assert not torch.equal(one, augmented(picture, 16, KEY / 2))
-    reading = Reading(size=16, augment=True)
+    preprocessing = Preprocessing(size=16, augment=True)
     paths = [tmp_path / "noise.png"] * 4
-    several = read(paths, reading, KEY, threads=1)
-    assert torch.equal(several, read(paths, reading, KEY, threads=3))
+    several = read(paths, preprocessing, KEY, threads=1)
+    assert torch.equal(several, read(paths, preprocessing, KEY, threads=3))
     assert len({float(x.sum()) for x in several}) == 4
-    assert torch.equal(read(paths[:1], reading, None), pictures.normalised(pixels(picture, 16)[None], reading))
+    assert torch.equal(
+        read(paths[:1], preprocessing, None), pictures.normalised(pixels(picture, 16)[None], preprocessing)
+    )
 
 
 def test_what_augmentation_does_to_one_colour(tmp_path):
@@ -244,7 +246,7 @@ def test_half_of_the_pictures_are_mirrored():
 
 def test_sizes_below_sense_are_refused():
     with pytest.raises(SettingError, match="size"):
-        Reading(size=4)
+        Preprocessing(size=4)
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

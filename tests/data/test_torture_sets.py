@@ -33,9 +33,9 @@ from torture import (
 from featlearn.data import DataError
 from featlearn.data.decoding import Scale
 from featlearn.data.domains import Checks, folder, in_memory
-from featlearn.data.pictures import Reading
+from featlearn.data.pictures import Preprocessing
 
-SMALL = Reading(size=8)
+SMALL = Preprocessing(size=8)
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_one_rule_holds_for_the_whole_set(tree):
     x = photo.inputs(torch.tensor([by["255.png"], by["256.png"]]), None)
     found_shares = x[:, :, 0, 0] * torch.tensor(SMALL.std) + torch.tensor(SMALL.mean)
     assert torch.allclose(found_shares, torch.tensor(16 / 255).expand(2, 3), atol=1e-6)
-    stated = folder(tree, Reading(size=8, scale=Scale(bits=16)))
+    stated = folder(tree, Preprocessing(size=8, scale=Scale(bits=16)))
     assert stated.scale == Scale(bits=16)
     assert any("read as 16 bits (white is 65535), as stated" in r for r in stated.remarks)
 

@@ -9,9 +9,9 @@ from torture import COLOUR, pets, png, put
 
 from featlearn.data import DataError
 from featlearn.data.domains import folder, table
-from featlearn.data.pictures import Reading
+from featlearn.data.pictures import Preprocessing
 
-SMALL = Reading(size=8)
+SMALL = Preprocessing(size=8)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from featlearn.lab.execute import run
-from featlearn.lab.find import best, origin, stale
+from featlearn.lab.find import latest_complete, origin, stale
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.lab.pending_verdicts import SHOWN, mechanism, numbers_of, path_of, read_verdict, to_json, write_verdict
 from featlearn.lab.store import DamagedError, NewerError, Store
@@ -130,15 +130,15 @@ def test_nearest_layer_wins(tmp_path):
 def test_best_rows_are_complete_ones_paper_first(tmp_path, toy):
     below, mine = tmp_path / "evidence", tmp_path / "runs"
     store = Store(mine, below=[below])
-    assert best(toy, store) is None
+    assert latest_complete(toy, store) is None
     run(toy, toy.presets["small"], store=mine)
-    assert best(toy, store).preset == "small"
+    assert latest_complete(toy, store).preset == "small"
     run(toy, dataclasses.replace(toy.presets["paper"], seeds=(0, 1, 2)), store=below)
-    assert best(toy, store).preset == "small"  # two seeds of paper are missing
+    assert latest_complete(toy, store).preset == "small"  # two seeds of paper are missing
     run(toy, dataclasses.replace(toy.presets["paper"], seeds=(3, 4)), store=mine)
-    found = best(toy, store)
+    found = latest_complete(toy, store)
     assert (found.preset, len(found.table.rows)) == ("paper", 10)
-    assert best(toy, store, ("smoke",)) is None
+    assert latest_complete(toy, store, ("smoke",)) is None
 
 
 def test_stale_means_only_rows_of_another_version(tmp_path, toy):
@@ -148,7 +148,7 @@ def test_stale_means_only_rows_of_another_version(tmp_path, toy):
     assert not stale(toy, store)
     newer = dataclasses.replace(toy, version=2)
     assert stale(newer, store)
-    assert best(newer, store, ("smoke",)) is None
+    assert latest_complete(newer, store, ("smoke",)) is None
     run(newer, toy.presets["smoke"], store=store)
     assert not stale(newer, store)
 

@@ -132,7 +132,7 @@ def test_every_choice_of_trained_layers(noise, momentum, rate_w, rate_b, rate_a)
 
 
 def test_keep_factors_momentum_and_stages_together():
-    """The recipe of the emergence work: forget the first layer, then both, then small steps; momentum starts afresh."""
+    """The recipe of the emergence work: forget the first layer, then both, then small steps; momentum starts anew."""
     net = make(2)
     x, y, weights = data(None, 30)
     stages = [

@@ -39,7 +39,7 @@ def same(one, two, atol=0.0):
 
 
 def test_steps_are_those_of_a_plain_loop():
-    """A fresh permutation an epoch, short end dropped; linear warm-up and fall; decay apart from the gradient."""
+    """A new permutation an epoch, short end dropped; linear warm-up and fall; decay apart from the gradient."""
     schedule = replace(SCHEDULE, steps=12, warmup=4, cool=3)
     net = ModularTransformer(SHAPE, KEYS[:1])
     train, _ = sides(KEYS[:1])
@@ -137,7 +137,7 @@ def test_accuracies_count_every_point():
 
 
 def test_a_run_ends_when_both_accuracies_have_come(monkeypatch):
-    script = iter([0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 1.0, 1.0, 1.0, 0.2, 1.0, 0.2, *[1.0] * 40])  # train, test a look
+    script = iter([0.1, 0.1, 1.0, 0.1, 1.0, 0.3, 1.0, 1.0, 1.0, 0.2, 1.0, 0.2, *[1.0] * 40])  # train, test in turns
 
     def accuracy(net, index, decode):
         return torch.full((2,), next(script)), torch.full((2,), 0.5)
@@ -147,7 +147,7 @@ def test_a_run_ends_when_both_accuracies_have_come(monkeypatch):
     assert found.first("train_accuracy", 0.99) == [3, 3]
     assert found.first("test_accuracy", 0.99) == [9, 9]
     assert found.first("test_accuracy", 0.25) == [6, 6]
-    assert found.steps[-1] == 15  # the first look from 1.6 * 9 on
+    assert found.steps[-1] == 15  # the first evaluation from 1.6 * 9 on
     assert found.done
 
 

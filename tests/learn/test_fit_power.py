@@ -109,8 +109,8 @@ def test_a_loss_of_exactly_zero_ends_training_and_says_so():
     ).net.scaled(6.0)
     schedule = PowerSchedule(steps=400, batch=None, penalty=0.0)
     ended = fit_power(start, torch.arange(9), decode, Key("t"), schedule)
-    assert ended.stalled == room.LOOK
-    looked = fit_power(
+    assert ended.stalled == room.CHECK_EVERY
+    evaluated = fit_power(
         start,
         torch.arange(9),
         decode,
@@ -119,7 +119,7 @@ def test_a_loss_of_exactly_zero_ends_training_and_says_so():
         probes=[lambda n: {"size": float(n.norm())}],
         probe_at=(0, 400),
     )
-    assert looked.steps == (0, room.LOOK)
+    assert evaluated.steps == (0, room.CHECK_EVERY)
     penalised = PowerSchedule(steps=400, batch=None, penalty=1e-3)
     assert fit_power(start, torch.arange(9), decode, Key("t"), penalised).stalled is None
 

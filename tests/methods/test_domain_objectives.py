@@ -77,8 +77,8 @@ def test_vrex_by_hand():
     assert float(early.loss) == pytest.approx(mean + variance)
     late = vrex(IDENTITY, IDENTITY, TWO, State(KEY, step=5), weight=10.0, anneal=5)
     assert float(late.loss) == pytest.approx(mean + 10 * variance)
-    assert (early.fresh_optimizer, late.fresh_optimizer) == (False, True)
-    assert not vrex(IDENTITY, IDENTITY, TWO, State(KEY, step=6), anneal=5).fresh_optimizer
+    assert (early.restart_optimizer, late.restart_optimizer) == (False, True)
+    assert not vrex(IDENTITY, IDENTITY, TWO, State(KEY, step=6), anneal=5).restart_optimizer
 
 
 def test_group_dro_by_hand():

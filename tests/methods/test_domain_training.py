@@ -33,7 +33,7 @@ from featlearn.methods.domains import (
     with_nuclear_norm,
 )
 from featlearn.methods.domains.averaging import refresh_statistics
-from featlearn.methods.domains.training import Alone, minibatches_of_step, rows_of_step
+from featlearn.methods.domains.training import SingleProcess, minibatches_of_step, rows_of_step
 
 KEY = Key("tests/domain_training")
 
@@ -276,22 +276,22 @@ def test_momenta_are_dropped_where_an_objective_asks_for_it():
     """From step 10 on no parameter has a gradient: only the momenta of before could move any."""
     training, _ = parts()
 
-    def still(fresh):
+    def still(restart):
         def objective(featurizer, classifier, minibatches, state):
             found = erm(featurizer, classifier, minibatches, state)
             late = state.step >= 10
             return dataclasses.replace(
-                found, loss=0 * found.loss if late else found.loss, fresh_optimizer=fresh and state.step == 10
+                found, loss=0 * found.loss if late else found.loss, restart_optimizer=restart and state.step == 10
             )
 
         return objective
 
-    def after(steps, fresh):
+    def after(steps, restart):
         schedule = dataclasses.replace(FAST, steps=steps)
-        return train(*network(), still(fresh), training, schedule, key=KEY).weights["classifier.weight"]
+        return train(*network(), still(restart), training, schedule, key=KEY).weights["classifier.weight"]
 
-    assert torch.equal(after(15, fresh=True), after(10, fresh=True))
-    assert not torch.equal(after(15, fresh=False), after(10, fresh=False))
+    assert torch.equal(after(15, restart=True), after(10, restart=True))
+    assert not torch.equal(after(15, restart=False), after(10, restart=False))
 
 
 def test_the_mean_of_weights_has_statistics_of_its_own():
@@ -348,12 +348,12 @@ def test_what_cannot_be_trained_is_refused_before():
 
 
 def test_gradients_are_shared_before_the_step():
-    """A team of two that averages with zeros halves each gradient; Adam's first step does not see the scale."""
+    """A processes of two that averages with zeros halves each gradient; Adam's first step does not see the scale."""
     training, _ = parts()
     asked = []
 
     @dataclasses.dataclass(frozen=True)
-    class Two(Alone):
+    class Two(SingleProcess):
         count: int = 2
         index: int = 1
 
@@ -362,7 +362,7 @@ def test_gradients_are_shared_before_the_step():
             for p in parameters:
                 p.grad.mul_(0)
 
-    found = train(*network(), erm, training, dataclasses.replace(FAST, steps=3), key=KEY, team=Two())
+    found = train(*network(), erm, training, dataclasses.replace(FAST, steps=3), key=KEY, processes=Two())
     assert asked == [4] * 3
     net, _ = network()
     assert torch.equal(found.weights["featurizer.0.weight"], net[0].weight)

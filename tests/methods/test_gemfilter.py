@@ -11,7 +11,7 @@ from families import FAMILIES, assert_same, build, ids_of, state_of, transformer
 
 from featlearn.core import SettingError
 from featlearn.methods import gemfilter
-from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of, lean_select, recommended, select
+from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of, recommended, select, select_chunked
 from featlearn.methods.gemfilter.generating import gather, readable
 from featlearn.methods.gemfilter.recommended import Setting, save
 from featlearn.methods.gemfilter.selecting import best, count_of, products, smooth
@@ -208,7 +208,7 @@ def test_pass_one_can_be_any_that_is_called_like_select(llama):
 
     def choose(*args, **kwargs):
         calls.append(kwargs)
-        return lean_select(*args, chunk=7, **kwargs)
+        return select_chunked(*args, chunk=7, **kwargs)
 
     options = {"layer": 2, "keep": 9, "scoring": SOFTMAX, "protect": (1, 2)}
     found = gemfilter.generate(llama, ids_of(2, 40), choose=choose, max_new_tokens=3, do_sample=False, **options)

@@ -8,7 +8,7 @@ from families import FAMILIES, build, ids_of, transformers
 
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction, long_context
-from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, generate, lean_select, select
+from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, generate, select, select_chunked
 from featlearn.methods.gemfilter.selecting import best, inferred_mask, probabilities
 
 LAYER = 3
@@ -48,7 +48,7 @@ def test_no_rank_for_what_is_not_finite(family, value):
         projection(model, LAYER).register_forward_hook(one_infinity)
     else:
         model = spoilt(family, VALUES[value])
-    for how in (select, lean_select):
+    for how in (select, select_chunked):
         for scoring in (RAW, SOFTMAX, Scoring(softmax=True, over_heads="sum")):
             with pytest.raises(SettingError, match=rf"that are not finite \(layer {LAYER}, prompt 0\)") as error:
                 how(model, ids_of(1, 20), layer=LAYER, keep=4, scoring=scoring)

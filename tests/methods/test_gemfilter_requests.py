@@ -13,7 +13,7 @@ from families import FAMILIES, assert_same, build, ids_of, state_of
 
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction
-from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, generate, layout_of, lean_select, select
+from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, generate, layout_of, select, select_chunked
 from featlearn.methods.gemfilter.selecting import observe
 from featlearn.methods.gemfilter.views import undisturbed, watched
 
@@ -44,7 +44,7 @@ def answer_of(model, kind, ids):
     if kind == "generate":
         return (generate(model, ids, layer=2, keep=12, scoring=RAW, **GREEDY).sequences,)
     if kind == "chunked":
-        chosen = lean_select(model, ids, layer=3, keep=9, scoring=VOTES, chunk=16)
+        chosen = select_chunked(model, ids, layer=3, keep=9, scoring=VOTES, chunk=16)
         return chosen.indices[0], chosen.scores
     if kind == "plain forward":
         with torch.no_grad():

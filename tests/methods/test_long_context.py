@@ -118,7 +118,7 @@ def test_the_attention_of_h2o_is_held_in_blocks_of_bounded_size(llama, monkeypat
         sizes.append(x.numel())
         return softmax(x, dim=dim)
 
-    monkeypatch.setattr(kv_eviction, "TRIALS", 4 * 60 * 7)
+    monkeypatch.setattr(kv_eviction, "ENTRIES", 4 * 60 * 7)
     monkeypatch.setattr(torch, "softmax", recording)
     parts = prefill(llama, ids, want=("h2o",)).scores["h2o"]
     assert max(sizes) <= 4 * 60 * 7

@@ -42,12 +42,12 @@ def test_method_colours_stay_apart(kind):
 
 
 def test_without_structure_is_lighter_and_dashed():
-    look = style.looks(["Network", "Network w/o structure", "mine", "other"])
+    look = style.series_styles(["Network", "Network w/o structure", "mine", "other"])
     assert look["Network"].dash == "-"
     assert look["Network w/o structure"].dash == "--"
     assert lab(look["Network w/o structure"].colour, np.eye(3))[0] > lab(look["Network"].colour, np.eye(3))[0] + 15
     assert look["mine"].colour != look["other"].colour
-    assert style.looks(["NTK"])["NTK"].colour == style.looks(["RF", "NTK"])["NTK"].colour
+    assert style.series_styles(["NTK"])["NTK"].colour == style.series_styles(["RF", "NTK"])["NTK"].colour
 
 
 def test_users_settings_are_as_before_also_after_an_error():

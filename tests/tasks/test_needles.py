@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.tasks.needles import CHOOSE, REPORT, Needle, found_in, hide, needles, overlap
+from featlearn.tasks.needles import REPORTED, VALIDATION, Needle, found_in, hide, needles, overlap
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra; lift when it is part of the core")
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
@@ -77,7 +77,7 @@ def test_impossible_prompts_are_refused(tokenizer, given, says):
 
 
 def test_needles_are_different_and_do_not_depend_on_their_number():
-    for which, kinds in (("choose", CHOOSE), ("report", REPORT)):
+    for which, kinds in (("validation", VALIDATION), ("reported", REPORTED)):
         many = needles(which, 20, Key("a"))
         assert len(set(many)) == 20
         assert needles(which, 7, Key("a")) == many[:7]
@@ -94,16 +94,16 @@ def test_the_sets_share_nothing():
         return {v for kind in kinds for v in (getattr(kind, name) if name in ("names", "values") else [kind.sentence])}
 
     for name in ("names", "values", "sentence"):
-        assert not parts(CHOOSE, name) & parts(REPORT, name)
+        assert not parts(VALIDATION, name) & parts(REPORTED, name)
 
 
 def test_unknown_sets_and_counts_are_refused():
-    with pytest.raises(SettingError, match="needles = test is not allowed: one of choose, report"):
+    with pytest.raises(SettingError, match="needles = test is not allowed: one of validation, reported"):
         needles("test", 1, Key("a"))
     with pytest.raises(SettingError, match="count = 0 is not allowed"):
-        needles("report", 0, Key("a"))
+        needles("reported", 0, Key("a"))
     with pytest.raises(SettingError, match="count = 100000 is not allowed"):
-        needles("report", 100000, Key("a"))
+        needles("reported", 100000, Key("a"))
 
 
 @pytest.mark.parametrize(

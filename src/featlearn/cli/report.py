@@ -41,10 +41,11 @@ def report_command(args: Sequence[str]) -> int:
 
 
 def experiment_pages(work: str, store: Any) -> list[Any]:
-    """A page value for every experiment: its best rows of a preset (`run.find.BEST_FIRST`, else smoke), or none."""
+    """A page value for every experiment: rows of its latest complete run (`lab.find.LARGEST_FIRST`, else smoke), or
+    none."""
     from featlearn import works
     from featlearn.lab.execute import summary_of
-    from featlearn.lab.find import BEST_FIRST, best, stale
+    from featlearn.lab.find import LARGEST_FIRST, latest_complete, stale
     from featlearn.report.model import ExperimentPage
 
     out = []
@@ -52,7 +53,7 @@ def experiment_pages(work: str, store: Any) -> list[Any]:
         if work not in ("", id_.split("/")[0]):
             continue
         experiment = works.load_experiment(id_)
-        found = best(experiment, store, (*BEST_FIRST, "smoke"))
+        found = latest_complete(experiment, store, (*LARGEST_FIRST, "smoke"))
         if found is None:
             out.append(ExperimentPage(experiment, stale=stale(experiment, store)))
             continue

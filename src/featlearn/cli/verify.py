@@ -64,12 +64,12 @@ def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
 
 
 def tables_of(store: Any) -> Callable[[str], Any]:
-    """Experiment id -> Table of its best rows: preset paper, else cpu, else small, in any layer; None without a run."""
+    """Experiment id -> Table of its latest complete run: preset paper, else cpu, else small, in any layer; or None."""
     from featlearn import works
-    from featlearn.lab.find import best
+    from featlearn.lab.find import latest_complete
 
     def tables(id_: str) -> Any:
-        found = best(works.load_experiment(id_), store)
+        found = latest_complete(works.load_experiment(id_), store)
         return None if found is None else found.table
 
     return tables
@@ -141,14 +141,14 @@ def reproduced(work: str, store: Any) -> dict[str, tuple[str, str]]:
     """Entry -> (how many of its reported numbers were reproduced, the rows), from the experiments of a work."""
     from featlearn import works
     from featlearn.lab.execute import summary_of
-    from featlearn.lab.find import best
+    from featlearn.lab.find import latest_complete
 
     out: dict[str, tuple[str, str]] = {}
     for id_ in works.EXPERIMENTS:
         if id_.split("/")[0] != work:
             continue
         experiment = works.load_experiment(id_)
-        found = best(experiment, store)
+        found = latest_complete(experiment, store)
         summary = () if found is None else summary_of(experiment, found.table)
         for entry in experiment.reproduces:
             reported = [r for r in summary if r.entry == entry and r.reported is not None]

@@ -33,9 +33,9 @@ class Key:
         return int.from_bytes(digest, "big") >> 1
 
     def torch(self, device: str | torch.device = "cpu") -> torch.Generator:
-        """A fresh torch generator on `device`."""
+        """A new torch generator on `device`."""
         return torch.Generator(device=device).manual_seed(self.seed)
 
     def numpy(self) -> np.random.Generator:
-        """A fresh numpy generator."""
+        """A new numpy generator."""
         return np.random.default_rng(self.seed)

@@ -20,7 +20,7 @@ from featlearn.data.inspection import DECODED, decide, inspected, is_split, spli
 from featlearn.data.inspection import remarks as image_remarks
 from featlearn.data.listing import Listing, entries, holders, identity, walk
 from featlearn.data.names import SHOWN, counted, shown, some
-from featlearn.data.pictures import Reading
+from featlearn.data.pictures import Preprocessing
 from featlearn.data.tables import resolved, rows_of
 
 ENDS = 4096
@@ -47,11 +47,11 @@ class PixelDomain:
     name: str
     values: UInt8[Tensor, "n 3 h w"]
     y: Int[Tensor, " n"]
-    reading: Reading
+    preprocessing: Preprocessing
 
     def inputs(self, rows: Int[Tensor, " b"], key: Key | None) -> Float[Tensor, "b 3 h w"]:
         """Inputs (b, 3, h, w) of these rows, never augmented."""
-        return pictures.normalised(self.values[rows], self.reading)
+        return pictures.normalised(self.values[rows], self.preprocessing)
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class FileDomain:
     name: str
     paths: tuple[Path, ...]
     y: Int[Tensor, " n"]
-    reading: Reading
+    preprocessing: Preprocessing
     threads: int = 1
 
     def inputs(self, rows: Int[Tensor, " b"], key: Key | None) -> Float[Tensor, "b 3 h w"]:
-        """Inputs (b, 3, size, size) of these rows, augmented by numbers of `key` where `reading` says so."""
-        return pictures.read([self.paths[i] for i in rows.tolist()], self.reading, key, self.threads)
+        """Inputs (b, 3, size, size) of these rows, augmented by numbers of `key` where `preprocessing` says so."""
+        return pictures.read([self.paths[i] for i in rows.tolist()], self.preprocessing, key, self.threads)
 
 
 AnyDomain = TensorDomain | PixelDomain | FileDomain
@@ -125,7 +125,7 @@ class _File:
     path: Path
 
 
-def folder(path: str | Path, reading: Reading | None = None, checks: Checks | None = None) -> DomainSet:
+def folder(path: str | Path, preprocessing: Preprocessing | None = None, checks: Checks | None = None) -> DomainSet:
     """A tree domain/class/image, as PACS, OfficeHome, TerraIncognita and DomainNet are kept.
 
     Folders below a class count for it, those behind links too; names that begin with a dot and files without the suffix
@@ -177,7 +177,7 @@ def folder(path: str | Path, reading: Reading | None = None, checks: Checks | No
     labels = sorted({f.label for f in found})
     remarks += split_names(labels, sorted({f.domain for f in found}), nested) + _same_inside(inner)
     name = shown(root.resolve().name)
-    return _assembled(name, root, found, remarks, reading or Reading(), checks or Checks())
+    return _assembled(name, root, found, remarks, preprocessing or Preprocessing(), checks or Checks())
 
 
 def _folders(root: Path, listing: Listing, above: set[tuple[int, int]], files: list[Path]) -> list[Path]:
@@ -200,7 +200,7 @@ def _same_inside(inner: Mapping[str, set[str]]) -> list[str]:
     return [f"every class holds the same folders and no image besides: are the classes one level deeper? {some(names)}"]
 
 
-def table(path: str | Path, reading: Reading | None = None, checks: Checks | None = None) -> DomainSet:
+def table(path: str | Path, preprocessing: Preprocessing | None = None, checks: Checks | None = None) -> DomainSet:
     """A CSV file with the columns path, label and domain; others are ignored. Relative paths count from its folder.
 
     Errors and remarks: as `folder`; no CSV file, another separator, a missing column or value names its line; paths to
@@ -218,7 +218,9 @@ def table(path: str | Path, reading: Reading | None = None, checks: Checks | Non
     ]
     remarks = rows.remarks + split_names(sorted({f.label for f in found}), sorted({f.domain for f in found}))
     hint = rows.hint(path.parent)
-    return _assembled(shown(path.stem), path.parent, found, remarks, reading or Reading(), checks or Checks(), hint)
+    return _assembled(
+        shown(path.stem), path.parent, found, remarks, preprocessing or Preprocessing(), checks or Checks(), hint
+    )
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ def _assembled(
     root: Path,
     files: Sequence[_File],
     remarks: list[str],
-    reading: Reading,
+    preprocessing: Preprocessing,
     checks: Checks,
     hint: str = "",
 ) -> DomainSet:
@@ -250,8 +252,8 @@ def _assembled(
         files = [file for file, f in zip(files, facts, strict=True) if not f.trouble]
         facts = [f for f in facts if not f.trouble]
         _enough(files, checks.least)
-    scale, told = decide(facts, [f.domain for f in files], reading.scale)
-    reading = replace(reading, scale=scale)
+    scale, told = decide(facts, [f.domain for f in files], preprocessing.scale)
+    preprocessing = replace(preprocessing, scale=scale)
     ends = _ends_of(files, checks.threads)
     remarks += _missing_classes(files) + told
     remarks += image_remarks(facts, [f.domain for f in files], scale) + _repeated(files)
@@ -267,8 +269,8 @@ def _assembled(
     for domain in sorted({f.domain for f in files}):
         own = [f for f in files if f.domain == domain]
         y = torch.tensor([index[f.label] for f in own])
-        domains.append(FileDomain(domain, tuple(f.path for f in own), y, reading, checks.threads))
-    shape = (3, reading.size, reading.size)
+        domains.append(FileDomain(domain, tuple(f.path for f in own), y, preprocessing, checks.threads))
+    shape = (3, preprocessing.size, preprocessing.size)
     fingerprint = _fingerprint(root, files, ends)
     return DomainSet(name, tuple(domains), tuple(labels), shape, tuple(remarks), fingerprint, scale)
 
@@ -385,14 +387,14 @@ def in_memory(found: DomainSet, limit: int = 2**30) -> DomainSet:
     """The same set with its images decoded once, if they fit into `limit` bytes and are not augmented."""
     sizes = sum(len(d.y) for d in found.domains) * found.shape[0] * found.shape[1] * found.shape[2]
     files = [d for d in found.domains if isinstance(d, FileDomain)]
-    if sizes > limit or len(files) < len(found.domains) or any(d.reading.augment for d in files):
+    if sizes > limit or len(files) < len(found.domains) or any(d.preprocessing.augment for d in files):
         return found
     plain = []
     for d in files:
 
-        def one(path: Path, reading: Reading = d.reading) -> Tensor:
-            return pictures.pixels(pictures.open_rgb(path, reading.scale), reading.size)
+        def one(path: Path, preprocessing: Preprocessing = d.preprocessing) -> Tensor:
+            return pictures.pixels(pictures.open_rgb(path, preprocessing.scale), preprocessing.size)
 
         values = pictures.mapped(one, d.paths, d.threads)
-        plain.append(PixelDomain(d.name, torch.stack(values), d.y, d.reading))
+        plain.append(PixelDomain(d.name, torch.stack(values), d.y, d.preprocessing))
     return replace(found, domains=tuple(plain))

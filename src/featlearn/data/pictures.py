@@ -19,7 +19,7 @@ from featlearn.data.listing import SUFFIXES as SUFFIXES
 
 
 @dataclass(frozen=True)
-class Reading:
+class Preprocessing:
     """How images become inputs.
 
     size: height and width; mean, std: of each channel of [0, 1], those of ImageNet; augment: whether inputs for
@@ -90,28 +90,28 @@ def _array(image: Any) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def normalised(values: UInt8[Tensor, "n 3 h w"], reading: Reading) -> Float[Tensor, "n 3 h w"]:
+def normalised(values: UInt8[Tensor, "n 3 h w"], preprocessing: Preprocessing) -> Float[Tensor, "n 3 h w"]:
     """Pixels (n, 3, h, w) of 0..255 as inputs."""
-    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (reading.mean, reading.std))
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (preprocessing.mean, preprocessing.std))
     return (values.float() / 255 - mean) / std
 
 
 def read(
-    paths: Sequence[str | Path], reading: Reading, key: Key | None = None, threads: int = 1
+    paths: Sequence[str | Path], preprocessing: Preprocessing, key: Key | None = None, threads: int = 1
 ) -> Float[Tensor, "n 3 h w"]:
-    """Inputs (n, 3, size, size) of image files: augmented by numbers of `key / place` if there is a key and `reading`
-    says so. The result does not depend on the number of threads.
+    """Inputs (n, 3, size, size) of image files: augmented by numbers of `key / place` if there is a key and
+    `preprocessing` says so. The result does not depend on the number of threads.
 
     Errors: DataError for the first file that cannot be read.
     """
 
     def one(item: tuple[int, str | Path]) -> Tensor:
-        image = open_rgb(item[1], reading.scale)
-        if key is None or not reading.augment:
-            return pixels(image, reading.size)
-        return augmented(image, reading.size, key / item[0])
+        image = open_rgb(item[1], preprocessing.scale)
+        if key is None or not preprocessing.augment:
+            return pixels(image, preprocessing.size)
+        return augmented(image, preprocessing.size, key / item[0])
 
-    return normalised(torch.stack(mapped(one, list(enumerate(paths)), threads)), reading)
+    return normalised(torch.stack(mapped(one, list(enumerate(paths)), threads)), preprocessing)
 
 
 def mapped(work: Any, items: Sequence[Any], threads: int) -> list[Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-CHOOSING = 1000
-"""Seeds from here on choose settings; smaller ones are reported. So no choice is made on what is reported."""
+VALIDATION = 1000
+"""Seeds from here on are validation seeds: they choose settings; smaller ones are reported."""
 
 
 @dataclass(frozen=True)

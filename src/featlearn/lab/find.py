@@ -1,4 +1,4 @@
-"""Finding runs again: the best rows of an experiment, and where they came from."""
+"""Finding runs again: the latest complete run of an experiment, and where they came from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from featlearn.lab.execute import hashes_of
 from featlearn.lab.experiment import Experiment, Table
 from featlearn.lab.store import Record, Store
 
-BEST_FIRST = ("paper", "cpu", "small")
+LARGEST_FIRST = ("paper", "cpu", "small")
 """`cpu`: the largest sizes that two cores do, of experiments whose reported sizes need a GPU."""
 
 
@@ -35,7 +35,7 @@ class Found:
     table: Table
 
 
-def best(experiment: Experiment, store: Store, presets: Sequence[str] = BEST_FIRST) -> Found | None:
+def latest_complete(experiment: Experiment, store: Store, presets: Sequence[str] = LARGEST_FIRST) -> Found | None:
     """The first of these presets whose every trial is done (ok or diverged), or None."""
     for preset in presets:
         if preset not in experiment.presets:
@@ -79,4 +79,4 @@ def _one(values: Sequence[str]) -> str:
     return different[0] if len(different) == 1 else "mixed: " + ", ".join(different) if different else ""
 
 
-__all__ = ["Found", "Origin", "Record", "best", "hashes_of", "origin", "stale"]
+__all__ = ["Found", "Origin", "Record", "hashes_of", "latest_complete", "origin", "stale"]

@@ -61,7 +61,8 @@ def law_errors(d: Points, n: Points) -> dict[str, float]:
 
 
 def crossing(budgets: Sequence[float], scores: Sequence[float], target: float) -> float | None:
-    """First budget at which the score reaches the target, linear in log budget since the look before; None if never.
+    """First budget at which the score reaches the target, linear in log budget since the evaluation before; None if
+    never.
 
     Example:
         >>> crossing([10.0, 100.0], [50.0, 100.0], 75.0)

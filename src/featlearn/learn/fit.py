@@ -187,13 +187,13 @@ def _train(
 ) -> tuple[TwoLayer, dict[str, list[Tensor]]]:
     trace: dict[str, list[Tensor]] = {name: [] for name in probes}
 
-    def look(step: int) -> None:
+    def record(step: int) -> None:
         if step in probe_at:
             net = group.net()
             for name, probe in probes.items():
                 trace[name].append(probe(net, group.members).cpu())
 
-    look(0)
+    record(0)
     done, n = 0, group.x1.shape[1]
     each = group.v.device.type == "cpu"  # on a GPU reading a flag would wait for the queue at every step
     for i, stage in enumerate(stages):
@@ -203,7 +203,7 @@ def _train(
             done += 1
             if each and not all_finite(group.v, group.a):
                 raise diverged(done, i)
-            look(done)
+            record(done)
         if not all_finite(group.v, group.a):
             raise diverged(done, i)
     return group.net(), trace

@@ -57,7 +57,7 @@ def joint(
     probes: Mapping[str, Probe] | None = None,
     probe_at: Sequence[int] = (),
 ) -> Run:
-    """Algorithm 1: a forgetful first step on `first`, then joint steps on w and a over fresh minibatches of `rest`.
+    """Algorithm 1: a forgetful first step on `first`, then joint steps on w and a over new minibatches of `rest`.
 
     rest holds the samples of all later steps; with steps * batch samples each is used once, with fewer it is reread.
     penalty: lambda of the later steps, 0 in the work. Algorithm 5 is the same with very many samples.
@@ -139,7 +139,7 @@ def multi_index(
     key: Key,
     eta: float | None = None,
 ) -> tuple[WithLinear, Run]:
-    """Algorithm 7: take off mean and linear part, one forgetful step on w, fresh N(0, 1) biases, then fit a.
+    """Algorithm 7: take off mean and linear part, one forgetful step on w, new N(0, 1) biases, then fit a.
 
     The work's loss is (g - y)^2, the engine's half of it: rates here are for the engine's, so eta_1 = 2 eta_1 of the
     paper. The predictor adds the linear part back, which the paper leaves out. Shapes: x (n, d), y (n).

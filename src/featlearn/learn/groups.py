@@ -1,4 +1,4 @@
-"""Groups of networks in training: what `fit` and `fit_fresh` share.
+"""Groups of networks in training: what `fit` and `fit_one_pass` share.
 
 On a CPU networks are independent, so they train in small groups, each on one thread for all its steps.
 """
@@ -20,7 +20,7 @@ CACHE_FLOATS = 2**18  # 1 MiB: activations of a group and a block of rows should
 Probe = Callable[[TwoLayer, slice], Tensor]
 Part = TypeVar("Part")
 Trained = tuple[TwoLayer, dict[str, list[Tensor]]]
-"""The networks of a group, and for every probe its values at each look."""
+"""The networks of a group, and for every probe its values at each evaluation."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def least_rows(d1: int) -> int:
 
 def all_finite(v: Tensor, a: Tensor) -> bool:
     """Whether both layers are in the finite numbers."""
-    # a sum is finite only if all its terms are; one that overflowed needs the full look
+    # a sum is finite only if all its terms are; one that overflowed needs the full check
     return bool(torch.isfinite(v.sum() + a.sum())) or bool(torch.isfinite(v).all() and torch.isfinite(a).all())
 
 
@@ -89,7 +89,7 @@ def each_group(
 
 
 def joined(parts: Sequence[Trained], probes: Mapping[str, Probe], at: frozenset[int], total: int) -> Run:
-    """The groups as one ensemble; `at` the steps that were looked at, of `total`."""
+    """The groups as one ensemble; `at` the steps of the evaluations, of `total`."""
     steps = tuple(sorted(s for s in at if 0 <= s <= total))
     trace = {name: torch.cat([torch.stack(p[1][name]) for p in parts], 1) for name in probes} if steps else {}
     return Run(stack([p[0] for p in parts]), steps, trace)

@@ -73,15 +73,15 @@ def fit_linear(
     _check_data("features", features, y)
     rate = torch.tensor(rates, dtype=features.dtype, device=features.device)
     weights = features.new_zeros(len(rate), features.shape[1])
-    look = frozenset(watch_at) if watch else frozenset()
-    if watch and 0 in look:
+    watched = frozenset(watch_at) if watch else frozenset()
+    if watch and 0 in watched:
         watch(0, Linear(weights.clone()))
     for step, rows in enumerate(batches(len(features), batch, steps, key), 1):
         part, target = _take(features, y, rows)
         delta = loss_slope(part @ weights.T, target[:, None], loss) * (rate / len(part))
         weights -= delta.T @ part
         _require_finite(weights, step, rate)
-        if watch and step in look:
+        if watch and step in watched:
             watch(step, Linear(weights.clone()))
     return Linear(weights)
 
@@ -150,8 +150,8 @@ def fit_linearised(
     m, d = net.w.shape[1:]
     v, a = x.new_zeros(len(rate), m, d + 1), x.new_zeros(len(rate), m)
     x1 = with_ones(x)
-    look = frozenset(watch_at) if watch else frozenset()
-    if watch and 0 in look:
+    watched = frozenset(watch_at) if watch else frozenset()
+    if watch and 0 in watched:
         watch(0, Linearised(net, v.clone(), a.clone()))
     for step, rows in enumerate(batches(len(x), batch, steps, key), 1):
         part, target = _take(x1, y, rows)
@@ -162,6 +162,6 @@ def fit_linearised(
         a -= delta.T @ act
         _require_finite(v, step, rate)
         _require_finite(a, step, rate)
-        if watch and step in look:
+        if watch and step in watched:
             watch(step, Linearised(net, v.clone(), a.clone()))
     return Linearised(net, v, a)

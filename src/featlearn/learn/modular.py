@@ -1,8 +1,8 @@
-"""Training of transformers on sums modulo p: flat indices in, AdamW, looks at accuracy, early stop, resumable.
+"""Training of transformers on sums modulo p: flat indices in, AdamW, evaluations of accuracy, early stop, resumable.
 
 Source: fourier.method_transformer_training and fourier.figure4_4. The paper gives batch, rate, decay, betas and
-warm-up steps; steps, splits of batches and looks are ours. Batches are functions of key and step alone, so a run that
-is cut into slices, or trains among others, takes the same steps as one that is not.
+warm-up steps; steps, splits of batches and evaluations are ours. Batches are functions of key and step alone, so a run
+that is cut into slices, or trains among others, takes the same steps as one that is not.
 """
 
 import copy
@@ -34,10 +34,10 @@ class ModularSchedule:
 
     steps: the budget; its last `cool` steps are those of the falling rate, none in the paper. batch: points a step,
     None for all of them. decay: decoupled weight decay, of every parameter. replace: draw batches with replacement
-    instead of in epochs of a fresh permutation, whose short last batch is left out. A look measures accuracy and loss
-    on the first `probe` points of both sides; looks come at growing steps, each `growth` times the one before but at
-    least `gap` later. A run ends early once every member had a look at or above the last of the `thresholds` on both
-    sides, at `settle` times the step where the last one did (inf: never).
+    instead of in epochs of a new permutation, whose short last batch is left out. An evaluation measures accuracy and
+    loss on the first `probe` points of both sides; evaluations come at growing steps, each `growth` times the one
+    before but at least `gap` later. A run ends early once every member had an evaluation at or above the last of the
+    `thresholds` on both sides, at `settle` times the step where the last one did (inf: never).
     precision: float32, tf32 (products on a GPU) or bf16 (products on any device).
 
     Errors: `SettingError` for each of these out of its range.
@@ -86,11 +86,11 @@ class ModularSchedule:
         up, down = (step + 1) / max(1, self.warmup), (self.steps - step) / max(1, self.cool)
         return self.rate * min(1.0, up, down)
 
-    def looks(self) -> list[int]:
-        """The steps after which to look: 0, then growing gaps, then the last step.
+    def evaluations(self) -> list[int]:
+        """The steps after which to evaluate: 0, then growing gaps, then the last step.
 
         Example:
-            >>> ModularSchedule(steps=30, gap=5, growth=1.5).looks()
+            >>> ModularSchedule(steps=30, gap=5, growth=1.5).evaluations()
             [0, 5, 10, 15, 22, 30]
         """
         found = [0]
@@ -103,9 +103,9 @@ class ModularSchedule:
 class ModularRun:
     """Result of training, and what it takes to go on.
 
-    net: the trained networks. steps (t): the looks. trace: "train_accuracy", "test_accuracy", "train_loss",
+    net: the trained networks. steps (t): the evaluations. trace: "train_accuracy", "test_accuracy", "train_loss",
     "test_loss", each (t, e), on the probed points. train_accuracy, test_accuracy (e): shares over all points of a side
-    at the end (None after a slice that is not the last). zero_loss: for each member the first look at which its
+    at the end (None after a slice that is not the last). zero_loss: for each member the first evaluation at which its
     probed training loss was exactly 0, else None: from there its gradients are 0 in float32 and it learns no more,
     weight decay alone moves it. optimizer: both averages of Adam, for `resume`.
     """
@@ -120,9 +120,9 @@ class ModularRun:
     done: bool
 
     def first(self, name: str, threshold: float) -> list[int | None]:
-        """For each member the first look at which a trace reached a threshold, None where it never did.
+        """For each member the first evaluation at which a trace reached a threshold, None where it never did.
 
-        A look sees a crossing late by at most `gap` steps or `growth`, and training may fall below again later.
+        An evaluation sees a crossing late by at most `gap` steps or `growth`, and training may fall below again later.
         """
         reached = self.trace[name] >= threshold
         return [next((s for s, r in zip(self.steps, column, strict=True) if r), None) for column in reached.T.tolist()]
@@ -306,12 +306,12 @@ def fit_modular(
 
     Formula: theta <- (1 - rate decay) theta - rate Adam(grad mean_b cross-entropy), member by member.
     Shapes: train (e, n) and test (e, m) flat indices, on the device of the networks; decode makes inputs (..., k) and
-    labels (...) of them. keys: one per member, for its batches. until: stop at the first look from this step on, for a
-    run in slices; give the result to `resume` to go on, with the same other arguments.
+    labels (...) of them. keys: one per member, for its batches. until: stop at the first evaluation from this step on,
+    for a run in slices; give the result to `resume` to go on, with the same other arguments.
     On a GPU the step is captured once as a graph after the warm-up.
 
     Errors, before any work: `SettingError` for a batch above n and for sides or keys of another number of members.
-    `Diverged` at the first look with a loss that is not finite.
+    `Diverged` at the first evaluation with a loss that is not finite.
 
     Example:
         >>> from featlearn.nets.modular_transformer import ModularShape
@@ -347,7 +347,7 @@ def fit_modular(
     stepper = _Stepper(work, EAGER, _cuda_capture if device.type == "cuda" else None)
     batches = _Batches(train, schedule, keys)
 
-    def look() -> None:
+    def record() -> None:
         steps.append(step)
         with _products(schedule.precision), _cast(schedule.precision, device):
             for i, side in enumerate((train, test)):
@@ -371,8 +371,8 @@ def fit_modular(
         return step >= schedule.settle * when
 
     if not steps:
-        look()
-    ahead = [s for s in schedule.looks() if s > step]
+        record()
+    ahead = [s for s in schedule.evaluations() if s > step]
     end = arrived()
     while ahead and not end and (until is None or step < until):
         goal = ahead.pop(0)
@@ -383,7 +383,7 @@ def fit_modular(
                 optimizer.prepare(step + i)
                 stepper(x[i], y[i])
             step = stop
-        look()
+        record()
         end = arrived()
     done = end or step >= schedule.steps
     full = None, None

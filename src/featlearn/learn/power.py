@@ -19,7 +19,8 @@ from featlearn.nets.power import PowerNetwork, block_rows, look_up, whole_power
 Decode = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Flat indices (b) -> inputs (b, k) and labels (b), on the device of the indices."""
 Probe = Callable[[PowerNetwork], Mapping[str, float]]
-LOOK = 50  # steps between two looks for divergence and for a loss of exactly 0; on a GPU a look waits for the queue
+# steps between two checks for divergence and for a loss of exactly 0; on a GPU a check waits for the queue
+CHECK_EVERY = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +80,12 @@ class PowerSchedule:
 
 @dataclass(frozen=True)
 class PowerRun:
-    """net: the trained network. steps (t): the looks. trace: the numbers of each probe at these looks (t), by name.
+    """net: the trained network. steps (t): the evaluations. trace: the numbers of each probe at these evaluations (t),
+    by name.
 
     stalled: the step at which the loss of every training point was exactly 0 and nothing else moved the weights, or
-    None: all probabilities had rounded to 1, so that gradients are 0 and training stopped there, with a last look.
+    None: all probabilities had rounded to 1, so that gradients are 0 and training stopped there, with a last
+    evaluation.
     """
 
     net: PowerNetwork
@@ -184,14 +187,14 @@ def fit_power(
     at, steps, trace = frozenset(probe_at), [], {}
     stalled: int | None = None
 
-    def look(step: int, wanted: bool = False) -> None:
+    def record(step: int, wanted: bool = False) -> None:
         if wanted or step in at:
             steps.append(step)
             for name, value in (item for probe in probes for item in probe(engine.net()).items()):
                 trace.setdefault(name, []).append(value)
 
     whole = decode(train) if s.batch in (None, len(train)) else None
-    look(0)
+    record(0)
     for step, index in enumerate(batches(len(train), s.batch, s.steps, key)):
         assert engine.table.grad is not None
         engine.table.grad.zero_()
@@ -199,7 +202,7 @@ def fit_power(
         assert found is not None
         x, y = found
         loss = engine.cross_entropy(x, y, 1 / len(y))
-        if (step + 1) % LOOK == 0 or step + 1 == s.steps:
+        if (step + 1) % CHECK_EVERY == 0 or step + 1 == s.steps:
             if not math.isfinite(value := float(loss)):
                 raise Diverged(f"loss is {value} at step {step + 1}; lower the rate {s.rate}")
             if (
@@ -209,11 +212,11 @@ def fit_power(
                 and (whole or _all_zero(engine.net(), train, decode))
             ):
                 stalled = step + 1
-                look(stalled, wanted=bool(probes))
+                record(stalled, wanted=bool(probes))
                 break
         if s.penalty:
             engine.add_penalty(s.penalty_at(step))
         optimizer.param_groups[0]["lr"] = s.rate_at(step)
         optimizer.step()
-        look(step + 1)
+        record(step + 1)
     return PowerRun(engine.net(), tuple(steps), {name: tuple(v) for name, v in trace.items()}, stalled)

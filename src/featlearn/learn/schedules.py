@@ -51,7 +51,7 @@ def check_batch(n: int, batch: int | None) -> None:
 
 
 def batches(n: int, batch: int | None, steps: int, key: Key) -> Iterator[Int[Tensor, " b"] | None]:
-    """Index sets of `steps` minibatches: epochs of a fresh permutation each, None where the batch is the whole set.
+    """Index sets of `steps` minibatches: epochs of a new permutation each, None where the batch is the whole set.
 
     The last n mod batch samples of an epoch are left out of it. Errors: `SettingError` at once for a batch above n.
     """

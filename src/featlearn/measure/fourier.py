@@ -422,7 +422,9 @@ def grokking_delay(
         raise SettingError("steps", f"{len(steps)} steps", allowed, "give the step of every evaluation")
     if test_accuracy.shape[-1] != train_accuracy.shape[-1]:
         allowed = f"as many as train_accuracy, {train_accuracy.shape[-1]}"
-        raise SettingError("test_accuracy", f"{test_accuracy.shape[-1]} looks", allowed, "look at both sides at once")
+        raise SettingError(
+            "test_accuracy", f"{test_accuracy.shape[-1]} evaluations", allowed, "evaluate both sides at once"
+        )
     if bool((steps[1:] <= steps[:-1]).any()):
         raise SettingError("steps", "not increasing", "steps in order", "sort them with their accuracies")
     for name, accuracy in (("train_accuracy", train_accuracy), ("test_accuracy", test_accuracy)):

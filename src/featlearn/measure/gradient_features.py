@@ -115,7 +115,7 @@ def wilson(hits: Float[Tensor, "*s"], n: int, confidence: float = 0.95) -> tuple
 
 @dataclass(frozen=True)
 class Membership:
-    """How likely a fresh neuron has its gradient in a cone.
+    """How likely a new neuron has its gradient in a cone.
 
     share, low, high (r, q): probability and its interval for r directions and q cone widths; n: neurons drawn.
     log_given: log of the probability of the event on which neurons were drawn, 0 for plain draws; then

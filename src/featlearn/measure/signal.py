@@ -135,7 +135,7 @@ def signal_heavy(
         True
     """
     if not zeta > 0:
-        raise SettingError("zeta", zeta, "above 0", "0.1 is a coarse, 0.01 a fine look")
+        raise SettingError("zeta", zeta, "above 0", "0.1 is a coarse, 0.01 a fine scan")
     if H < 0:
         raise SettingError("H", H, "at least 0", "0 asks for ||perp|| + ||opp|| <= zeta ||sig||")
     parts = signal_parts(w, a, means)

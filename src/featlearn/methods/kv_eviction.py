@@ -32,7 +32,7 @@ POLICIES = ("full", "snapkv", "h2o", "streaming", "one_run")
 SCORED = ("snapkv", "h2o")
 """Policies that need scores from the prefill: name them in `want`."""
 WINDOW, SINKS, QUERIES = 32, 4, 256
-TRIALS = 1 << 26
+ENTRIES = 1 << 26
 """Attention probabilities held at a time, over all heads: long prompts get blocks of fewer than QUERIES queries."""
 
 
@@ -101,7 +101,7 @@ def received_attention(
     wide = torch.promote_types(keys.dtype, torch.float32)
     total = torch.zeros(groups, n, dtype=wide, device=keys.device)
     by_group = queries[0].unflatten(0, (groups, -1))
-    rows = max(1, min(QUERIES, TRIALS // (queries.shape[1] * n)))
+    rows = max(1, min(QUERIES, ENTRIES // (queries.shape[1] * n)))
     for first in range(0, n, rows):
         last = min(first + rows, n)
         logits = (by_group[:, :, first:last] @ keys[0, :, None, :last].transpose(2, 3)).to(wide).mul_(scale)

@@ -84,7 +84,7 @@ def provenance_of(source: Any, **more: Any) -> Provenance | None:
 
 
 def as_claim_page(item: "Verdict | Saved | ClaimPage") -> ClaimPage:
-    """A ClaimPage from a fresh verdict, from one read back from a store, or from itself."""
+    """A ClaimPage from a new verdict, from one read back from a store, or from itself."""
     if isinstance(item, ClaimPage):
         return item
     if isinstance(item, Saved):

@@ -82,10 +82,10 @@ def curves(
             raise ReportError(f"series {s.name!r} has lengths {lengths}: x, y, low and high must match; give both ends")
     with style.applied(_width(target)):
         axes, own = _axes(target)
-        look = style.looks([s.name for s in series])
+        drawn = style.series_styles([s.name for s in series])
         for s in series:
             x, y = np.asarray(s.x, float), np.asarray(s.y, float)
-            L = look[s.name]
+            L = drawn[s.name]
             few = len(x) <= 12
             marks = {"marker": L.marker, "markeredgecolor": "white", "markeredgewidth": 0.8} if few else {}
             axes.plot(x, y, color=L.colour, linestyle=L.dash, label=s.name, zorder=3, **marks)
@@ -96,7 +96,7 @@ def curves(
                     axes.vlines(x, low, high, color=L.colour, linewidth=1.3, zorder=2.5)
         for name, points in (reported or {}).items():
             px, py = np.asarray(points, float).T
-            colour = look[name].colour if name in look else style.REPORTED
+            colour = drawn[name].colour if name in drawn else style.REPORTED
             axes.plot(px, py, "D", mfc="white", mec=colour, mew=1.8, ms=7.5, zorder=4, label=f"{name}, reported")
         if "x" in log:
             axes.set_xscale("log")
@@ -137,14 +137,14 @@ def bars_against_reported(
     settings = list(dict.fromkeys(r.setting for r in rows))
     with style.applied(_width(target)):
         axes, own = _axes(target)
-        look = style.looks([r.row for r in rows])
+        drawn = style.series_styles([r.row for r in rows])
         y, ticks, names = 0.0, [], []
         for setting in settings:
             if len(settings) > 1:
                 axes.text(0.0, y, f" {setting}", weight="bold", va="center", transform=axes.get_yaxis_transform())
                 y += 1.0
             for r in (r for r in rows if r.setting == setting):
-                L = look[r.row]
+                L = drawn[r.row]
                 axes.barh(y, r.value, 0.66, color=L.colour, hatch=L.hatch, edgecolor="white", linewidth=0, zorder=2)
                 if r.n > 1 and np.isfinite([r.low, r.high]).all():
                     axes.errorbar(
@@ -240,9 +240,9 @@ def neuron_map(target: Any, panels: Sequence[NeuronPanel], columns: int = 3) -> 
 def _star_handles() -> list[Any]:
     from matplotlib.lines import Line2D
 
-    look = (("neuron", "o", style.NEURON, 8), ("ground truth", "*", style.STAR_PLUS, 19))
-    look = (*look, ("its negative", "*", style.STAR_MINUS, 19))
-    return [Line2D([], [], ls="", marker=m, color=c, mec="white", ms=s, label=n) for n, m, c, s in look]
+    drawn = (("neuron", "o", style.NEURON, 8), ("ground truth", "*", style.STAR_PLUS, 19))
+    drawn = (*drawn, ("its negative", "*", style.STAR_MINUS, 19))
+    return [Line2D([], [], ls="", marker=m, color=c, mec="white", ms=s, label=n) for n, m, c, s in drawn]
 
 
 def _width(target: Any) -> float:

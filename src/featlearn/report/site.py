@@ -125,7 +125,7 @@ def _staged(out: Path, by: str):
 
     An exception, Ctrl-C included, before the end leaves the earlier site as it was, and no folder that was not there.
     """
-    fresh, unmarked = not out.exists(), not (out / MARKER).is_file()
+    new, unmarked = not out.exists(), not (out / MARKER).is_file()
     made: list[str] = []
     staging = None
     try:
@@ -163,5 +163,5 @@ def _staged(out: Path, by: str):
             shutil.rmtree(staging, ignore_errors=True)
         if unmarked and out.is_dir() and [p.name for p in out.iterdir()] == [MARKER]:
             (out / MARKER).unlink()
-        if fresh and out.is_dir() and not any(out.iterdir()):
+        if new and out.is_dir() and not any(out.iterdir()):
             out.rmdir()

@@ -1,4 +1,4 @@
-"""One look for every picture: a colour per method, sizes that stay readable at 400 pixels.
+"""One style for every picture: a colour per method, sizes that stay readable at 400 pixels.
 
 The hues are Okabe and Ito's, which stay apart for the common kinds of colour blindness; a method without input
 structure keeps its hue, lighter and dashed, so the pair reads as a pair.
@@ -31,7 +31,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """How one series is drawn."""
 
     colour: str
@@ -46,14 +46,14 @@ def lighter(colour: str, share: float = 0.45) -> str:
     return "#" + "".join(f"{round(c + (255 - c) * share):02X}" for c in rgb)
 
 
-def looks(names: Iterable[str]) -> dict[str, Look]:
-    """A look per name: fixed for the methods, by order of first appearance for other names.
+def series_styles(names: Iterable[str]) -> dict[str, SeriesStyle]:
+    """A style per name: fixed for the methods, by order of first appearance for other names.
 
     Example:
-        >>> looks(["Network", "Network w/o structure"])["Network w/o structure"].dash
+        >>> series_styles(["Network", "Network w/o structure"])["Network w/o structure"].dash
         '--'
     """
-    out: dict[str, Look] = {}
+    out: dict[str, SeriesStyle] = {}
     others: list[str] = []
     for name in names:
         base = name.removesuffix(WITHOUT)
@@ -65,7 +65,7 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
             i = others.index(base)
             hue, marker = _OTHERS[i % len(_OTHERS)], _MARKERS[i % len(_MARKERS)]
         plain = base == name
-        out[name] = Look(hue if plain else lighter(hue), "-" if plain else "--", marker, "" if plain else "///")
+        out[name] = SeriesStyle(hue if plain else lighter(hue), "-" if plain else "--", marker, "" if plain else "///")
     return out
 
 

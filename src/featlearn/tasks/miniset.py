@@ -13,8 +13,8 @@ import numpy as np
 from featlearn.core import Key, SettingError
 from featlearn.tasks import needles as facts
 from featlearn.tasks.needles import encoder
-from featlearn.tasks.reading import Item, framed
-from featlearn.tasks.reading import grade as grade
+from featlearn.tasks.prompts import Item, framed
+from featlearn.tasks.prompts import grade as grade
 
 T = TypeVar("T")
 
@@ -205,11 +205,11 @@ def check_miniset(count: int, length: int) -> None:
 
 
 def miniset(
-    essays: Sequence[Any], count: int, length: int, tokenizer: Any, key: Key, which: str = "report"
+    essays: Sequence[Any], count: int, length: int, tokenizer: Any, key: Key, which: str = "reported"
 ) -> list[Item]:
     """`count` items of each of the six kinds, whose prompts have at most `length` tokens and nearly as many.
 
-    essays: texts, or things with a `.text`. which: the set of made-up facts, "choose" or "report", as in
+    essays: texts, or things with a `.text`. which: the set of made-up facts, "validation" or "reported", as in
     `featlearn.tasks.needles`; they share no name and no answer. The same key gives the same items.
 
     The kinds: a fact in one text; two facts in two of six passages; the topics of five parts; questions to be sorted
@@ -234,8 +234,8 @@ def miniset(
         return known[text]
 
     chosen = facts.needles(which, count, key / "miniset")
-    people = facts.PEOPLE_CHOOSE if which == "choose" else facts.PEOPLE_REPORT
-    towns = facts.TOWNS_CHOOSE if which == "choose" else facts.TOWNS_REPORT
+    people = facts.PEOPLE_VALIDATION if which == "validation" else facts.PEOPLE_REPORTED
+    towns = facts.TOWNS_VALIDATION if which == "validation" else facts.TOWNS_REPORTED
     out = []
     for make in KINDS:
         for i, needle in enumerate(chosen):

@@ -31,10 +31,10 @@ class Kind:
     values: tuple[str, ...]
 
 
-TOWNS_CHOOSE = ("Alderwick", "Brackton", "Corley", "Dunmere", "Eastleigh", "Farnsworth", "Granby", "Holbeck")
-TOWNS_REPORT = ("Ivybridge", "Kelton", "Lydford", "Marwick", "Norbury", "Oakham", "Penrose", "Quenby", "Rothwell")
-PEOPLE_CHOOSE = ("Agnes", "Bertram", "Clara", "Desmond", "Edith", "Frederick", "Greta", "Hubert")
-PEOPLE_REPORT = ("Imogen", "Jasper", "Kirsten", "Leopold", "Mathilda", "Norman", "Ottilie", "Percival", "Rosalind")
+TOWNS_VALIDATION = ("Alderwick", "Brackton", "Corley", "Dunmere", "Eastleigh", "Farnsworth", "Granby", "Holbeck")
+TOWNS_REPORTED = ("Ivybridge", "Kelton", "Lydford", "Marwick", "Norbury", "Oakham", "Penrose", "Quenby", "Rothwell")
+PEOPLE_VALIDATION = ("Agnes", "Bertram", "Clara", "Desmond", "Edith", "Frederick", "Greta", "Hubert")
+PEOPLE_REPORTED = ("Imogen", "Jasper", "Kirsten", "Leopold", "Mathilda", "Norman", "Ottilie", "Percival", "Rosalind")
 
 
 def _numbers(first: int, step: int) -> tuple[str, ...]:
@@ -42,76 +42,78 @@ def _numbers(first: int, step: int) -> tuple[str, ...]:
 
 
 # The two sets share no sentence, no name and no answer: settings are chosen on the first, reported on the second.
-CHOOSE = (
+VALIDATION = (
     Kind(
         "The access code of the {name} library is {value}.",
         "What is the access code of the {name} library?",
-        TOWNS_CHOOSE,
+        TOWNS_VALIDATION,
         _numbers(1234, 7919),
     ),
     Kind(
         "The favourite fruit of {name} the gardener is the {value}.",
         "What is the favourite fruit of {name} the gardener?",
-        PEOPLE_CHOOSE,
+        PEOPLE_VALIDATION,
         ("apricot", "blackberry", "cherry", "grapefruit", "mango", "papaya", "raspberry", "watermelon"),
     ),
     Kind(
         "The best thing to do in {name} is to {value}.",
         "What is the best thing to do in {name}?",
-        TOWNS_CHOOSE,
+        TOWNS_VALIDATION,
         ("row across the lake at dawn", "climb the old lighthouse", "listen to the harbour choir", "taste the honey"),
     ),
     Kind(
         "The young sailor {name} always wore a {value}.",
         "What did the young sailor {name} always wear?",
-        PEOPLE_CHOOSE,
+        PEOPLE_VALIDATION,
         ("crimson scarf", "straw hat", "copper ring", "yellow raincoat", "linen shirt", "velvet cape"),
     ),
     Kind(
         "The annual market of {name} is held on a {value}.",
         "On which day of the week is the annual market of {name} held?",
-        TOWNS_CHOOSE,
+        TOWNS_VALIDATION,
         ("Monday", "Tuesday", "Thursday", "Saturday", "Sunday"),
     ),
 )
-REPORT = (
+REPORTED = (
     Kind(
         "The locker number that belongs to {name} is {value}.",
         "Which locker number belongs to {name}?",
-        PEOPLE_REPORT,
+        PEOPLE_REPORTED,
         _numbers(4321, 6007),
     ),
     Kind(
         "The secret ingredient of the soup served in {name} is {value}.",
         "What is the secret ingredient of the soup served in {name}?",
-        TOWNS_REPORT,
+        TOWNS_REPORTED,
         ("cinnamon", "fennel", "ginger", "horseradish", "juniper", "lavender", "nutmeg", "saffron", "tarragon"),
     ),
     Kind(
         "The famous painter {name} always travelled with a {value}.",
         "With what did the famous painter {name} always travel?",
-        PEOPLE_REPORT,
+        PEOPLE_REPORTED,
         ("brass telescope", "green parrot", "silver whistle", "wooden flute", "marble chessboard", "leather drum"),
     ),
     Kind(
         "The yearly festival of {name} takes place in {value}.",
         "In which month does the yearly festival of {name} take place?",
-        TOWNS_REPORT,
+        TOWNS_REPORTED,
         ("January", "February", "April", "June", "August", "September", "October", "November", "December"),
     ),
 )
-SETS = {"choose": CHOOSE, "report": REPORT}
+SETS = {"validation": VALIDATION, "reported": REPORTED}
+STREAMS = {"validation": "choose", "reported": "report"}
+"""Names of the sets in the paths of random keys; they stay as they are, or the prompts of committed rows would not."""
 
 
 def needles(which: str, count: int, key: Key) -> tuple[Needle, ...]:
-    """`count` different needles of a set, "choose" or "report", its kinds in turn."""
+    """`count` different needles of a set, "validation" or "reported", its kinds in turn."""
     if which not in SETS:
-        raise SettingError("needles", which, f"one of {', '.join(SETS)}", "report is the set for results")
+        raise SettingError("needles", which, f"one of {', '.join(SETS)}", "reported is the set for results")
     kinds, found = SETS[which], []
     available = sum(len(kind.names) * len(kind.values) for kind in kinds)
     if not 1 <= count <= available // 2:
         raise SettingError("count", count, f"1 to {available // 2}", f"there are {available} needles of this set")
-    draw = (key / "needles" / which).numpy()
+    draw = (key / "needles" / STREAMS[which]).numpy()
     while len(found) < count:
         kind = kinds[len(found) % len(kinds)]
         name, value = kind.names[draw.integers(len(kind.names))], kind.values[draw.integers(len(kind.values))]

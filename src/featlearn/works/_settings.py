@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from featlearn.core import SettingError
-from featlearn.lab.estimate import CHOOSING
+from featlearn.lab.estimate import VALIDATION
 
 DEFAULT = "see the default"
 
@@ -19,14 +19,16 @@ def check_seeds(seeds: Sequence[int]) -> None:
         raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
 
 
-def check_choice_of_seeds(seeds: Sequence[int], choose: Sequence[int]) -> None:
-    """Refuse reported seeds of CHOOSING and above and choosing seeds below."""
+def check_validation_seeds(seeds: Sequence[int], validation_seeds: Sequence[int]) -> None:
+    """Refuse reported seeds of VALIDATION and above and validation seeds below."""
     for field, values, inside, where in (
-        ("seeds", seeds, lambda s: 0 <= s < CHOOSING, f"below {CHOOSING}"),
-        ("choose", choose, lambda s: s >= CHOOSING, f"{CHOOSING} or above"),
+        ("seeds", seeds, lambda s: 0 <= s < VALIDATION, f"below {VALIDATION}"),
+        ("validation_seeds", validation_seeds, lambda s: s >= VALIDATION, f"{VALIDATION} or above"),
     ):
         if not values or len(set(values)) < len(values) or not all(map(inside, values)):
-            raise SettingError(field, tuple(values), f"different seeds, {where}", "choosing and reporting stay apart")
+            raise SettingError(
+                field, tuple(values), f"different seeds, {where}", "validation and reported seeds stay apart"
+            )
 
 
 def check_counts(config: Any, *fields: str) -> None:

@@ -10,7 +10,7 @@ from featlearn.lab.pending import judge, verify
 from featlearn.works.emergence.claims import simulations
 
 CLAIMS = {c.id.removeprefix("emergence."): c for c in simulations.CLAIMS}
-METHODS = (*simulations.ORDERED, "One Step, init kept")
+METHODS = (*simulations.ORDERED, "One Step, start kept")
 
 
 def canned(number: int, change=None, seeds=5) -> Table:

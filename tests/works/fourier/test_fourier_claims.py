@@ -125,7 +125,7 @@ FIGURE_PAIRS = ((3, 97), (4, 47), (5, 23))
 
 
 def network_rows(penalties=(0.01,), pairs=((2, 23), (3, 11)), **change):
-    """Last rows of trained networks as the work describes them, and a look of each."""
+    """Last rows of trained networks as the work describes them, and an evaluation of each."""
     found = []
     for k, p in pairs:
         for penalty in penalties:

@@ -97,7 +97,7 @@ def test_selections_of_the_prefill_are_those_of_pass_one(places):
     from featlearn.works.gemfilter.experiments.replies import replies
 
     model, tokenizer = load_model(places[0])
-    prompt = prompt_of(tokenizer, places[1], "report", 0, 700, 0.4, True)
+    prompt = prompt_of(tokenizer, places[1], "reported", 0, 700, 0.4, True)
     protected = protected_of(prompt, 3)
     options = {"budgets": (200,), "layer": 2, "scoring": SOFTMAX, "raw_layer": 1, "max_new_tokens": 5}
     found = replies(model, tokenizer, prompt.input_ids[None], protected, **options)

@@ -113,7 +113,7 @@ def test_settings_are_chosen_on_validation_alone(monkeypatch):
 
     def errors_of(trial, seeds, points):
         asked.append((tuple(seeds), tuple(points)))
-        low_first = seeds == trial.choose
+        low_first = seeds == trial.validation_seeds
         values = [[10.0, 20.0] if low_first else [40.0, 1.0]] * len(seeds)
         return torch.tensor([values] * len(trial.sizes))[:, :, [trial.second.index(p) for _, p in points]], {}
 
@@ -134,7 +134,7 @@ def test_settings_are_chosen_on_validation_alone(monkeypatch):
         (lambda: kernels.Config(snr=(4.0, 3.0)), "snr"),
         (lambda: kernels.Config(C=0.0), "C"),
         (lambda: kernels.Config(seeds=(1000,)), "seeds"),
-        (lambda: kernels.Config(choose=(3,)), "choose"),
+        (lambda: kernels.Config(validation_seeds=(3,)), "validation_seeds"),
     ],
 )
 def test_refused_before_any_work(make, field):

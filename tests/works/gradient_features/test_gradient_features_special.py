@@ -1,4 +1,4 @@
-"""Special cases: smoke preset, closed-form descent, what looks and cones count, settings that are refused."""
+"""Special cases: smoke preset, closed-form descent, what evaluations and cones count, settings that are refused."""
 
 import numpy as np
 import pytest
@@ -59,11 +59,11 @@ def test_looks_count_features_groups_and_neurons():
     signs = truth.labels.float()[:2]
     net = TwoLayer(D[None, :2], torch.zeros(1, 2), 2 * signs[None] / 20**0.5, "relu")
     batch = task.sample(truth, 4000, Key("u"))
-    found = dict(zip(special.LOOKS, special.looks(net, net, truth, batch).tolist(), strict=False))
+    found = dict(zip(special.EVALUATED, special.evaluate(net, net, truth, batch).tolist(), strict=False))
     assert (found["found 0.9"], found["found 0.95"]) == (2, 2)
     assert found["used"] == pytest.approx(2.0, abs=1e-4)
     assert found["moved"] == 0.0
-    margins = special.looks(net, net, truth, batch)[7:]
+    margins = special.evaluate(net, net, truth, batch)[7:]
     scale = 2 * float((truth.means[:2].norm(dim=1) / 20**0.5).mean())
     torch.testing.assert_close(margins[:2].float(), torch.full((2,), scale), atol=0.25, rtol=0)
     assert margins[2:].max() < 0.5
@@ -96,7 +96,7 @@ def test_the_rival_direction_is_near_but_not_the_feature(case):
         ("width_xor", float("nan")),
         ("first", 0),
         ("seeds", (0, 1000)),
-        ("choose", ()),
+        ("validation_seeds", ()),
     ],
 )
 def test_wrong_settings_are_refused(field, value):

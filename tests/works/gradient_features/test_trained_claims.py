@@ -32,7 +32,7 @@ BY_NAME = {c.id.removeprefix("gradient_features."): c for c in trained.CLAIMS}
 def planted(
     error=0.1, loss=0.02, fixed=30.0, first=0.9, member=5.0, rival=0.2, rise=0.0, span=90.0, times=(2, 4, 8, 64)
 ):
-    """Two choosing and four reported seeds; step size 0.1 is the best on the former, 0.001 is the reported one."""
+    """Two validation and four reported seeds; step size 0.1 is the best on the former, 0.001 is the reported one."""
     rows = []
     places = [
         (LINEAR, 100),

@@ -115,7 +115,7 @@ def phase_rows(up=0.98, growth=1.0, frozen="linear", balance=True, rest=0.3):
 
 
 def sample_rows(exponent=1.1, kernels=1.9, spread=0.05):
-    """Budgets of 5 reported and 2 choosing seeds on a small grid."""
+    """Budgets of 5 reported and 2 validation seeds on a small grid."""
     rng, rows = Key("rows").numpy(), []
     for method, power in (("Network", exponent), ("NTK", kernels), ("RBF", kernels)):
         for d in (32, 64, 128, 256):

@@ -12,7 +12,7 @@ from featlearn.kernels import kernel_ridge
 from featlearn.lab.execute import run
 from featlearn.lab.experiment import Table
 from featlearn.lab.store import Store
-from featlearn.learn import Stage, fit_fresh
+from featlearn.learn import Stage, fit_one_pass
 from featlearn.nets import mean_field_rates, sphere_init
 from featlearn.works import _settings as settings
 from featlearn.works.xor_sgd import rows
@@ -50,7 +50,7 @@ def test_smoke(id_, tmp_path):
 
 
 def test_a_budget_is_where_one_long_run_crosses_the_target():
-    """The same seed trained alone without pauses for looks crosses within the 10 % between two looks."""
+    """The same seed trained alone without pauses for evaluations crosses within the 10 % between two checks."""
     trial = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(0,))
     draw = budgets.boolean(12, "cpu")
     [row] = budgets.network_budgets(trial, draw, Key("budget"))
@@ -58,13 +58,13 @@ def test_a_budget_is_where_one_long_run_crosses_the_target():
     test = draw(400, Key("budget") / "test" / 0)
     net = sphere_init(40, 12, Key("budget") / "start" / 0, theta=0.1)
     rate_w, rate_a = mean_field_rates(1.0 * 3 / 12, 40)
-    done, look, budget, right = 0, 0, 48.0, []
+    done, evaluation, budget, right = 0, 0, 48.0, []
     while not right or right[-1][1] < 90:
         goal = max(done + 1, round(budget / 3))
         stage = Stage(goal - done, rate_w, 0.0, rate_a, batch=3)
-        key = Key("budget") / "data" / look
-        net = fit_fresh(net, lambda n, k: ((b := draw(n, k)).x, b.y), [stage], key, sets=[0]).net
-        done, look = goal, look + 1
+        key = Key("budget") / "data" / evaluation
+        net = fit_one_pass(net, lambda n, k: ((b := draw(n, k)).x, b.y), [stage], key, sets=[0]).net
+        done, evaluation = goal, look + 1
         right.append((done * 3, 100 * float((net(test.x)[:, 0] * test.y > 0).float().mean())))
         budget = max(budget * 1.1, done * 3)
     assert right[-2][0] <= row["samples"] <= right[-1][0]
@@ -153,7 +153,7 @@ def test_fixed_set_finds_the_smallest_size():
         (lambda: samples.Config(d=()), "d"),
         (lambda: samples.Config(d=(2,)), "d"),
         (lambda: samples.Config(seeds=(1000,)), "seeds"),
-        (lambda: samples.Config(choose=(3,)), "choose"),
+        (lambda: samples.Config(validation_seeds=(3,)), "validation_seeds"),
         (lambda: samples.Config(noise=(1.0, 0.5)), "noise"),
         (lambda: samples.Config(shares=(0.0,)), "shares"),
         (lambda: samples.Config(target=100.0), "target"),
@@ -163,7 +163,7 @@ def test_fixed_set_finds_the_smallest_size():
         (lambda: phases.Config(seeds=(1, 1)), "seeds"),
         (lambda: limits.Config(variants=("Minibatch", "Adam")), "variants"),
         (lambda: limits.Config(d=(4,)), "d"),
-        (lambda: limits.Config(choose=()), "choose"),
+        (lambda: limits.Config(validation_seeds=()), "validation_seeds"),
         (lambda: settings.check_device("cuda:99x"), "device"),
     ],
 )

@@ -24,10 +24,10 @@ from featlearn.data.decoding import limits as limits_of
 from featlearn.data.domains import DomainSet
 from featlearn.data.inspection import DARK
 from featlearn.data.names import shown, some
-from featlearn.data.pictures import Reading
+from featlearn.data.pictures import Preprocessing
 from featlearn.lab.store import StoreError, temporary_beside, write_whole
 from featlearn.methods.domains import VALIDATION, Schedule, Settings, Trained, algorithm, build, train
-from featlearn.methods.domains.training import Alone, Team
+from featlearn.methods.domains.training import Processes, SingleProcess
 from featlearn.nets import backbone, linear_head
 from featlearn.nets.backbones import not_finite, read_tensors
 
@@ -47,7 +47,7 @@ class Model:
     labels: tuple[str, ...]
     network: Network
     channels: int
-    reading: Reading
+    preprocessing: Preprocessing
     about: dict[str, Any]
 
 
@@ -61,7 +61,7 @@ def fit(
     *,
     held_out: str | None = None,
     seed: int = 0,
-    team: Team | None = None,
+    processes: Processes | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Model, Trained]:
     """Train on all domains but `held_out`; weights are those of the best accuracy on a fifth of each, or SWAD's mean.
@@ -88,7 +88,7 @@ def fit(
         watch=parts.watch,
         average=method.average,
         extra=method.extra,
-        team=team or Alone(),
+        processes=processes or SingleProcess(),
         progress=progress,
     )
     trained.weights_into(featurizer, head, averaged=chosen.averaged)
@@ -107,9 +107,9 @@ def fit(
     if trained.window is not None:  # evaluations counted from 1
         window = trained.window
         about["swad"] = {"converged": window.converged, "first": window.first + 1, "last": window.last + 1}
-    reading = Reading(found.shape[1], scale=found.scale)
+    preprocessing = Preprocessing(found.shape[1], scale=found.scale)
     plain = replace(network, weights="", frozen=network.keeps_statistics)
-    return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], reading, about), trained
+    return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], preprocessing, about), trained
 
 
 def check_target(path: str | Path, replace_it: bool, needed: Sequence[str | Path] = ()) -> Path:
@@ -182,11 +182,11 @@ def save(model: Model, path: str | Path) -> None:
         "frozen": model.network.keeps_statistics,
         "channels": model.channels,
         "labels": list(model.labels),
-        "size": model.reading.size,
-        "mean": list(model.reading.mean),
-        "std": list(model.reading.std),
-        "depth": model.reading.scale.bits,
-        "float_range": model.reading.scale.floats and list(model.reading.scale.floats),
+        "size": model.preprocessing.size,
+        "mean": list(model.preprocessing.mean),
+        "std": list(model.preprocessing.std),
+        "depth": model.preprocessing.scale.bits,
+        "float_range": model.preprocessing.scale.floats and list(model.preprocessing.scale.floats),
         "about": model.about,
         "featurizer": {k: v.cpu() for k, v in model.featurizer.state_dict().items()},
         "head": {k: v.cpu() for k, v in model.head.state_dict().items()},
@@ -226,9 +226,9 @@ def load(path: str | Path) -> Model:
         raise SettingError("model", path, "with the tensors of its backbone", f"fit it anew ({reason})") from None
     floats = data.get("float_range")
     scale = Scale(data.get("depth"), tuple(floats) if floats else None)
-    reading = Reading(data["size"], tuple(data["mean"]), tuple(data["std"]), scale=scale)
+    preprocessing = Preprocessing(data["size"], tuple(data["mean"]), tuple(data["std"]), scale=scale)
     labels, channels = tuple(data["labels"]), data["channels"]
-    return Model(featurizer.eval(), head.eval(), labels, network, channels, reading, data["about"])
+    return Model(featurizer.eval(), head.eval(), labels, network, channels, preprocessing, data["about"])
 
 
 _PARTS = "backbone width frozen channels labels size mean std about featurizer head".split()
@@ -300,7 +300,7 @@ def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
     """(pixels, remarks) of an image, or (None, [why not])."""
     try:
         found = decode(path)
-        picture = rgb(found, model.reading.scale)
+        picture = rgb(found, model.preprocessing.scale)
     except Unreadable as why:
         return None, [str(unreadable_error(path, why))]
     head, told = found.header, []
@@ -311,25 +311,27 @@ def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
     if head.frames > 1:
         told.append(f"the first of {head.frames} pictures")
     if head.kind == "integer" and found.fixed is None:
-        bits = model.reading.scale.bits
+        bits = model.preprocessing.scale.bits
         fitted = "as the model was fitted" if bits else "the model was fitted with 8 alone"
         told.append(f"{head.bits} bits read as {bits or head.bits}, {fitted}")
     if head.kind == "float":
-        low, high = limits_of(found, model.reading.scale)
-        fitted = "as the model was fitted" if model.reading.scale.floats else "the model was fitted without floats"
+        low, high = limits_of(found, model.preprocessing.scale)
+        fitted = (
+            "as the model was fitted" if model.preprocessing.scale.floats else "the model was fitted without floats"
+        )
         told.append(f"floats read from {low:g} to {high:g}, {fitted}")
     if found.values is not None and not found.inverted:
-        low, high = limits_of(found, model.reading.scale)
+        low, high = limits_of(found, model.preprocessing.scale)
         if (float(found.values.max()) - low) <= DARK * (high - low):
             told.append("no value above a sixteenth of white: nearly black as it is read")
     told += [f"image {what}" for what in ("with an alpha channel", "in CMYK", "in LAB") if what in head.traits]
     if model.channels == 1:
         picture = picture.convert("L").convert("RGB")
-    return pictures.pixels(picture, model.reading.size), told
+    return pictures.pixels(picture, model.preprocessing.size), told
 
 
 def _probabilities(model: Model, values: Tensor, device: torch.device | str) -> Tensor:
-    x = pictures.normalised(values, model.reading) if model.channels == 3 else values[:, :1].float() / 255
+    x = pictures.normalised(values, model.preprocessing) if model.channels == 3 else values[:, :1].float() / 255
     with torch.no_grad():
         return functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
 

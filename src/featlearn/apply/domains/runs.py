@@ -28,7 +28,7 @@ from featlearn.methods.domains import (
     train,
 )
 from featlearn.methods.domains.algorithms import MANY_DOMAINS, settings_of
-from featlearn.methods.domains.training import Alone
+from featlearn.methods.domains.training import SingleProcess
 from featlearn.methods.nuclear_norm import stable_rank
 
 TEST, ORACLE = "test", "oracle"
@@ -185,7 +185,7 @@ def run_trial(trial: Trial) -> TrialResult:
         watch=parts.watch,
         average=method.average,
         extra=method.extra,
-        team=Alone(device),
+        processes=SingleProcess(device),
     )
     base = {
         "algorithm": trial.algorithm,

@@ -15,7 +15,7 @@ from featlearn.data.catalogue import DataError
 from featlearn.data.decoding import Scale
 from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
 from featlearn.data.mnist_domains import NAMES, colored_mnist, rotated_mnist
-from featlearn.data.pictures import Reading
+from featlearn.data.pictures import Preprocessing
 from featlearn.nets import backbone, linear_head, load_weights
 
 
@@ -75,9 +75,9 @@ def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None =
     if not os.path.exists(path):
         known = ", ".join(NAMES)
         raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
-    reading = Reading(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
+    preprocessing = Preprocessing(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
     checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
-    return in_memory((folder if path.is_dir() else table)(path, reading, checks))
+    return in_memory((folder if path.is_dir() else table)(path, preprocessing, checks))
 
 
 def _fetch(name: str) -> None:

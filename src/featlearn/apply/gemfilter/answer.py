@@ -18,7 +18,7 @@ from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of, measured
 from featlearn.tasks.metrics import qa_f1
 from featlearn.tasks.needles import INTRODUCTION
-from featlearn.tasks.reading import Reading, read
+from featlearn.tasks.prompts import TokenizedPrompt, read
 
 REQUEST = "\n\nAnswer from the text above. {question}"
 BLIND = "\n\nQuestions about the facts in the text above will follow."
@@ -61,7 +61,7 @@ class Reply:
 
 def prompts(
     tokenizer: Any, context: str, questions: Sequence[str], chat: bool = True, request: str = REQUEST
-) -> tuple[Reading, ...]:
+) -> tuple[TokenizedPrompt, ...]:
     """One prompt per question, through the chat template where there is one and chat holds."""
     if not questions or not all(q.strip() for q in questions):
         raise SettingError("question", list(questions), "at least one, none of them empty", "ask with --question")
@@ -90,7 +90,7 @@ def answer(
     Start token and question are protected (a warning says so where they alone exceed `keep`; then nothing is). blind:
     select once, before any question: what votes is the end of the text with a request that announces questions; each
     question is then added to the same kept tokens. measure_loss: answer every question both ways and compare. choose:
-    pass one, `select` or `lean_select`, as for `generate` of the method.
+    pass one, `select` or `select_chunked`, as for `generate` of the method.
 
     Raises SettingError, before any work, for empty texts and questions and as `generate` of the method.
 
@@ -100,25 +100,25 @@ def answer(
     """
     if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
         raise SettingError("max-new-tokens", max_new_tokens, "at least 1", "64 is the default")
-    readings = prompts(tokenizer, context, questions, chat)
+    tokenized_prompts = prompts(tokenizer, context, questions, chat)
     layer, scoring = filter_of(model, layer, scoring)
-    longest = max(r.input_ids.shape[1] for r in readings)
+    longest = max(r.input_ids.shape[1] for r in tokenized_prompts)
     check_layer(layout_of(model), model, layer, longest)
-    for r in readings:
+    for r in tokenized_prompts:
         count_of(keep, r.input_ids.shape[1])
         check_prompt(layout_of(model), model, r.input_ids, r.mask())
     setting = {"layer": layer, "keep": keep, "scoring": scoring, "choose": choose}
     out = []
     if not blind:
-        for question, reading in zip(questions, readings, strict=True):
-            result, warnings = _aware(model, tokenizer, reading, setting, max_new_tokens, protect)
-            out.append(_reply(question, reading, result, warnings))
+        for question, tokenized in zip(questions, tokenized_prompts, strict=True):
+            result, warnings = _aware(model, tokenizer, tokenized, setting, max_new_tokens, protect)
+            out.append(_reply(question, tokenized, result, warnings))
             if progress:
-                progress(len(out), len(readings))
+                progress(len(out), len(tokenized_prompts))
         return tuple(out)
     chosen = _blind_selection(model, tokenizer, context, chat, setting, protect)
-    for i, (question, reading) in enumerate(zip(questions, readings, strict=True)):
-        ids = torch.cat([chosen.ids, reading.input_ids[:, -reading.tail :]], dim=1)
+    for i, (question, tokenized) in enumerate(zip(questions, tokenized_prompts, strict=True)):
+        ids = torch.cat([chosen.ids, tokenized.input_ids[:, -tokenized.tail :]], dim=1)
         result, second = measured(
             device_of(model),
             ids.shape[1],
@@ -127,18 +127,18 @@ def answer(
         text = tokenizer.decode(result[0], skip_special_tokens=True)
         loss = None
         if measure_loss:
-            aware, _ = _aware(model, tokenizer, reading, setting, max_new_tokens, protect)
+            aware, _ = _aware(model, tokenizer, tokenized, setting, max_new_tokens, protect)
             said = aware.new_tokens[:, :max_new_tokens]
             under = [float(log_likelihood(model, p, said).mean()) for p in (aware.kept_ids, ids)]
             loss = Loss(under[0], under[1], qa_f1(text, aware.text[0]), aware.text[0])
         first = chosen.cost if i == 0 else PassCost(0.0, None, 0)
-        kept_text = chosen.text + tokenizer.decode(reading.input_ids[0, -reading.tail :])
-        protected = chosen.protected + reading.tail if protect else 0
+        kept_text = chosen.text + tokenizer.decode(tokenized.input_ids[0, -tokenized.tail :])
+        protected = chosen.protected + tokenized.tail if protect else 0
         out.append(
             Reply(
                 question,
                 text,
-                reading.input_ids.shape[1],
+                tokenized.input_ids.shape[1],
                 ids.shape[1],
                 protected,
                 layer,
@@ -150,7 +150,7 @@ def answer(
             )
         )
         if progress:
-            progress(len(out), len(readings))
+            progress(len(out), len(tokenized_prompts))
     return tuple(out)
 
 
@@ -181,10 +181,10 @@ def log_likelihood(model: Any, input_ids: Int[Tensor, "1 n"], reply_ids: Int[Ten
 
 
 def protection(
-    reading: Reading, keep: int | float, protect: bool = True
+    tokenized: TokenizedPrompt, keep: int | float, protect: bool = True
 ) -> tuple[Bool[Tensor, "1 n"], tuple[str, ...]]:
     """What is protected of a prompt (1, n), nothing where that alone exceeds `keep`, and the warning that says so."""
-    mask = reading.protected()
+    mask = tokenized.protected()
     count, needed = count_of(keep, mask.shape[1]), int(mask.sum())
     if not protect:
         return torch.zeros_like(mask), ()
@@ -196,17 +196,19 @@ def protection(
 
 
 def _aware(
-    model: Any, tokenizer: Any, reading: Reading, setting: dict[str, Any], max_new_tokens: int, protect: bool
+    model: Any, tokenizer: Any, tokenized: TokenizedPrompt, setting: dict[str, Any], max_new_tokens: int, protect: bool
 ) -> tuple[Result, tuple[str, ...]]:
-    mask, warnings = protection(reading, setting["keep"], protect)
+    mask, warnings = protection(tokenized, setting["keep"], protect)
     more = greedily(model, max_new_tokens)
-    result = generate(model, reading.input_ids, reading.mask(), **setting, protect=mask, tokenizer=tokenizer, **more)
+    result = generate(
+        model, tokenized.input_ids, tokenized.mask(), **setting, protect=mask, tokenizer=tokenizer, **more
+    )
     return result, warnings
 
 
-def _reply(question: str, reading: Reading, result: Result, warnings: tuple[str, ...]) -> Reply:
+def _reply(question: str, tokenized: TokenizedPrompt, result: Result, warnings: tuple[str, ...]) -> Reply:
     kept = result.kept_ids.shape[1]
-    n = reading.input_ids.shape[1]
+    n = tokenized.input_ids.shape[1]
     protected = int(result.selection.protected.sum()) if kept < n else 0
     return Reply(
         question,
@@ -235,39 +237,40 @@ def _blind_selection(
     model: Any, tokenizer: Any, context: str, chat: bool, setting: dict[str, Any], protect: bool
 ) -> _Blind:
     """The kept tokens of introduction and text, chosen without a question."""
-    reading = read(tokenizer, INTRODUCTION, context, BLIND, chat=chat)
-    ids, n = reading.input_ids, reading.input_ids.shape[1]
-    mask, warnings = protection(reading, setting["keep"], protect)
+    tokenized = read(tokenizer, INTRODUCTION, context, BLIND, chat=chat)
+    ids, n = tokenized.input_ids, tokenized.input_ids.shape[1]
+    mask, warnings = protection(tokenized, setting["keep"], protect)
     if count_of(setting["keep"], n) >= n:
         indices, cost = torch.arange(n), PassCost(0.0, None, 0)
     else:
         how = {name: value for name, value in setting.items() if name != "choose"}
-        chosen = setting["choose"](model, ids, reading.mask(), **how, protect=mask)
+        chosen = setting["choose"](model, ids, tokenized.mask(), **how, protect=mask)
         indices, cost = chosen.indices[0].cpu(), chosen.cost
-    indices = indices[indices < n - reading.tail]
-    text = readable(tokenizer, ids[0, : n - reading.tail], indices.tolist())
-    protected = int(mask[:, : n - reading.tail].sum())
+    indices = indices[indices < n - tokenized.tail]
+    text = readable(tokenizer, ids[0, : n - tokenized.tail], indices.tolist())
+    protected = int(mask[:, : n - tokenized.tail].sum())
     return _Blind(ids[:, indices], text, protected, cost, warnings)
 
 
 def expected(
     speed: Speed,
-    readings: Sequence[Reading],
+    tokenized_prompts: Sequence[TokenizedPrompt],
     keep: int | float,
     layer: int,
     max_new_tokens: int,
     blind: bool = False,
     measure_loss: bool = False,
-    lean: bool = False,
+    chunked_prefill: bool = False,
 ) -> tuple[float, float]:
-    """Seconds, at most, and bytes at the peak that `answer` will need; lean: with `lean_select` as pass one."""
+    """Seconds, at most, and bytes at the peak that `answer` will need; chunked_prefill: with `select_chunked` as pass
+    one."""
     seconds = peak = 0.0
-    for i, reading in enumerate(readings):
-        n = reading.input_ids.shape[1]
+    for i, tokenized in enumerate(tokenized_prompts):
+        n = tokenized.input_ids.shape[1]
         k = min(n, count_of(keep, n))
         both = speed.filtered(n, k, max_new_tokens, layer)
         seconds += speed.reply(k, max_new_tokens) if blind and i else both
         seconds += both if measure_loss else 0
-        first = speed.lean_peak(n) if lean else speed.peak(n, cached=False)
+        first = speed.chunked_peak(n) if chunked_prefill else speed.peak(n, cached=False)
         peak = max(peak, first if k < n else 0, speed.peak(k + max_new_tokens))
     return seconds, peak

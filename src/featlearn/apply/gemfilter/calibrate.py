@@ -31,7 +31,7 @@ from featlearn.methods.gemfilter.selecting import (
 )
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, hide, needles
-from featlearn.tasks.reading import read
+from featlearn.tasks.prompts import read
 
 SCORINGS: dict[str, Scoring] = {"softmax": SOFTMAX, "raw": RAW}
 SHORTEST = 128
@@ -111,7 +111,7 @@ def standard_error(values: np.ndarray) -> float:
 def hidden(
     tokenizer: Any, essays: Sequence[Any], lengths: Sequence[int], count: int, key: Key, chat: bool = True
 ) -> tuple[Marked, ...]:
-    """`count` prompts of the lengths in turn, needles of the set for choosing at depths spread over the text.
+    """`count` prompts of the lengths in turn, needles of the validation set at depths spread over the text.
 
     essays: texts, or things with a `.text`.
     """
@@ -119,7 +119,7 @@ def hidden(
     texts = [getattr(e, "text", e) for e in essays]
     depths = np.linspace(0.05, 0.95, count)[(key / "depths").numpy().permutation(count)]
     out = []
-    for i, needle in enumerate(needles("choose", count, key)):
+    for i, needle in enumerate(needles("validation", count, key)):
         length = lengths[i % len(lengths)]
         first = int((key / "text" / i).numpy().integers(len(texts)))
         straw: list[str] = []
@@ -135,7 +135,7 @@ def check_hidden(lengths: Sequence[int], count: int) -> None:
     """Refuse lengths and counts that `hidden` cannot make prompts of."""
     if not lengths or min(lengths) < SHORTEST:
         raise SettingError("lengths", tuple(lengths), f"token counts of at least {SHORTEST}", "1024,2048 is usual")
-    needles("choose", count, Key("count"))
+    needles("validation", count, Key("count"))
 
 
 def marked_lines(path: str | Path) -> tuple[tuple[str, str, str, str], ...]:
@@ -158,8 +158,8 @@ def marked(
         raise SettingError("prompts", type(tokenizer).__name__, "a fast tokenizer", "it has to say where tokens stand")
     out = []
     for where, context, question, answer in lines:
-        reading = read(tokenizer, INTRODUCTION, context, REQUEST.format(question=question), chat=chat)
-        n = reading.input_ids.shape[1]
+        tokenized = read(tokenizer, INTRODUCTION, context, REQUEST.format(question=question), chat=chat)
+        n = tokenized.input_ids.shape[1]
         if longest is not None and n > longest:
             raise SettingError("prompts", where, f"at most the model's context of {longest} tokens", f"it has {n}")
         spans = tokenizer(context, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
@@ -167,8 +167,8 @@ def marked(
         for first, end in places_of(context, answer):
             at = [i for i, (a, b) in enumerate(spans["offset_mapping"]) if a < end and b > first]
             if at:
-                needles.append((reading.head + at[0], reading.head + at[-1] + 1))
-        out.append(Marked(reading.input_ids[0], tuple(needles), reading.tail, where))
+                needles.append((tokenized.head + at[0], tokenized.head + at[-1] + 1))
+        out.append(Marked(tokenized.input_ids[0], tuple(needles), tokenized.tail, where))
     return tuple(out)
 
 

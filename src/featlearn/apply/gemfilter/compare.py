@@ -12,7 +12,7 @@ from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
 from featlearn.methods.gemfilter.selecting import count_of
-from featlearn.tasks.reading import Reading
+from featlearn.tasks.prompts import TokenizedPrompt
 
 FULL = "full"
 TWO_PASSES = ("gemfilter", "gemfilter_raw")
@@ -45,21 +45,21 @@ def method_names(methods: Sequence[str]) -> tuple[str, ...]:
     return (FULL, *(name for name in methods if name != FULL))
 
 
-def check_budget(methods: Sequence[str], readings: Sequence[Reading], keep: int | float) -> None:
+def check_budget(methods: Sequence[str], tokenized_prompts: Sequence[TokenizedPrompt], keep: int | float) -> None:
     """Refuse a budget that the entries which a method always keeps would fill."""
     from featlearn.methods.kv_eviction import check_eviction
 
     for name in methods:
         if name not in (FULL, *TWO_PASSES):
-            for reading in readings:
-                n = reading.input_ids.shape[1]
+            for tokenized in tokenized_prompts:
+                n = tokenized.input_ids.shape[1]
                 check_eviction(name, min(n, count_of(keep, n)), n)
 
 
 def replies(
     model: Any,
     tokenizer: Any,
-    readings: Sequence[Reading],
+    tokenized_prompts: Sequence[TokenizedPrompt],
     max_new_tokens: Sequence[int],
     *,
     methods: Sequence[str],
@@ -78,14 +78,14 @@ def replies(
         answer_one = answer
     out: dict[str, list[Any]] = {name: [] for name in methods}
     done = 0
-    for reading, new in zip(readings, max_new_tokens, strict=True):
-        protect, _ = protection(reading, keep)
+    for tokenized, new in zip(tokenized_prompts, max_new_tokens, strict=True):
+        protect, _ = protection(tokenized, keep)
         for name in methods:
             out[name].append(
                 answer_one(
                     model,
                     tokenizer,
-                    reading.input_ids,
+                    tokenized.input_ids,
                     method=name,
                     budget=keep,
                     max_new_tokens=new,
@@ -95,7 +95,7 @@ def replies(
             )
             done += 1
             if progress:
-                progress(done, len(readings) * len(methods))
+                progress(done, len(tokenized_prompts) * len(methods))
     return out
 
 
@@ -120,7 +120,7 @@ def paired_shares(right: Sequence[bool], full: Sequence[bool]) -> Difference:
 
 def expected(
     speed: Speed,
-    readings: Sequence[Reading],
+    tokenized_prompts: Sequence[TokenizedPrompt],
     max_new_tokens: Sequence[int],
     methods: Sequence[str],
     keep: int | float,
@@ -128,8 +128,8 @@ def expected(
 ) -> tuple[float, float]:
     """Seconds, at most, and bytes at the peak that `replies` will need."""
     seconds = peak = 0.0
-    for reading, new in zip(readings, max_new_tokens, strict=True):
-        n = reading.input_ids.shape[1]
+    for tokenized, new in zip(tokenized_prompts, max_new_tokens, strict=True):
+        n = tokenized.input_ids.shape[1]
         k = min(n, count_of(keep, n))
         for name in methods:
             seconds += speed.filtered(n, k, new, layer) if name in TWO_PASSES else speed.reply(n, new)

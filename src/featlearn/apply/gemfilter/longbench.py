@@ -12,7 +12,7 @@ from featlearn.apply.gemfilter.compare import FULL, Progress, replies
 from featlearn.apply.gemfilter.files import lines_of, word, words
 from featlearn.core import Key, SettingError
 from featlearn.tasks.miniset import check_miniset, miniset
-from featlearn.tasks.reading import Item, Reading, grade, kinds, prompt
+from featlearn.tasks.prompts import Item, TokenizedPrompt, grade, kinds, prompt
 
 SHORTEST = 64
 
@@ -165,7 +165,7 @@ def mini(
     return tuple(miniset(essays, count, length, tokenizer, key or Key("gemfilter/mini")))
 
 
-def prompts(tokenizer: Any, items: Sequence[Item], *, context: int | None, chat: bool = True) -> list[Reading]:
+def prompts(tokenizer: Any, items: Sequence[Item], *, context: int | None, chat: bool = True) -> list[TokenizedPrompt]:
     """The prompts of items; of those that do not fit the context with their reply the middle is left out."""
     out = []
     for item in items:
@@ -211,13 +211,13 @@ def longbench(
     if context is None:
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     methods = (FULL, *(name for name in methods if name != FULL))
-    readings = prompts(tokenizer, items, context=context, chat=chat)
+    tokenized_prompts = prompts(tokenizer, items, context=context, chat=chat)
     new = [item.max_new_tokens for item in items]
     setting = {"methods": methods, "keep": keep, "layer": layer, "progress": progress, "answer": answer}
-    found = replies(model, tokenizer, readings, new, **setting)
+    found = replies(model, tokenizer, tokenized_prompts, new, **setting)
     lines = []
     for name in methods:
-        for item, reading, reply in zip(items, readings, found[name], strict=True):
+        for item, tokenized, reply in zip(items, tokenized_prompts, found[name], strict=True):
             lines.append(
                 {
                     "method": name,
@@ -225,8 +225,8 @@ def longbench(
                     "name": item.name,
                     "score": 100 * grade(item, reply.text),
                     "reply": reply.text,
-                    "tokens": reading.input_ids.shape[1],
-                    "cut": reading.cut,
+                    "tokens": tokenized.input_ids.shape[1],
+                    "cut": tokenized.cut,
                     "seconds": reply.seconds_prompt + reply.seconds_generate,
                 }
             )
@@ -238,7 +238,7 @@ def longbench(
         errors = [r.error for r in own if r.error is not None]
         known = len(errors) == len(own)
         averages[name] = (mean, math.sqrt(sum(e**2 for e in errors)) / len(own) if known else None)
-    return Scores(rows, averages, sum(r.cut > 0 for r in readings), tuple(lines))
+    return Scores(rows, averages, sum(r.cut > 0 for r in tokenized_prompts), tuple(lines))
 
 
 def _row(method: str, kind: str, lines: Sequence[dict[str, Any]]) -> Row:

@@ -28,7 +28,7 @@ from featlearn.methods.gemfilter.selecting import RAW, count_of, select
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import device_of
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, encoder, found_in
-from featlearn.tasks.reading import Item, Reading, prompt
+from featlearn.tasks.prompts import Item, TokenizedPrompt, prompt
 
 METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming")
 
@@ -72,15 +72,17 @@ def questions_of(path: str | Path) -> tuple[Item, ...]:
     return tuple(out)
 
 
-def prompts(tokenizer: Any, items: Sequence[Item], *, chat: bool = True, longest: int | None = None) -> list[Reading]:
+def prompts(
+    tokenizer: Any, items: Sequence[Item], *, chat: bool = True, longest: int | None = None
+) -> list[TokenizedPrompt]:
     """The prompts of items; one that is longer than the context is refused by its line."""
     out = []
     for item in items:
-        reading = prompt(tokenizer, item, chat=chat)
-        n = reading.input_ids.shape[1]
+        tokenized = prompt(tokenizer, item, chat=chat)
+        n = tokenized.input_ids.shape[1]
         if longest is not None and n > longest:
             raise SettingError("file", item.name, f"at most {longest} tokens, the model's context", f"it has {n}")
-        out.append(reading)
+        out.append(tokenized)
     return out
 
 
@@ -111,12 +113,12 @@ def score(
     if not items:
         raise SettingError("file", "no questions", "at least one", "one JSON object a line")
     methods = (FULL, *(name for name in methods if name != FULL))
-    readings = prompts(tokenizer, items, chat=chat)
+    tokenized_prompts = prompts(tokenizer, items, chat=chat)
     setting: dict[str, Any] = {"methods": methods, "keep": keep, "layer": layer}
     rows = []
-    for i, (item, reading) in enumerate(zip(items, readings, strict=True)):
-        said = replies(model, tokenizer, [reading], [max_new_tokens], answer=answer, **setting)
-        likely = likelihoods(model, tokenizer, item, reading, chat=chat, **setting)
+    for i, (item, tokenized) in enumerate(zip(items, tokenized_prompts, strict=True)):
+        said = replies(model, tokenizer, [tokenized], [max_new_tokens], answer=answer, **setting)
+        likely = likelihoods(model, tokenizer, item, tokenized, chat=chat, **setting)
         for name in methods:
             (reply,) = said[name]
             right = any(found_in(reply.text, a) for a in item.answers)
@@ -129,7 +131,7 @@ def score(
                     "likelihood": likely[name],
                     "reply": reply.text,
                     "kept": _count(reply.kept),
-                    "tokens": reading.input_ids.shape[1],
+                    "tokens": tokenized.input_ids.shape[1],
                     "seconds": seconds,
                 }
             )
@@ -140,16 +142,19 @@ def score(
 
 def expected(
     speed: Speed,
-    readings: Sequence[Reading],
+    tokenized_prompts: Sequence[TokenizedPrompt],
     max_new_tokens: int,
     methods: Sequence[str],
     keep: int | float,
     layer: int,
 ) -> tuple[float, float]:
     """Seconds, at most, and bytes at the peak that `score` will need."""
-    seconds, peak = compare.expected(speed, readings, [max_new_tokens] * len(readings), methods, keep, layer)
-    for reading in readings:  # once more for the likelihoods, of which one prompt serves all that drop entries
-        n = reading.input_ids.shape[1]
+    seconds, peak = compare.expected(
+        speed, tokenized_prompts, [max_new_tokens] * len(tokenized_prompts), methods, keep, layer
+    )
+    # once more for the likelihoods, of which one prompt serves all that drop entries
+    for tokenized in tokenized_prompts:
+        n = tokenized.input_ids.shape[1]
         dropping = bool(set(methods) - {FULL, *TWO_PASSES})
         filtered = speed.filtered(n, min(n, count_of(keep, n)), 1, layer)
         seconds += speed.prompt(n) * (1 + dropping) + filtered * len(set(methods) & set(TWO_PASSES))
@@ -164,7 +169,7 @@ def likelihoods(
     model: Any,
     tokenizer: Any,
     item: Item,
-    reading: Reading,
+    tokenized: TokenizedPrompt,
     *,
     methods: Sequence[str],
     keep: int | float,
@@ -176,7 +181,7 @@ def likelihoods(
     For GemFilter after the kept tokens; for the methods that drop keys and values after the whole prompt, one reading
     of which serves all of them: their first token still sees everything, so an answer of one token costs them nothing.
     """
-    ids = reading.input_ids
+    ids = tokenized.input_ids
     n, budget = ids.shape[1], count_of(keep, ids.shape[1])
     before = "" if chat and tokenizer.chat_template and not item.continued else " "
     said = torch.tensor([encoder(tokenizer)(before + item.answers[0])])
@@ -185,7 +190,7 @@ def likelihoods(
         if name not in LAYERED or budget >= n:
             continue
         at, scoring = filter_of(model, layer, RAW if name == "gemfilter_raw" else None)
-        mask, _ = protection(reading, keep, protect=name != "gemfilter_raw")
+        mask, _ = protection(tokenized, keep, protect=name != "gemfilter_raw")
         kept = (
             select(model, ids, torch.ones_like(ids), layer=at, keep=keep, scoring=scoring, protect=mask)
             .indices[0]

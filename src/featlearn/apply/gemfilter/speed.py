@@ -62,8 +62,9 @@ class Speed:
         """Bytes at the peak of a prompt of this length: what is there anyway, cache and working memory."""
         return self.base + tokens * (self.working + (self.cache if cached else 0))
 
-    def lean_peak(self, tokens: int, chunk: int = 8192) -> float:
-        """Bytes at the peak of `lean_select`: hidden states, one layer's keys and values, working memory of a chunk."""
+    def chunked_peak(self, tokens: int, chunk: int = 8192) -> float:
+        """Bytes at the peak of `select_chunked`: hidden states, one layer's keys and values, working memory of a
+        chunk."""
         return self.base + tokens * (self.hidden + self.cache / self.layers) + min(tokens, chunk) * self.working
 
 

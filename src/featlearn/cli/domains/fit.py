@@ -33,26 +33,26 @@ def fit_command(args: Sequence[str]) -> int:
     from featlearn.apply.domains.sources import device_of
     from featlearn.data.names import shown
     from featlearn.lab.provenance import fixed_threads
-    from featlearn.methods.domains.training import Alone
+    from featlearn.methods.domains.training import SingleProcess
 
     if options.seed < 0:
         raise CommandError(f"seed = {options.seed} is not allowed: 0 or more")
     read = [name for name in (options.data, options.weights) if name]
     target = models.check_target(options.out, options.replace, read)
     plan = planned(options, (options.algorithm,), (options.seed,), least=1)
-    team: Any = Alone(device_of(options.device))
+    processes: Any = SingleProcess(device_of(options.device))
     if options.accelerate:
-        from featlearn.apply.domains.team import Accelerated
+        from featlearn.apply.domains.distributed import Accelerated
 
-        team = Accelerated()
+        processes = Accelerated()
     out = console(err=options.json)
-    if team.index == 0:
+    if processes.index == 0:
         remark(plan.found)
         describe(out, plan.found)
     with contextlib.ExitStack() as stack:
         if options.threads:
             stack.enter_context(fixed_threads(options.threads))
-        progress = stack.enter_context(bar("steps")) if team.index == 0 else None
+        progress = stack.enter_context(bar("steps")) if processes.index == 0 else None
         model, trained = models.fit(
             plan.source,
             plan.found,
@@ -62,10 +62,10 @@ def fit_command(args: Sequence[str]) -> int:
             plan.settings,
             held_out=shown(options.held_out) or None,
             seed=options.seed,
-            team=team,
+            processes=processes,
             progress=progress,
         )
-    if team.index:
+    if processes.index:
         return DONE
     models.save(model, target)
     used = trained.averaged_evaluation or trained.best

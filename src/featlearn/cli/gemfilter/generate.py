@@ -44,7 +44,7 @@ class GenerateOptions(ModelOptions):
     """Print the tokens that were kept."""
     protect: bool = True
     """Keep the start token and the question whatever their score."""
-    lean: bool = False
+    chunked_prefill: bool = False
     """Pass one in chunks, in the memory of one layer's keys and values: for very long prompts."""
     chat: bool = True
     """Use the model's chat template."""
@@ -70,19 +70,25 @@ def generate_command(args: Sequence[str]) -> int:
         )
     model, tokenizer = load(options)
     choose: dict[str, Any] = {}
-    if options.lean:
-        from featlearn.methods.gemfilter import lean_select
+    if options.chunked_prefill:
+        from featlearn.methods.gemfilter import select_chunked
 
-        choose["choose"] = lean_select
-    readings = tool.prompts(tokenizer, text, options.question, options.chat)
-    for reading in readings:
-        tool.check_prompt(tool.layout_of(model), model, reading.input_ids, reading.mask())
-    layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in readings))
+        choose["choose"] = select_chunked
+    tokenized_prompts = tool.prompts(tokenizer, text, options.question, options.chat)
+    for tokenized in tokenized_prompts:
+        tool.check_prompt(tool.layout_of(model), model, tokenized.input_ids, tokenized.mask())
+    layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in tokenized_prompts))
     out = console(err=options.json)
     speed = speed_of(model)
     setting: dict[str, Any] = {"keep": options.keep, "max_new_tokens": options.max_new_tokens}
     blind: dict[str, Any] = {"blind": options.question_blind, "measure_loss": options.measure_loss}
-    expect(out, speed, tool.expected(speed, readings, layer=layer, **setting, **blind, lean=options.lean))
+    expect(
+        out,
+        speed,
+        tool.expected(
+            speed, tokenized_prompts, layer=layer, **setting, **blind, chunked_prefill=options.chunked_prefill
+        ),
+    )
     with bar("questions") as progress:
         replies = tool.answer(
             model,

@@ -59,12 +59,12 @@ def longbench_command(args: Sequence[str]) -> int:
     if options.mini:
         items = tool.mini(essays, tokenizer, count=options.count, length=options.length)
     context = context_of(model)
-    readings = tool.prompts(tokenizer, items, context=context, chat=options.chat)
+    tokenized_prompts = tool.prompts(tokenizer, items, context=context, chat=options.chat)
     out = console(err=options.json)
     new = [item.max_new_tokens for item in items]
     more = f"; {len(items)} prompts x {len(methods)} methods"
-    _announce(out, model, options, readings, new, methods, more, compare.expected)
-    cut = sum(r.cut > 0 for r in readings)
+    _announce(out, model, options, tokenized_prompts, new, methods, more, compare.expected)
+    cut = sum(r.cut > 0 for r in tokenized_prompts)
     if cut:
         warn(f"{cut} of {len(items)} prompts are longer than the context of {context}: their middle is left out")
     with bar("replies") as progress:

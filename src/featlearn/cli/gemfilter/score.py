@@ -49,10 +49,10 @@ def score_command(args: Sequence[str]) -> int:
     items = tool.questions_of(options.file)
     methods = compare.method_names(names_in(options.methods))
     model, tokenizer = load(options)
-    readings = tool.prompts(tokenizer, items, chat=options.chat, longest=context_of(model))
+    tokenized_prompts = tool.prompts(tokenizer, items, chat=options.chat, longest=context_of(model))
     out = console(err=options.json)
     more = f"; {len(items)} questions x {len(methods)} methods"
-    _announce(out, model, options, readings, options.max_new_tokens, methods, more, tool.expected)
+    _announce(out, model, options, tokenized_prompts, options.max_new_tokens, methods, more, tool.expected)
     with bar("questions") as progress:
         found = tool.score(
             model,
@@ -88,7 +88,7 @@ def score_command(args: Sequence[str]) -> int:
 
 
 def _announce(
-    out: Any, model: Any, options: Any, readings: Any, new: Any, methods: Any, more: str, expected: Any
+    out: Any, model: Any, options: Any, tokenized_prompts: Any, new: Any, methods: Any, more: str, expected: Any
 ) -> None:
     """Check the layer, time a probe, say what to expect."""
     from featlearn.apply.gemfilter import compare
@@ -96,12 +96,12 @@ def _announce(
     from featlearn.methods.gemfilter.layouts import layout_of
 
     layout_of(model)
-    compare.check_budget(methods, readings, options.keep)
+    compare.check_budget(methods, tokenized_prompts, options.keep)
     layer = 0
     if compare.LAYERED & set(methods):
-        layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in readings))
+        layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in tokenized_prompts))
     speed = speed_of(model)
-    expect(out, speed, expected(speed, readings, new, methods, options.keep, layer), more)
+    expect(out, speed, expected(speed, tokenized_prompts, new, methods, options.keep, layer), more)
 
 
 def _difference(d: Any, scale: int = 1) -> str:

@@ -43,7 +43,7 @@ class Outcome:
     """One step of an objective.
 
     loss: what to minimise; state: for the next step; features (n, d): of all rows that went through the featurizer;
-    parts: its terms, for the log; fresh_optimizer: a penalty has just been switched on, so that momenta of before are
+    parts: its terms, for the log; restart_optimizer: a penalty has just been switched on, so that momenta of before are
     of another scale and should be dropped.
     """
 
@@ -51,7 +51,7 @@ class Outcome:
     state: State
     features: Float[Tensor, "n d"]
     parts: Mapping[str, Tensor] = field(default_factory=dict)
-    fresh_optimizer: bool = False
+    restart_optimizer: bool = False
 
 
 Objective = Callable[[nn.Module, nn.Module, Sequence[Minibatch], State], Outcome]

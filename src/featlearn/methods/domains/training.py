@@ -31,7 +31,7 @@ VALIDATION = "validation"
 """Name of the part that selects the weights."""
 CPU = torch.device("cpu")
 CHECK_EVERY = 20
-"""Steps between two looks at whether the loss is finite; each one waits for a GPU."""
+"""Steps between two checks of whether the loss is finite; each one waits for a GPU."""
 
 
 @runtime_checkable
@@ -144,8 +144,9 @@ class Trained:
 
 
 @runtime_checkable
-class Team(Protocol):
-    """Processes that train together. `gradients` replaces each gradient by the mean over the processes."""
+class Processes(Protocol):
+    """Distributed training: processes that train together. `gradients` replaces each gradient by the mean over the
+    processes."""
 
     @property
     def device(self) -> torch.device: ...
@@ -160,8 +161,8 @@ class Team(Protocol):
 
 
 @dataclass(frozen=True)
-class Alone:
-    """One process."""
+class SingleProcess:
+    """The one process of a run that is not distributed."""
 
     device: torch.device = CPU
     index: int = 0
@@ -227,7 +228,7 @@ def train(
     watch: Mapping[str, Sequence[Part]] | None = None,
     average: SwadRule | None = None,
     extra: Sequence[tuple[nn.Module, float]] = (),
-    team: Team | None = None,
+    processes: Processes | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Trained:
     """Train copies of two modules on several domains by Adam.
@@ -235,10 +236,10 @@ def train(
     parts: one per training domain. watch: parts to evaluate by name; those named VALIDATION together select the
     weights ("training-domain validation": the accuracy over all of them). average: also the SWAD mean of the weights,
     by the loss of VALIDATION; training ends when its valley does. extra: modules of the objective that learn too, with
-    the factor of their rate (trained in place). team: processes that share the work, each with minibatches of its own
-    (a nuclear norm is that of each process's rows). Parts that were put into evaluation mode, such as batch norm that
-    is to keep its statistics, stay in it while the rest trains. The modules given are not changed, nor is the random
-    state.
+    the factor of their rate (trained in place). processes: processes that share the work, each with minibatches of its
+    own (a nuclear norm is that of each process's rows). Parts that were put into evaluation mode, such as batch norm
+    that is to keep its statistics, stay in it while the rest trains. The modules given are not changed, nor is the
+    random state.
 
     Source: protocol of thesis sec. 6.3.2 (nuclear.method_ermnu). Errors: Diverged when the loss leaves the finite
     numbers; SettingError for no domain, or an average without validation, before any work.
@@ -253,8 +254,8 @@ def train(
         raise SettingError("parts", "none", "at least one training domain", "give the parts that split() makes")
     if average is not None and not watch.get(VALIDATION):
         raise SettingError("average", average, f"with parts named {VALIDATION!r} to watch", "SWAD needs their loss")
-    team = team or Alone()
-    device = team.device
+    processes = processes or SingleProcess()
+    device = processes.device
     start, spent = time.perf_counter(), 0.0
     with _own_random_numbers(key, device):
         featurizer, classifier = copy.deepcopy(featurizer).to(device), copy.deepcopy(classifier).to(device)
@@ -262,10 +263,10 @@ def train(
         groups += [{"params": list(m.to(device).parameters()), "lr": schedule.rate * factor} for m, factor in extra]
         learned = [p for g in groups for p in g["params"] if p.requires_grad]
 
-        def fresh() -> torch.optim.Adam:
+        def new_optimizer() -> torch.optim.Adam:
             return torch.optim.Adam(groups, lr=schedule.rate, weight_decay=schedule.weight_decay)
 
-        optimizer, state = fresh(), State(key)
+        optimizer, state = new_optimizer(), State(key)
         modes = training_modes(featurizer, classifier)
         swad = Swad(average) if average is not None else None
         evaluations: list[Evaluation] = []
@@ -275,7 +276,7 @@ def train(
         since = 0
 
         def make(step: int) -> list[Minibatch]:
-            return minibatches_of_step(parts, schedule.batch, step, key, team.index, team.count)
+            return minibatches_of_step(parts, schedule.batch, step, key, processes.index, processes.count)
 
         with contextlib.closing(_prepared(make, schedule.steps, schedule.ahead)) as batches:
             for step, minibatches in enumerate(batches):
@@ -286,11 +287,11 @@ def train(
                     outcome = objective(featurizer, classifier, minibatches, state)
                 if step % CHECK_EVERY == 0 or step == schedule.steps - 1:
                     _check_finite(outcome.loss, step)
-                if outcome.fresh_optimizer:
-                    optimizer = fresh()
+                if outcome.restart_optimizer:
+                    optimizer = new_optimizer()
                 optimizer.zero_grad()
                 outcome.loss.backward()
-                team.gradients(learned)
+                processes.gradients(learned)
                 optimizer.step()
                 state, since = outcome.state, since + 1
                 for name, value in {"loss": outcome.loss, **outcome.parts}.items():

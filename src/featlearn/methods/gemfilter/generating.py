@@ -75,7 +75,7 @@ def generate(
 
     layer: the filter layer from 0, or "auto": the calibrated one of this model, else one that is known for its
     shape; scoring None goes with it. tokenizer: decodes replies and kept tokens. choose: pass one, called as `select`
-    is; `functools.partial(lean_select, release=True)` reads very long prompts in little memory.
+    is; `functools.partial(select_chunked, offload=True)` reads very long prompts in little memory.
 
     Source: Algorithm 2 (gemfilter.algorithm2, gemfilter.rope_positions). The released code has its own greedy loop,
     one token longer than asked, for one prompt and one eos id at a time; here the model generates as it always does.

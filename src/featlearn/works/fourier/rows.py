@@ -11,11 +11,11 @@ top4 above 0.8); the trained one also train_acc and test_acc (percent, all point
 GROKKING = "fourier/grokking"
 REPORTED, DECAYED, EQUAL = "reported", "more decay", "equal data"
 """Variants. Every row has k, p, seed, variant, n_train, rate, decay, batch; train95, test95, train99, test99 (step of
-the first look at or above, None where it never came), steps (how long the run was, so a bound where it never came)
-and train_acc, test_acc (percent, all points, at the end)."""
+the first evaluation at or above, None where it never came), steps (how long the run was, so a bound where it never
+came) and train_acc, test_acc (percent, all points, at the end)."""
 
-# fourier/circuits: a row per look (step, train_at, test_at, margin_at: least margin of a sample of points over gamma*),
-# and one per seed and (k, p) at the end
+# fourier/circuits: a row per evaluation (step, train_at, test_at, margin_at: least margin of a sample of points over
+# gamma*), and one per seed and (k, p) at the end
 CIRCUITS = "fourier/circuits"
 """The last row of a seed has k, p, m, train_acc, test_acc (percent, all points), margin and mean_margin (least and mean
 over all points, normalised, over gamma*), live (percent of neurons), held (percent of the summed (k+1)-th powers of
@@ -23,11 +23,11 @@ norms that the live ones hold), share and share_low (median and 5th percentile o
 neuron's power at its top frequency), share_start (mean over all vectors at the start), share_vectors (mean over the
 vectors of live neurons), same (percent of live neurons whose k + 1 vectors have one top frequency), phase (median
 |sum theta_u - theta_w|, radians), covered (percent of the frequencies), most_over_least (counts of neurons by
-frequency, None where one has none), test99 (step of the first look with 99 % of the sampled test points, None where it
-never came), steps."""
+frequency, None where one has none), test99 (step of the first evaluation with 99 % of the sampled test points, None
+where it never came), steps."""
 
 # fourier/margin: full data, with the oracle of the least loss
 MARGIN = "fourier/margin"
-"""A row per look (step, margin_at) and one at the end of each seed, (k, p) and lambda: k, p, penalty, margin,
+"""A row per evaluation (step, margin_at) and one at the end of each seed, (k, p) and lambda: k, p, penalty, margin,
 mean_margin (over gamma*), loss, least_loss, covered, share, same, phase, cosine_low (5th percentile over live neurons
 of r^2 of the best cosine)."""

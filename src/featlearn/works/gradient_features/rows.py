@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.estimate import CHOOSING
+from featlearn.lab.estimate import VALIDATION
 from featlearn.lab.experiment import Table
 
 SPECIAL = "gradient_features/special_cases"
@@ -23,10 +23,10 @@ Row = Mapping[str, Any]
 
 
 def chosen(table: Table, setting: str) -> float | None:
-    """The step size with the smallest mean loss over the choosing seeds, all of which must have stayed finite."""
+    """The step size with the smallest mean loss over the validation seeds, all of which must have stayed finite."""
     found: dict[float, list[float | None]] = {}
     for r in table.rows:
-        if r["setting"] == setting and r["row"] == NETWORK and r["seed"] >= CHOOSING:
+        if r["setting"] == setting and r["row"] == NETWORK and r["seed"] >= VALIDATION:
             found.setdefault(r["eta"], []).append(r["loss"])
     means = {eta: sum(v) / len(v) for eta, v in found.items() if all(x is not None for x in v)}  # type: ignore[arg-type]
     return min(means, key=lambda eta: (means[eta], eta)) if means else None
@@ -38,7 +38,7 @@ def reported(table: Table, setting: str, row: str) -> list[Row]:
     return [
         r
         for r in table.rows
-        if r["setting"] == setting and r["row"] == row and r["seed"] < CHOOSING and r.get("eta", eta) == eta
+        if r["setting"] == setting and r["row"] == row and r["seed"] < VALIDATION and r.get("eta", eta) == eta
     ]
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from featlearn.lab.estimate import CHOOSING
+from featlearn.lab.estimate import VALIDATION
 from featlearn.lab.experiment import Table
 
 KERNELS = "gradient_features/kernels"
@@ -16,7 +16,7 @@ XOR, PARITY, UNIFORM = "XOR mixture", "structured parity", "uniform parity"
 def reported(table: Table, **equal: Any) -> list[Mapping[str, Any]]:
     """Rows with an error, of reported seeds, whose fields equal the given values."""
     rows = (r for r in table.where(**equal).rows if "error" in r)
-    return [r for r in rows if r["seed"] < CHOOSING]
+    return [r for r in rows if r["seed"] < VALIDATION]
 
 
 def errors(table: Table, row: str, **equal: Any) -> list[float]:

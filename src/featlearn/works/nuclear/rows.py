@@ -12,8 +12,8 @@ SYNTHETIC, DIGITS, RANK = "nuclear/synthetic", "nuclear/digits", "nuclear/rank"
 # nuclear/synthetic: two kinds of rows, both with n (0: the whole law), row, head and seed; id, ood: exact accuracies
 ERM, NU = "ERM", "ERM-NU"
 FREE, UNIT = "free head", "unit head"
-"""Row and head of a path: a row per look (step), with quantiles over starts of ood (ood_low, ood, ood_high: 5, 50 and
-95 percent), mean id and train_loss, near (share of starts whose ood is within NEAR of the number reported for that
+"""Row and head of a path: a row per evaluation (step), with quantiles over starts of ood (ood_low, ood, ood_high: 5, 50
+and 95 percent), mean id and train_loss, near (share of starts whose ood is within NEAR of the number reported for that
 row), scale (of the start)."""
 NEAR = 0.02
 DECAY_UNIT, DECAY_FREE = "l2 of the features, unit head", "weight decay of both layers, free head"
@@ -52,7 +52,7 @@ class Pair:
 
 
 def pairs(rows: Iterable[Mapping[str, Any]]) -> list[Pair]:
-    """What training-domain validation picks, beside no penalty, for every run that has both; no test accuracy is looked
+    """What training-domain validation picks, beside no penalty, for every run that has both; no test accuracy is used
     at in picking."""
     groups: dict[tuple[str, str, str, int], list[Mapping[str, Any]]] = {}
     for r in rows:

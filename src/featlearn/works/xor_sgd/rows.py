@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featlearn.lab.estimate import CHOOSING
+from featlearn.lab.estimate import VALIDATION
 from featlearn.lab.experiment import Table
 
 PHASES, SAMPLES = "xor_sgd/phases", "xor_sgd/samples"
@@ -28,7 +28,7 @@ class Chosen:
 
 
 def choose(table: Table, row: str, share: float | None = None) -> list[Chosen]:
-    """For each dimension the grid point of the smallest mean log budget over the choosing seeds, all of which must
+    """For each dimension the grid point of the smallest mean log budget over the validation seeds, all of which must
     have arrived; with a share only that batch size."""
     rows = [r for r in table.rows if r["row"] == row and (share is None or r["share"] == share)]
     found = []
@@ -39,13 +39,13 @@ def choose(table: Table, row: str, share: float | None = None) -> list[Chosen]:
             points.setdefault((r["share"], r["noise"]), []).append(r)
         means = {}
         for point, group in points.items():
-            budgets = [r["samples"] for r in group if r["seed"] >= CHOOSING]
+            budgets = [r["samples"] for r in group if r["seed"] >= VALIDATION]
             if budgets and all(budgets):
                 means[point] = sum(math.log(b) for b in budgets) / len(budgets)
         if not means:
             continue
         best = min(means, key=lambda p: (means[p], p))
-        budgets = [r["samples"] for r in points[best] if r["seed"] < CHOOSING]
+        budgets = [r["samples"] for r in points[best] if r["seed"] < VALIDATION]
         levels = sorted({noise for s, noise in points if s == best[0]})
         found.append(
             Chosen(

@@ -117,7 +117,7 @@ def run_trial(trial: Trial) -> TrialResult:
         {**base, "step": t, **_percent(net, train, "train"), **_percent(net, test, "test")}
         for t, net in zip(grid, seen, strict=True)
     ]
-    seen_end, fresh = ensembles.fits(end, train), ensembles.fits(end, test)
+    seen_end, unseen = ensembles.fits(end, train), ensembles.fits(end, test)
     oracle = test.x[0, :, 0].abs() - test.x[0, :, 1].abs()
     agree = (forward(end, test.x)[0] * oracle > 0).float().mean()
     rows.append(
@@ -125,8 +125,8 @@ def run_trial(trial: Trial) -> TrialResult:
             **base,
             "clean_right": 100 * float(seen_end["clean_right"]),
             "noisy_wrong": 100 * float(seen_end["noisy_wrong"]),
-            "test_acc": 100 * float(fresh["acc"]),
-            "clean_acc": 100 * float(fresh["clean_acc"]),
+            "test_acc": 100 * float(unseen["acc"]),
+            "clean_acc": 100 * float(unseen["clean_acc"]),
             "agree": 100 * float(agree),
             "norm": float(end.w.norm()),
         }

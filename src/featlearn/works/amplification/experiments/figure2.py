@@ -139,12 +139,12 @@ def flip_within(data: Data, share: float, key: Key) -> Data:
 
 
 def grid_of_times(most: float | int) -> list[float]:
-    """Times alpha t at which a run is looked at: eight a decade from 1."""
+    """Times alpha t at which a run is evaluated: eight a decade from 1."""
     return [10 ** (k / 8) for k in range(int(8 * math.log10(most)) + 1)]
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Train until every label is fitted and three times as long; look at eight times a decade."""
+    """Train until every label is fitted and three times as long; evaluate eight times a decade."""
     s, seeds = trial.setting, [trial.seed]
     found = ensembles.truths(s, seeds)
     flips = Key("amplification/figure2") / s.d / s.n / trial.seed
@@ -164,14 +164,14 @@ def run_trial(trial: Trial) -> TrialResult:
         "alpha": trial.alpha,
         "seed": trial.seed,
     }
-    curve = [_look(net, whole(net), own, test, 0)]
+    curve = [_evaluate(net, whole(net), own, test, 0)]
     done, fitted = 0, None
     for time in grid_of_times(trial.most):
         steps = max(1, round(time / trial.alpha))
         if steps == done:
             continue
         net, done = ensembles.descend(net, own, trial.alpha, steps - done), steps
-        curve.append(_look(net, whole(net), own, test, done))
+        curve.append(_evaluate(net, whole(net), own, test, done))
         if curve[-1]["train"] == 100 and fitted is None:
             fitted = done
         if fitted is not None and done >= 3 * fitted:
@@ -193,13 +193,13 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult([end, *({**base, **p} for p in curve)])
 
 
-def _look(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int) -> dict[str, float | int]:
-    fresh = ensembles.fits(whole, test)
+def _evaluate(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int) -> dict[str, float | int]:
+    unseen = ensembles.fits(whole, test)
     return {
         "step": step,
         "train": 100 * float(ensembles.fits(net, train)["acc"]),
-        "test": 100 * float(fresh["acc"]),
-        "clean": 100 * float(fresh["clean_acc"]),
+        "test": 100 * float(unseen["acc"]),
+        "clean": 100 * float(unseen["clean_acc"]),
     }
 
 

@@ -137,7 +137,7 @@ def margins(net: TwoLayer, keep: Tensor, data: Data) -> tuple[Tensor, Tensor]:
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Train step by step; look at every step."""
+    """Train step by step; evaluate at every step."""
     s, alpha = trial.setting, trial.alpha
     found = ensembles.truths(s, trial.seeds)
     train = ensembles.draw(s, found, trial.seeds, "train")
@@ -301,7 +301,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
 
 
 def cost(trial: Trial) -> Cost:
-    """Training and the looks at every step, at about 20 Gflop/s on one core."""
+    """Training and the evaluations at every step, at about 20 Gflop/s on one core."""
     s, e, steps = trial.setting, len(trial.seeds), steps_of(trial.alpha)
     return Cost(0.2 + e * s.n * s.m * s.d * (4 * steps + 4 * (steps + 1) + 10) / 2e10, 350 + e * s.d * 12 * s.n / 2**20)
 

@@ -108,7 +108,7 @@ def trials(config: Config) -> list[Trial]:
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Train every member at every step size; judge it on training and on fresh test data."""
+    """Train every member at every step size; judge it on training and on unseen test data."""
     s, rows = trial.setting, []
     found = ensembles.truths(s, trial.seeds)
     train = ensembles.draw(s, found, trial.seeds, "train")
@@ -117,7 +117,7 @@ def run_trial(trial: Trial) -> TrialResult:
     for alpha in trial.alpha:
         steps = steps_of(alpha, "up" if trial.rounding == "up" else "down")
         net = ensembles.descend(begin, train, alpha, steps)
-        seen, fresh = ensembles.fits(net, train), ensembles.fits(net, test)
+        seen, unseen = ensembles.fits(net, train), ensembles.fits(net, test)
         norm = net.w.flatten(1).norm(dim=1)
         for i, seed in enumerate(trial.seeds):
             noisy = int(train.flipped[i].sum())
@@ -140,8 +140,8 @@ def run_trial(trial: Trial) -> TrialResult:
                     "good": 100.0 * (clean_right == 1 and noisy_wrong == 1),
                     "n_test": trial.n_test,
                     "test_flips": float(test.flipped[i].float().mean()),
-                    "test_error": 100 * (1 - float(fresh["acc"][i])),
-                    "clean_acc": 100 * float(fresh["clean_acc"][i]),
+                    "test_error": 100 * (1 - float(unseen["acc"][i])),
+                    "clean_acc": 100 * float(unseen["clean_acc"][i]),
                 }
             )
     return TrialResult(rows)

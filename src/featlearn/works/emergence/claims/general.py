@@ -615,7 +615,7 @@ CLAIMS = (
     Claim(
         "emergence.lemma36",
         entries=("emergence.lemma36",),
-        says="For D mu/sqrt(d) <= 1/16 norms, largest component, bias and second-layer weight of a fresh neuron are "
+        says="For D mu/sqrt(d) <= 1/16 norms, largest component, bias and second-layer weight of a new neuron are "
         "typical with probability 1 - delta - 2 exp(-Theta(D-k)), and of m neurons with delta/m in place of delta.",
         check=check_start,
     ),

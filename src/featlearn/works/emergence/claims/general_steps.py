@@ -269,13 +269,13 @@ def noisy_inputs(law: GeneralLaw, n: int, rng: np.random.Generator) -> tuple[Arr
 
 
 def best_readout(w: Array, b: Array, law: GeneralLaw, key: Key, n: int = 2000) -> tuple[float, float, Array]:
-    """Hinge loss on fresh inputs, test error and coefficients of the best second layer on sigma(<w, x> + b)."""
+    """Hinge loss on unseen inputs, test error and coefficients of the best second layer on sigma(<w, x> + b)."""
     rng = key.numpy()
     x, y = noisy_inputs(law, n, rng)
     new, label = noisy_inputs(law, 20_000, rng)
-    features, fresh = (np.clip(v @ w.T + b, 0, 1) for v in (x, new))
+    features, unseen = (np.clip(v @ w.T + b, 0, 1) for v in (x, new))
     fit = hinge_classifier(torch.from_numpy(features), torch.from_numpy(y), 1e3, tolerance=2e-3)
-    score = fresh @ fit.w.numpy()
+    score = unseen @ fit.w.numpy()
     return float(np.clip(1 - label * score, 0, None).mean()), float((label * score <= 0).mean()), fit.w.numpy()
 
 
@@ -302,8 +302,8 @@ def check_second_step(key: Key, tables) -> Evidence:
     eps2 = wide.eta * a0 * k * (gamma + e) / (st**2 * noise)
     plain = two_steps(law, m, key / "start", weighted=False)
     hinge, error, coefficient = best_readout(run.w2, run.b2, law, key / "readout")
-    fresh_w, fresh_b, _ = start(law, 2 * m, 1 / k, (key / "fresh").numpy())
-    fresh_hinge, _, _ = best_readout(fresh_w, fresh_b, law, key / "readout")
+    start_w, start_b, _ = start(law, 2 * m, 1 / k, (key / "fresh").numpy())
+    start_hinge, _, _ = best_readout(start_w, start_b, law, key / "readout")
     tail = math.sqrt(2 * math.log(2 * m / DELTA))
     cases = (
         Case(
@@ -355,7 +355,7 @@ def check_second_step(key: Key, tables) -> Evidence:
             "hinge loss of the best second layer: within exp(-k) of 0",
             predict=0.0,
             observe=hinge,
-            rival=fresh_hinge,
+            rival=start_hinge,
             relation="equal",
             tolerance=math.exp(-k),
             rival_says="the same on features at the start",
@@ -391,7 +391,7 @@ def check_second_step(key: Key, tables) -> Evidence:
     comment = (
         f"2m = {2 * m} neurons, sigma_z = {law.sigma_z}, eta_1 = {run.eta:.1e} ({1 / allowed:.1e} of its condition): "
         f"|g_1| <= {g1.max():.1e}. Test error of the best second layer {error:.2%}, its largest coefficient "
-        f"{np.abs(coefficient).max():.0f}; features at the start leave a hinge loss of {fresh_hinge:.2f}. Without "
+        f"{np.abs(coefficient).max():.0f}; features at the start leave a hinge loss of {start_hinge:.2f}. Without "
         f"class weights the second step moves biases by up to {np.abs(plain.b2 - plain.b1).max():.1f}."
     )
     return Evidence(cases, comment=comment, data={"T1": wide.first.T, "T2": wide.second.T})

@@ -213,10 +213,10 @@ def general_steps(key: Key, negative_share: float, weighted: bool) -> tuple[floa
     star = torch.from_numpy(M[:, truth.relevant.numpy()].sum(1))
     cosine = (two.w[0] @ star) / (two.w[0].norm(dim=1) * star.norm())
     new, label = draw(4000, key / "test")
-    features, fresh = ((v @ two.w[0].T + two.b[0]).clamp(0, 1) for v in (x[:2000], new))
+    features, unseen = ((v @ two.w[0].T + two.b[0]).clamp(0, 1) for v in (x[:2000], new))
     fit = hinge_classifier(features, y[:2000], 1e3, tolerance=1e-2)
-    error = float((label * fit(fresh)[:, 0] <= 0).double().mean())
-    moving = float(((fresh > 0) & (fresh < 1)).any(0).double().mean())
+    error = float((label * fit(unseen)[:, 0] <= 0).double().mean())
+    moving = float(((unseen > 0) & (unseen < 1)).any(0).double().mean())
     return float(cosine.max()), error, moving
 
 

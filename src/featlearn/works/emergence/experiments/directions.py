@@ -27,7 +27,7 @@ def direction_maps(panels: Sequence[tuple[str, Sequence[Layer]]], columns: int =
 
     rows = -(-len(panels) // columns)
     fig = style.figure(9.5, 3.2 * rows + 0.5)
-    looks: dict[str, Layer] = {}
+    drawn: dict[str, Layer] = {}
     with style.applied(9.5):
         grid = np.ravel(fig.subplots(rows, columns, squeeze=False))
         for axes, (title, layers) in zip(grid, panels, strict=False):
@@ -40,7 +40,7 @@ def direction_maps(panels: Sequence[tuple[str, Sequence[Layer]]], columns: int =
                 else:
                     size = float(np.clip(4000 / max(len(points), 1), 7, 40))
                     axes.scatter(*points.T, c=layer.colour, s=size, alpha=0.55, linewidths=0, zorder=3)
-                looks.setdefault(layer.name, layer)
+                drawn.setdefault(layer.name, layer)
             axes.set_title(title, weight="normal")
             axes.set_xticks([])
             axes.set_yticks([])
@@ -52,7 +52,7 @@ def direction_maps(panels: Sequence[tuple[str, Sequence[Layer]]], columns: int =
             axes.set_visible(False)
         handles = [
             Line2D([], [], ls="", marker="*" if v.star else "o", color=v.colour, ms=14 if v.star else 8, label=name)
-            for name, v in looks.items()
+            for name, v in drawn.items()
         ]
         fig.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return fig

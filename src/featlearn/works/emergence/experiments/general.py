@@ -44,7 +44,7 @@ class Config:
     n: int = 30000
     """Training samples."""
     n_test: int = 10000
-    """Fresh samples for test accuracy."""
+    """New samples for test accuracy."""
     steps: int = 600
     """Gradient steps, the first two on all samples."""
     batch: int = 1000

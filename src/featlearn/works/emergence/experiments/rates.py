@@ -1,6 +1,6 @@
 """Choice of the rates used by the tables of the emergence work: validation accuracy on seeds of 1000 and above.
 
-The work lists no step sizes for its simulations. For every method this experiment trains the whole grid on fresh draws
+The work lists no step sizes for its simulations. For every method this experiment trains the whole grid on new draws
 of task, data and start (seeds that no table uses), with the reported number of steps, and reports validation accuracy;
 `chosen` picks the best mean, and a test holds the defaults of the tables to it.
 """

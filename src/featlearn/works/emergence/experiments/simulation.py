@@ -6,7 +6,7 @@ layer only), One Step and Two Step (first layer frozen after that full-batch ste
 classifier on the input). Rates are chosen by `emergence/rates` on validation data of other seeds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from featlearn.works._settings import check_seeds
 
 METHODS = ("Network", "NTK", "RF", "One Step", "Two Step", "Linear")
 WITHOUT = " w/o structure"
-KEPT = "One Step, init kept"
+KEPT = "One Step, start kept"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Common:
     batch: int = 1000
     """Samples a minibatch step; the first two steps use all n."""
     n_test: int = 10000
-    """Fresh samples for test accuracy."""
+    """New samples for test accuracy."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One draw of task, data and start per seed; rates were chosen on seeds of 1000 and above."""
     scale_1: float = 3e-4
@@ -227,7 +227,7 @@ def run_trial(trial: Trial) -> TrialResult:
     truth = task.draw(key / "truth")
     train = task.sample(truth, setting.n, key / "train")
     test = task.sample(truth, setting.n_test, key / "test")
-    look = test.x[:2000], test.y[:2000]  # curves are read on part of the test set
+    part = test.x[:2000], test.y[:2000]  # curves are read on part of the test set
     half, outside = normal_start(setting, truth, key / "start")
     start = mirrored(half)
     star = truth.features[0]
@@ -250,8 +250,11 @@ def run_trial(trial: Trial) -> TrialResult:
 
     def linear(name: str, net: TwoLayer, rate: float, cos: float) -> None:
         points: list[tuple[int, float]] = []
-        at_look = features(net, look[0])
-        watch: Callable[[int, Any], None] = lambda s, model: points.append((s, accuracy(model(at_look)[:, 0], look[1])))  # noqa: E731
+        part_features = features(net, part[0])
+
+        def watch(s: int, model: Any) -> None:
+            points.append((s, accuracy(model(part_features)[:, 0], part[1])))
+
         on_train = features(net, train.x)
         model = fit_linear(
             on_train,
@@ -277,12 +280,12 @@ def run_trial(trial: Trial) -> TrialResult:
             train.y,
             [stage],
             batches,
-            probes={"acc": lambda net, _: ((forward(net, look[0]) > 0) == (look[1] > 0)).float().mean(1)},
+            probes={"acc": lambda net, _: ((forward(net, part[0]) > 0) == (part[1] > 0)).float().mean(1)},
             probe_at=at,
         )
         trained = seen.net
         add("Network", trained(train.x)[:, 0], trained(test.x)[:, 0], float(closest_cosine(trained.w, star)))
-        early = [(s, accuracy(net(look[0])[:, 0], look[1])) for s, net in ((0, start), (1, one)) if s in grid]
+        early = [(s, accuracy(net(part[0])[:, 0], part[1])) for s, net in ((0, start), (1, one)) if s in grid]
         curve(
             "Network",
             early + [(s + 2, 100 * float(v)) for s, v in zip(seen.steps, seen.trace["acc"][:, 0], strict=True)],
@@ -297,7 +300,7 @@ def run_trial(trial: Trial) -> TrialResult:
             batches,
             steps=setting.steps,
             batch=setting.batch,
-            watch=lambda s, f: points.append((s, accuracy(f(look[0])[:, 0], look[1]))),
+            watch=lambda s, f: points.append((s, accuracy(f(part[0])[:, 0], part[1]))),
             watch_at=grid,
         )
         add("NTK", model(train.x)[:, 0], model(test.x)[:, 0], None)
@@ -377,9 +380,9 @@ DEVIATIONS = (
         "One Step",
         reported="cosine 0.848; the regulariser of the simulations is not listed",
         ours="two rows: `One Step` forgets the start as lambda = 1/(2 eta) of the theory does, `One "
-        "Step, init kept` adds "
+        "Step, start kept` adds "
         "the step to it",
         why="the reported cosines fall with d as they do when the start is kept",
     ),
-    Deviation("test set", reported="size not stated", ours="n_test fresh samples", why="needed"),
+    Deviation("test set", reported="size not stated", ours="n_test new samples", why="needed"),
 )

@@ -515,7 +515,7 @@ def check_only_optimal(key: Key, tables) -> Evidence:
                 rival_says="phases 0.1 radian off",
             ),
         ),
-        comment="Trained networks near gamma* are looked at in the claims on rows.",
+        comment="Trained networks near gamma* are in the claims on rows.",
     )
 
 

@@ -51,7 +51,7 @@ METRICS = {
     "most_over_least": "",
     "test99": "",
 }
-PROBED = 20000  # points of each side that a look judges
+PROBED = 20000  # points of each side that a evaluation judges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +80,8 @@ class Config:
     """Decoupled weight decay of AdamW, the other reading of lambda."""
     scale: float = 0.1
     """Standard deviation of every weight at the start."""
-    looks: int = 12
-    """Looks at accuracy and margin during training."""
+    evaluations: int = 12
+    """Evaluations of accuracy and margin during training."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """One split, start and order of batches each; settings were chosen on seeds of 1000 and above."""
     device: str = "cpu"
@@ -89,7 +89,7 @@ class Config:
 
     def __post_init__(self):
         check_pairs(self.k, self.p, steps=self.steps, batch=self.batch)
-        check_counts(self, "looks")
+        check_counts(self, "evaluations")
         check_positive(self, "scale")
         if not 0 < self.train <= 1:
             raise SettingError("train", self.train, "a share of the points in (0, 1]", "0.5 is reported; 1 has no test")
@@ -124,7 +124,7 @@ class Trial:
     ramp: float
     weight_decay: float
     scale: float
-    looks: int
+    evaluations: int
     seed: int
     picture: bool
     device: str
@@ -146,7 +146,7 @@ def trials(config: Config) -> list[Trial]:
             c.ramp,
             c.weight_decay,
             c.scale,
-            c.looks,
+            c.evaluations,
             seed,
             seed == c.seeds[0],
             c.device,
@@ -157,7 +157,7 @@ def trials(config: Config) -> list[Trial]:
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Train one network and look at its neurons."""
+    """Train one network and evaluation at its neurons."""
     check_device(trial.device)
     c, key = trial, Key("fourier/circuits") / trial.k / trial.p / trial.seed
     everything = torch.arange(ModularAddition(p=c.p, k=c.k).size, device=c.device)
@@ -181,7 +181,7 @@ def run_trial(trial: Trial) -> TrialResult:
         least = min(f["margin"] for f in found.values())
         return {**{f"{side}_at": f["acc"] for side, f in found.items()}, "margin_at": least}
 
-    at = sorted({round(c.steps * (i / c.looks) ** 2) for i in range(c.looks + 1)})
+    at = sorted({round(c.steps * (i / c.evaluations) ** 2) for i in range(c.evaluations + 1)})
     run = fit_power(start, train, decoder(c.p, c.k), key / "batches", schedule, probes=[probe], probe_at=at)
     base = {"setting": task_name(c.k, c.p), "row": "Network", "seed": c.seed, "k": c.k, "p": c.p, "m": c.m}
     rows = [
@@ -256,13 +256,13 @@ def draw(table: Table) -> Mapping[str, Picture]:
 
 
 def cost(trial: Trial) -> Cost:
-    """From steps on one core: products at 35 Gflop/s, look-ups and powers at 1.2 ns an activation and input."""
+    """From steps on one core: products at 35 Gflop/s, evaluation-ups and powers at 1.2 ns an activation and input."""
     c, n = trial, trial.p**trial.k
     batch = min(c.batch, round(c.train * n))
     step = batch * c.m * (6 * c.p / 3.5e10 + 1.2e-9 * (c.k + 2)) + 2e-4
-    look = min(2 * PROBED, n) * c.m * (2 * c.p / 3.5e10 + 1e-9 * c.k)
+    evaluation = min(2 * PROBED, n) * c.m * (2 * c.p / 3.5e10 + 1e-9 * c.k)
     end = 2 * n * c.m * (2 * c.p / 3.5e10 + 1e-9 * c.k)
-    seconds = 1 + c.steps * step + c.looks * look + end
+    seconds = 1 + c.steps * step + c.evaluations * evaluation + end
     mib = 400 + 8 * n * 2 / 2**20 + 5 * 4 * (c.k + 1) * c.p * c.m / 2**20 + min(n, 2**16) * c.p * 16 / 2**20
     return Cost(seconds if c.device == "cpu" else seconds / 100, mib)
 
@@ -273,7 +273,7 @@ EXPERIMENT = Experiment(
     reproduces=("fourier.method_nn_training", *(e for pair in ENTRIES.values() for e in pair)),
     Config=Config,
     presets={
-        "smoke": Config(k=(2, 3), p=(5, 3), steps=(60, 40), batch=(18, 20), train=0.75, looks=3, seeds=(0, 1)),
+        "smoke": Config(k=(2, 3), p=(5, 3), steps=(60, 40), batch=(18, 20), train=0.75, evaluations=3, seeds=(0, 1)),
         "small": Config(k=(2, 3, 4), p=(59, 23, 11), steps=(1500, 500, 300), batch=(1740, 2048, 2048)),
         "cpu": Config(k=(3, 4, 5), p=(47, 13, 11), steps=(2000, 1500, 1200), batch=(4096, 4096, 4096)),
         "paper": Config(device="cuda"),

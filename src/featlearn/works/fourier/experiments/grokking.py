@@ -1,8 +1,8 @@
 """Grokking of two-layer transformers that add k numbers modulo p: how long test accuracy lags behind training.
 
 The work trains with half of all points for k = 2, 3, 4, 5 at p = 97, 31, 11, 5, and reports that the lag weakens as k
-grows (Figure 4.4, three seeds, no numbers). Here a lag is the number of steps between the first look at 99 % (and at
-95 %) training and test accuracy, censored where test accuracy never came. Variants: the reported weight decay; more
+grows (Figure 4.4, three seeds, no numbers). Here a lag is the number of steps between the first evaluation at 99 % (and
+at 95 %) training and test accuracy, censored where test accuracy never came. Variants: the reported weight decay; more
 decay, with which networks of few heads grok within a budget; and a control at more decay, since the reported data sets
 differ by a factor of 9.5: p chosen so that they differ by less than 2, and equally many training points for every k.
 Whether lags fall with k is tested by Jonckheere's test for censored times over seeds (`lab.statistics`).
@@ -94,7 +94,7 @@ class Config:
     more_steps: int = 20_000
     """Budget of the others."""
     probe: int = 2000
-    """Points of each side on which a look measures accuracy."""
+    """Points of each side on which an evaluation measures accuracy."""
     settle: float = 1.05
     """A run ends at this many times the step where both accuracies had come."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -296,8 +296,8 @@ def draw(table: Table) -> Mapping[str, Picture]:
             _ratios(line[columns], own)
     caption = (
         "Accuracy on training and test points against steps, mean and range over seeds (logarithmic in steps, from "
-        "the first look on; a run that ended, 5 % after both had come, is drawn on at its last value). Right: step "
-        "where test accuracy came to 99 % over that of training accuracy, a point a seed; hollow arrows: never "
+        "the first evaluation on; a run that ended, 5 % after both had come, is drawn on at its last value). Right: "
+        "step where test accuracy came to 99 % over that of training accuracy, a point a seed; hollow arrows: never "
         "within the budget, so a lower bound. Variants: "
         + "; ".join(f"{v}: {_setting(table, v)}" for v in variants)
         + "."
@@ -413,8 +413,8 @@ EXPERIMENT = Experiment(
         Deviation(
             "when accuracy has come",
             reported="not given",
-            ours="first look at 99 % (and 95 %) on up to 2000 points a side; looks 4 % of the steps apart",
-            why="a full look at every step would cost more than training",
+            ours="first evaluation at 99 % (and 95 %) on up to 2000 points a side; evaluations 4 % of the steps apart",
+            why="a full evaluation at every step would cost more than training",
         ),
         Deviation(
             "sizes in preset small",

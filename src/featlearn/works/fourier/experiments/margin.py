@@ -56,14 +56,14 @@ class Config:
     """Share of the steps over which the penalty climbs from 0: at once it can pull a small start to the origin."""
     scale: float = 0.1
     """Standard deviation of every weight at the start."""
-    looks: int = 24
-    """Looks during training."""
+    evaluations: int = 24
+    """Evaluations during training."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """One start each; settings were chosen on seeds of 1000 and above."""
 
     def __post_init__(self):
         check_pairs(self.k, self.p, steps=self.steps, width=self.width)
-        check_counts(self, "looks")
+        check_counts(self, "evaluations")
         check_positive(self, "scale", "rate")
         check_ladders(self, "penalty")
         check_seeds(self.seeds)
@@ -86,7 +86,7 @@ class Trial:
     rate: float
     ramp: float
     scale: float
-    looks: int
+    evaluations: int
     seed: int
 
 
@@ -94,7 +94,7 @@ def trials(config: Config) -> list[Trial]:
     """One trial per network, lambda and seed."""
     c = config
     return [
-        Trial(k, p, width * reported_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.looks, seed)
+        Trial(k, p, width * reported_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.evaluations, seed)
         for k, p, steps, width in zip(c.k, c.p, c.steps, c.width, strict=True)
         for penalty in c.penalty
         for seed in c.seeds
@@ -102,7 +102,7 @@ def trials(config: Config) -> list[Trial]:
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Train on all points in full batches; loss and margin in float64 at every look."""
+    """Train on all points in full batches; loss and margin in float64 at every evaluation."""
     c, key = trial, Key("fourier/margin") / trial.k / trial.p / trial.seed
     everything = torch.arange(ModularAddition(p=c.p, k=c.k).size)
     x, y = decoder(c.p, c.k)(everything)
@@ -122,7 +122,7 @@ def run_trial(trial: Trial) -> TrialResult:
             "loss_at": entropy / len(y) + c.penalty * wide.norm(),
         }
 
-    at = sorted({round(c.steps * (i / c.looks) ** 2) for i in range(c.looks + 1)})
+    at = sorted({round(c.steps * (i / c.evaluations) ** 2) for i in range(c.evaluations + 1)})
     run = fit_power(start, everything, decoder(c.p, c.k), key, schedule, probes=[probe], probe_at=at)
     setting = f"{task_name(c.k, c.p)}, m = {c.m}, lambda = {c.penalty:g}"
     base = {"setting": setting, "row": "Network", "seed": c.seed, "k": c.k, "p": c.p, "m": c.m, "penalty": c.penalty}
@@ -175,8 +175,8 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
 
 def draw(table: Table) -> Mapping[str, Picture]:
     """Margin over gamma* against steps; a panel per network, a line per lambda."""
-    looks = [r for r in table.rows if "margin_at" in r]
-    pairs = list(dict.fromkeys((r["k"], r["p"], r["m"]) for r in looks))
+    evaluations = [r for r in table.rows if "margin_at" in r]
+    pairs = list(dict.fromkeys((r["k"], r["p"], r["m"]) for r in evaluations))
     if not pairs:
         return {}
     columns = min(2, len(pairs))
@@ -187,8 +187,8 @@ def draw(table: Table) -> Mapping[str, Picture]:
         panels = fig.subplots(-(-len(pairs) // columns), columns, squeeze=False).flat
         for (k, p, m), ax in zip(pairs, panels, strict=False):
             lines = []
-            for penalty in sorted({r["penalty"] for r in looks}):
-                mine = [r for r in looks if (r["k"], r["p"], r["m"], r["penalty"]) == (k, p, m, penalty)]
+            for penalty in sorted({r["penalty"] for r in evaluations}):
+                mine = [r for r in evaluations if (r["k"], r["p"], r["m"], r["penalty"]) == (k, p, m, penalty)]
                 x = sorted({r["step"] for r in mine if r["step"]})
                 if not x:
                     continue
@@ -215,8 +215,10 @@ def cost(trial: Trial) -> Cost:
     """As in `circuits`, on all points."""
     c, n = trial, trial.p**trial.k
     step = n * c.m * (6 * c.p / 3.5e10 + 1.2e-9 * (c.k + 2)) + 2e-4
-    look = n * c.m * (8 * c.p / 3.5e10 + 4e-9 * c.k) + 2e-3
-    return Cost(1 + c.steps * step + (c.looks + 1) * look, 450 + n * c.p * 16 / 2**20 + n * 8 * (c.k + 1) / 2**20)
+    evaluation = n * c.m * (8 * c.p / 3.5e10 + 4e-9 * c.k) + 2e-3
+    return Cost(
+        1 + c.steps * step + (c.evaluations + 1) * evaluation, 450 + n * c.p * 16 / 2**20 + n * 8 * (c.k + 1) / 2**20
+    )
 
 
 EXPERIMENT = Experiment(
@@ -225,8 +227,8 @@ EXPERIMENT = Experiment(
     reproduces=ENTRIES,
     Config=Config,
     presets={
-        "smoke": Config(k=(2,), p=(5,), steps=(80,), width=(1,), penalty=(0.01,), looks=4, seeds=(0, 1)),
-        "small": Config(k=(2, 3), p=(23, 11), steps=(2500, 1200), width=(2, 1), penalty=(0.003, 0.01), looks=12),
+        "smoke": Config(k=(2,), p=(5,), steps=(80,), width=(1,), penalty=(0.01,), evaluations=4, seeds=(0, 1)),
+        "small": Config(k=(2, 3), p=(23, 11), steps=(2500, 1200), width=(2, 1), penalty=(0.003, 0.01), evaluations=12),
         "paper": Config(),
     },
     trials=trials,

@@ -139,14 +139,14 @@ def cost(trial: Trial) -> Cost:
     flops = 2 * positions * s.width * (inner + 2 * s.mlp) + (4 * s.length * s.width * inner if s.layers > 1 else 0)
     point = 9e-9 * moved + 3 * flops / 2e10
     n = min(trial.batch, trial.n_train or max(1, round(trial.share * trial.p**trial.k)))
-    looks = (math.log(trial.steps) / math.log(trial.growth) * 2 * trial.probe + trial.p**trial.k) / 3
+    evaluations = (math.log(trial.steps) / math.log(trial.growth) * 2 * trial.probe + trial.p**trial.k) / 3
     each, speed = (5e-3, 1) if trial.device == "cpu" else (1e-3, 300)
-    seconds = trial.steps * (each + n * point / speed) + looks * point / speed
+    seconds = trial.steps * (each + n * point / speed) + evaluations * point / speed
     return Cost(0.5 + seconds, 500 + 40 * max(n, 2048) * moved / 2**20)
 
 
 def trace_arrays(run: ModularRun) -> Mapping[str, Any]:
-    """Steps of the looks and the accuracies there."""
+    """Steps of the evaluations and the accuracies there."""
     return {
         "steps": torch.tensor(run.steps).numpy(),
         "train_accuracy": run.trace["train_accuracy"][:, 0].numpy(),

@@ -20,7 +20,7 @@ from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Ta
 from featlearn.report import style
 from featlearn.report.plots import Picture, bars_against_reported
 from featlearn.tasks.miniset import KINDS, Item, grade, miniset
-from featlearn.tasks.reading import prompt as prompt_of_item
+from featlearn.tasks.prompts import prompt as prompt_of_item
 from featlearn.works.gemfilter.experiments.prompts import SETS, OnTexts, loaded
 from featlearn.works.gemfilter.experiments.replies import chosen_layers, replies
 from featlearn.works.gemfilter.rows import FULL, H2O, OURS, RAW_ROW, SNAPKV

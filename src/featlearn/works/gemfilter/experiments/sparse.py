@@ -15,7 +15,7 @@ import numpy as np
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
-from featlearn.methods.gemfilter import SinksAndWindow, lean_select
+from featlearn.methods.gemfilter import SinksAndWindow, select_chunked
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks.needles import found_in
@@ -112,7 +112,7 @@ def run_trial(trial: Trial) -> TrialResult:
         prompt = prompt_of(tokenizer, trial.haystack, trial.which, trial.needle, trial.length, depth, trial.chat)
         n, tail = len(prompt.input_ids), len(prompt.input_ids) - prompt.question[0]
         kept = {
-            row: lean_select(
+            row: select_chunked(
                 model,
                 prompt.input_ids[None],
                 layer=layer,

@@ -94,7 +94,7 @@ def check_residual(key, tables) -> Evidence:
 
 
 def one_step(task: MultiIndex, n: int, m: int, key) -> tuple:
-    """Task drawn, first layer before and after the step of Algorithm 7 on n samples, and fresh biases."""
+    """Task drawn, first layer before and after the step of Algorithm 7 on n samples, and new biases."""
     truth = task.draw(key / "truth")
     batch = task.sample(truth, n, key / "train")
     net = symmetric_init(m // 4, task.d, key / "net", sigma_w=task.d**-0.5, sigma_a=1.0, bias=1e-9)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import spearmanr
 
-from featlearn.lab.estimate import CHOOSING, interval
+from featlearn.lab.estimate import VALIDATION, interval
 from featlearn.lab.experiment import Table
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs, reads
 from featlearn.works.gradient_features.claims.bounds import excess, width, xor_numbers
@@ -213,7 +213,7 @@ def judge_uniform(table: Table) -> Evidence:
     names = settings(table, UNIFORM)
     with_theirs = []
     for s in names:
-        rows = [r for r in table.rows if r["setting"] == s and r["row"] == NETWORK and r["seed"] < CHOOSING]
+        rows = [r for r in table.rows if r["setting"] == s and r["row"] == NETWORK and r["seed"] < VALIDATION]
         least = min(r["eta"] for r in rows)
         with_theirs.append(column([r for r in rows if r["eta"] == least], "loss").mean())
     cases = trained_cases(table, names, 5.0, 0.2)
@@ -266,7 +266,7 @@ def judge_multi(table: Table) -> Evidence:
 
 
 def learned_at(table: Table, setting: str) -> list[list[float]]:
-    """By reported seed: the first look from which on each pair's mean margin stays at LEARNED or more, plus 1."""
+    """By reported seed: the first evaluation from which on each pair's mean margin stays at LEARNED or more, plus 1."""
     rows = reported(table, setting, TIME)
     out = []
     for seed in sorted({r["seed"] for r in rows}):

@@ -29,11 +29,11 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks import BlockParity, UniformParity
 from featlearn.works._settings import (
-    check_choice_of_seeds,
     check_counts,
     check_filled,
     check_ladders,
     check_positive,
+    check_validation_seeds,
 )
 from featlearn.works.gradient_features.experiments.learners import Point, Trial, errors_of
 from featlearn.works.gradient_features.rows_kernels import (
@@ -53,7 +53,7 @@ from featlearn.works.gradient_features.rows_kernels import (
 )
 
 ENTRIES = ("gradient_features.claim_xor_beyond_kernel", "gradient_features.prop3_23")
-LOOKS = (0.25, 0.5, 1.0)
+STOPS = (0.25, 0.5, 1.0)
 """When a network may stop, as shares of its steps."""
 
 
@@ -95,15 +95,15 @@ class Config:
     """Test samples, and validation samples."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Reported seeds, below 1000."""
-    choose: tuple[int, ...] = (1000, 1001)
-    """Seeds that choose, 1000 and above."""
+    validation_seeds: tuple[int, ...] = (1000, 1001)
+    """Validation seeds: they choose, 1000 and above."""
 
     def __post_init__(self):
         check_filled(self, "d")
         check_ladders(self, "snr", "shares", "eta", "penalties", "bandwidths")
         check_counts(self, "parity_n", "steps", "parity_steps", "n_test", "most_features")
         check_positive(self, "C")
-        check_choice_of_seeds(self.seeds, self.choose)
+        check_validation_seeds(self.seeds, self.validation_seeds)
         for value in (*self.d, *self.kernel_d):
             if value < 4:
                 raise SettingError("d", value, "at least 4", "50 100 200 is a start")
@@ -126,7 +126,7 @@ def trials(config: Config) -> list[Trial]:
         most = d**1.5 if mixture else float(c.parity_n)
         sizes = tuple(max(8, round(s * most)) for s in shares)
         grids = {
-            NETWORK: (max(1, round(c.C * math.log(d))), c.eta, LOOKS),
+            NETWORK: (max(1, round(c.C * math.log(d))), c.eta, STOPS),
             NTK: (0, (0.0,), c.penalties),
             RBF: (0, c.bandwidths, c.penalties),
             FEW: (d, (0.0, 1.0), c.penalties),
@@ -138,15 +138,29 @@ def trials(config: Config) -> list[Trial]:
                 continue
             steps = (c.steps if mixture else c.parity_steps) if learner == NETWORK else 0
             made.append(
-                Trial(kind, d, level, learner, shares, sizes, width, steps, first, second, c.n_test, c.seeds, c.choose)
+                Trial(
+                    kind,
+                    d,
+                    level,
+                    learner,
+                    shares,
+                    sizes,
+                    width,
+                    steps,
+                    first,
+                    second,
+                    c.n_test,
+                    c.seeds,
+                    c.validation_seeds,
+                )
             )
     return made
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Choose a point for every size on the choosing seeds; a row for every size and reported seed at that point."""
+    """Choose a point for every size on the validation seeds; a row for every size and reported seed at that point."""
     grid: list[Point] = list(itertools.product(trial.first, trial.second))
-    validation = errors_of(trial, trial.choose, grid)[0].mean(1)
+    validation = errors_of(trial, trial.validation_seeds, grid)[0].mean(1)
     best = [int(v.argmin()) for v in validation]
     points = sorted({grid[b] for b in best})
     error, more = errors_of(trial, trial.seeds, points)
@@ -313,7 +327,7 @@ def _panels(panels: Sequence[tuple[str, Sequence[Mapping[str, Any]], str, str]],
     fig, data = style.figure(10, 4.1 * lines + 0.3), []
     with style.applied(7.5):
         axes = np.ravel(fig.subplots(lines, min(2, len(panels)), squeeze=False))
-    looks: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for ax, (x, rows, label, title) in zip(axes, panels, strict=False):
         curves(ax, _lines(rows, x, data, title), label, "test error (%)", title=title, ylim=(0, 55))
         ticks = sorted({r[x] for r in rows})
@@ -321,22 +335,22 @@ def _panels(panels: Sequence[tuple[str, Sequence[Mapping[str, Any]], str, str]],
             ax.set_xscale("log")
             ax.minorticks_off()
         ax.set_xticks(ticks, [f"{t:.3g}" if x == "level" else f"{t}" for t in ticks])
-        looks |= dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
+        handles |= dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
         if ax.get_legend() is not None:
             ax.get_legend().remove()
     for spare in axes[len(panels) :]:
         spare.set_axis_off()
     with style.applied(7.5):
-        fig.legend(looks.values(), looks.keys(), loc="outside lower center", ncols=5)
+        fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
     return Picture(fig, caption, data=data)
 
 
 def cost(trial: Trial) -> Cost:
     """From measured seconds on one core."""
     n, points = max(trial.sizes), len(trial.first) * len(trial.second)
-    seeds = len(trial.seeds) + len(trial.choose)
+    seeds = len(trial.seeds) + len(trial.validation_seeds)
     if trial.learner == NETWORK:
-        members = len(trial.seeds) + len(trial.choose) * len(trial.first)
+        members = len(trial.seeds) + len(trial.validation_seeds) * len(trial.first)
         batch = 32 if trial.kind == XOR else 64
         step = 2.5e-4 + batch * 4 * trial.width * (trial.d + 20) * 6 / 2.5e10
         seconds = len(trial.sizes) * members * (trial.steps * step + n * 4 * trial.width * trial.d * 4 / 1e10)
@@ -344,11 +358,12 @@ def cost(trial: Trial) -> Cost:
     if trial.learner in (NTK, RBF):
         gram = n * (n + trial.n_test) * (1.2e-7 if trial.learner == NTK else 3e-8)
         solve = n**3 / 3 / 1.0e10
-        bands = len(trial.choose) * len(trial.first) + len(trial.seeds)
+        bands = len(trial.validation_seeds) * len(trial.first) + len(trial.seeds)
         return Cost(
-            0.2 + bands * gram + (len(trial.choose) * points + len(trial.seeds)) * solve, 620 + 40 * n * n / 2**20
+            0.2 + bands * gram + (len(trial.validation_seeds) * points + len(trial.seeds)) * solve,
+            620 + 40 * n * n / 2**20,
         )
-    fits = len(trial.choose) * points + len(trial.seeds)
+    fits = len(trial.validation_seeds) * points + len(trial.seeds)
     products = seeds * len(trial.first) if trial.width > n else fits
     work = 2 * products * (n + trial.n_test) * trial.width * (min(n, trial.width) + trial.d)
     return Cost(0.2 + work / 2e10, 620 + 24 * (n + trial.n_test) * trial.width / 2**20)
@@ -375,7 +390,7 @@ EXPERIMENT = Experiment(
             parity_steps=20,
             n_test=200,
             seeds=(0, 1),
-            choose=(1000,),
+            validation_seeds=(1000,),
         ),
         "small": Config(
             d=(50, 100),
@@ -389,7 +404,7 @@ EXPERIMENT = Experiment(
             steps=600,
             parity_steps=2000,
             seeds=(0, 1, 2),
-            choose=(1000,),
+            validation_seeds=(1000,),
         ),
         "paper": Config(),
     },
@@ -399,7 +414,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         Deviation(
-            "fresh samples",
+            "new samples",
             reported="n new ones at every step of Algorithm 1",
             ours="one set of n, reread in every step",
             why="so that all learners see the same n samples",

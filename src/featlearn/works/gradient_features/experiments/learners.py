@@ -38,7 +38,7 @@ class Trial:
     second: tuple[float, ...]
     n_test: int
     seeds: tuple[int, ...]
-    choose: tuple[int, ...]
+    validation_seeds: tuple[int, ...]
 
 
 def task_of(trial: Trial) -> tuple[Task, float, float]:
@@ -79,7 +79,7 @@ def network_errors(trial: Trial, seeds: Sequence[int], points: Sequence[Point]) 
     """Errors in percent (sizes, seeds, points) of networks that stop at the given times."""
     sets = [data(trial, seed) for seed in seeds]
     etas = sorted({eta for eta, _ in points})
-    looks = [max(1, round(share * trial.steps)) for _, share in points]
+    evaluations = [max(1, round(share * trial.steps)) for _, share in points]
     test_x = torch.stack([test.x for _, test in sets for _ in etas])
     test_y = torch.stack([test.y for _, test in sets for _ in etas])
 
@@ -95,9 +95,12 @@ def network_errors(trial: Trial, seeds: Sequence[int], points: Sequence[Point]) 
         rate = torch.tensor(etas * len(seeds))
         stage = Stage(trial.steps, rate, 0.0, rate, batch=min(n, 32 if trial.kind == XOR else 64))
         key = Key("gradient_features/kernels/batches") / n
-        run = fit(net, x, y, [stage], key, probes={"wrong": wrong}, probe_at=looks)
+        run = fit(net, x, y, [stage], key, probes={"wrong": wrong}, probe_at=evaluations)
         trace = run.trace["wrong"].reshape(len(run.steps), len(seeds), len(etas))
-        picks = [trace[run.steps.index(look), :, etas.index(eta)] for (eta, _), look in zip(points, looks, strict=True)]
+        picks = [
+            trace[run.steps.index(evaluation), :, etas.index(eta)]
+            for (eta, _), evaluation in zip(points, evaluations, strict=True)
+        ]
         found.append(torch.stack(picks, 1))
     return torch.stack(found)
 

@@ -2,7 +2,7 @@
 
 The work proves that the sub-network on the support U of the sparse second layer of Lemma 3.14 learns as the whole
 network does, and shows no run. Here Algorithm 1 takes its forgetful first step on a symmetric start of 4m neurons; U is
-read off; then the full network and sub-networks of |U| neurons take the same later steps on the same fresh samples:
+read off; then the full network and sub-networks of |U| neurons take the same later steps on the same new samples:
 the ticket (as step one left it), the ticket with its second layer at 0, without the neurons of one feature, rewound to
 before step one (with and without a step one of its own), the neurons with the largest |a| ||w||, and random ones.
 
@@ -74,7 +74,7 @@ class Config:
     parity_steps: int = 1600
     """Steps after the first on parities."""
     batch: int = 200
-    """Fresh samples a step."""
+    """New samples a step."""
     eta: float = 0.03
     """Step size after step one, for both layers."""
     n_first: int = 20_000
@@ -103,7 +103,7 @@ class Trial:
     """One task and seed: the full network and all its sub-networks.
 
     level: sigma of the mixture or k of the parity. spread: sigma_w is 1 / (spread ||x||), so that a bias of 1 is
-    `spread` deviations of a fresh pre-activation. first: <w, feature> after step one of a neuron with |a| = sigma_a and
+    `spread` deviations of a new pre-activation. first: <w, feature> after step one of a neuron with |a| = sigma_a and
     a full gradient. gamma, least: cone slack, and least gradient as a share of the full one, of nice neurons.
     """
 
@@ -250,7 +250,7 @@ def run_trial(trial: Trial) -> TrialResult:
         only(one, (one.a[0].abs() * one.w[0].norm(dim=1)).argsort(descending=True)[: len(alive)]),
         *(only(one, torch.randperm(4 * trial.m, generator=pick)[: len(alive)]) for _ in range(trial.draws)),
     ]
-    looks = sorted({0, *np.unique(np.geomspace(1, trial.steps, 24).round().astype(int)).tolist()})
+    evaluations = sorted({0, *np.unique(np.geomspace(1, trial.steps, 24).round().astype(int)).tolist()})
     stage = Stage(trial.steps, trial.eta, 0.0, trial.eta, batch=trial.batch)
 
     def measures(score: Tensor) -> Tensor:
@@ -265,7 +265,7 @@ def run_trial(trial: Trial) -> TrialResult:
         return measures(torch.stack([features @ net.a[0], part, features @ net.a[0] - part], 1))[None]
 
     def train(net: TwoLayer, probe) -> Run:
-        return fit(net, rest.x, rest.y, [stage], key / "batches", probes={"at": probe}, probe_at=looks)
+        return fit(net, rest.x, rest.y, [stage], key / "batches", probes={"at": probe}, probe_at=evaluations)
 
     whole = train(one, inside).trace["at"][:, 0]
     each = train(stack(subs), lambda net, members: measures(net(test.x))).trace["at"]
@@ -276,14 +276,14 @@ def run_trial(trial: Trial) -> TrialResult:
     rows = []
     for name, values in found.items():
         error, loss = values.double().mean(1).unbind(1)  # over the random draws
-        come = [arrival(looks, v.tolist()) for v in values[:, :, 0].T]
+        come = [arrival(evaluations, v.tolist()) for v in values[:, :, 0].T]
         late = [float(trial.steps) if c is None else c for c in come]
         total = {
             **base,
             "row": name,
             "end error": float(error[-1]),
             "end loss": float(loss[-1]),
-            "mean error": float(np.trapezoid(error.numpy(), looks) / trial.steps),
+            "mean error": float(np.trapezoid(error.numpy(), evaluations) / trial.steps),
             "steps to 1 %": float(np.exp(np.mean(np.log(np.maximum(late, 1))))),
             "not arrived": 100 * sum(c is None for c in come) / len(come),
         }
@@ -292,7 +292,7 @@ def run_trial(trial: Trial) -> TrialResult:
         rows.append(total)
         rows += [
             {**base, "row": name, "step": t, "error": float(e), "loss": float(v)}
-            for t, e, v in zip(looks, error, loss, strict=True)
+            for t, e, v in zip(evaluations, error, loss, strict=True)
         ]
     return TrialResult(rows)
 
@@ -377,8 +377,12 @@ def draw(table: Table) -> Mapping[str, Picture]:
 
 def cost(trial: Trial) -> Cost:
     """From measured seconds on one core: about 12 ns a sample, neuron and ten inputs, and 4 ms a step."""
-    looks, networks = 26, 6 + trial.draws
-    work = (trial.steps * trial.batch * 3 + looks * trial.n_test) * (4 * trial.m + networks * 0.6 * trial.m) * trial.d
+    evaluations, networks = 26, 6 + trial.draws
+    work = (
+        (trial.steps * trial.batch * 3 + evaluations * trial.n_test)
+        * (4 * trial.m + networks * 0.6 * trial.m)
+        * trial.d
+    )
     mib = 520 + (trial.steps * trial.batch + trial.n_first) * trial.d * 12 / 2**20
     return Cost(1.0 + work / 1.2e10 + trial.steps * 2e-3 + trial.n_first * 4 * trial.m * trial.d / 2e9, mib)
 

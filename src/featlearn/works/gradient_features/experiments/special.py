@@ -221,7 +221,7 @@ def effective(net: TwoLayer) -> Tensor:
     return s.sum(1).square() / s.square().sum(1).clamp_min(1e-30)
 
 
-def looks(net: TwoLayer, start: TwoLayer, truth: Truth, test: Batch) -> Tensor:
+def evaluate(net: TwoLayer, start: TwoLayer, truth: Truth, test: Batch) -> Tensor:
     """Features with a neuron of cosine 0.9, 0.95, effective neurons, groups of mean margin >= 1/2, error, hinge loss,
     ||W - W_1|| / ||W_1||, then the mean margin of every group: (7 + groups)."""
     cos = torch.stack([cosines(net.w, D)[0] for D in truth.features]).amax(1)
@@ -236,7 +236,7 @@ def looks(net: TwoLayer, start: TwoLayer, truth: Truth, test: Batch) -> Tensor:
     return torch.cat([torch.tensor([float(v) for v in first], dtype=torch.float64), means])
 
 
-LOOKS = ("found 0.9", "found 0.95", "used", "learned", "error", "loss", "moved")
+EVALUATED = ("found 0.9", "found 0.95", "used", "learned", "error", "loss", "moved")
 
 
 def ladder(steps: int) -> list[int]:
@@ -246,11 +246,12 @@ def ladder(steps: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Trained:
-    """One step size. steps and looks (t, 7 + groups): see `looks`; net at the end, or None where it left the finite."""
+    """One step size. steps and evaluations (t, 7 + groups): see `evaluate`; net at the end, or None where it left
+    the finite."""
 
     eta: float
     steps: tuple[int, ...]
-    looks: Tensor
+    evaluations: Tensor
     net: TwoLayer | None
 
 
@@ -259,7 +260,7 @@ def train(
 ) -> Iterator[Trained]:
     """Algorithm 1, or Algorithm 6 for the uniform parity, at every step size."""
     at = ladder(trial.steps)
-    probes = {"looks": lambda nets, members: looks(nets, one, truth, test)[None]}
+    probes = {"evaluations": lambda nets, members: evaluate(nets, one, truth, test)[None]}
     for eta in trial.etas:
         try:
             if trial.case == UNIFORM:
@@ -279,7 +280,7 @@ def train(
                     probes=probes,
                     probe_at=at,
                 )
-            yield Trained(eta, run.steps, run.trace["looks"][:, 0], run.net)
+            yield Trained(eta, run.steps, run.trace["evaluations"][:, 0], run.net)
         except Diverged:
             yield Trained(eta, (), torch.empty(0), None)
 

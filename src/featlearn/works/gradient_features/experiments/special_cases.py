@@ -23,7 +23,7 @@ from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Ta
 from featlearn.learn.framework import forgetful_step
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.works._settings import check_choice_of_seeds, check_counts
+from featlearn.works._settings import check_counts, check_validation_seeds
 from featlearn.works.gradient_features.experiments import special
 from featlearn.works.gradient_features.experiments.special import Trial
 from featlearn.works.gradient_features.rows import (
@@ -105,8 +105,8 @@ class Config:
     """Neurons drawn to estimate membership in the gradient-feature set, half of each bias sign."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Reported seeds, below 1000: one task, start, training and test set each."""
-    choose: tuple[int, ...] = (1000, 1001)
-    """Seeds that choose the step size, 1000 and above."""
+    validation_seeds: tuple[int, ...] = (1000, 1001)
+    """Validation seeds: they choose the step size, 1000 and above."""
 
     def __post_init__(self):
         if not self.cases or any(c not in CASES for c in self.cases):
@@ -128,7 +128,7 @@ class Config:
         for field in ("width_xor", "samples_xor"):
             if not getattr(self, field) >= 1:
                 raise SettingError(field, getattr(self, field), "at least 1", "see the default")
-        check_choice_of_seeds(self.seeds, self.choose)
+        check_validation_seeds(self.seeds, self.validation_seeds)
 
 
 def _plans(c: Config) -> list[Trial]:
@@ -203,8 +203,8 @@ def _plans(c: Config) -> list[Trial]:
 
 
 def trials(config: Config) -> list[Trial]:
-    """One trial per setting and seed, choosing seeds as well as reported ones."""
-    return [replace(p, seed=seed) for p in _plans(config) for seed in (*config.choose, *config.seeds)]
+    """One trial per setting and seed, validation seeds as well as reported ones."""
+    return [replace(p, seed=seed) for p in _plans(config) for seed in (*config.validation_seeds, *config.seeds)]
 
 
 def run_trial(trial: Trial) -> TrialResult:
@@ -236,7 +236,7 @@ def run_trial(trial: Trial) -> TrialResult:
         )
     net = special.start_of(trial, trial.m, key / "start")
     one = forgetful_step(net, first.x, first.y, trial.eta_1)
-    # Algorithm 6 keeps its one sample; Algorithm 1 sees fresh ones
+    # Algorithm 6 keeps its one sample; Algorithm 1 sees new ones
     rest = first if trial.case == UNIFORM else task.sample(truth, min(trial.steps * trial.batch, 400_000), key / "rest")
     rows = [{**base, "row": NEURONS, **special.neurons(trial, truth, one, first, key)}]
     used = Batch(torch.cat([first.x, rest.x])[:20_000], torch.cat([first.y, rest.y])[:20_000])
@@ -251,8 +251,10 @@ def run_trial(trial: Trial) -> TrialResult:
         if found.net is None:
             rows.append({**row, "error": None, "loss": None, "gap": None, "moved": None, "used": None})
             continue
-        looks = [dict(zip(special.LOOKS, v, strict=False)) | {"margins": v[7:]} for v in found.looks.tolist()]
-        end = looks[-1]
+        evaluations = [
+            dict(zip(special.EVALUATED, v, strict=False)) | {"margins": v[7:]} for v in found.evaluations.tolist()
+        ]
+        end = evaluations[-1]
         rows.append(
             {
                 **row,
@@ -263,10 +265,12 @@ def run_trial(trial: Trial) -> TrialResult:
                 "used": end["used"],
             }
         )
-        for step, look in zip(found.steps, looks, strict=True):
-            margins = {f"margin {i}": v for i, v in enumerate(look.pop("margins"))} if trial.case == SKEWED else {}
-            look.pop("margins", None)
-            rows.append({**base, "row": TIME, "eta": found.eta, "step": step, **look, **margins})
+        for step, evaluation in zip(found.steps, evaluations, strict=True):
+            margins = (
+                {f"margin {i}": v for i, v in enumerate(evaluation.pop("margins"))} if trial.case == SKEWED else {}
+            )
+            evaluation.pop("margins", None)
+            rows.append({**base, "row": TIME, "eta": found.eta, "step": step, **evaluation, **margins})
         if arrays:
             arrays[f"end {found.eta:g}"] = special.plane(found.net, truth)
     return TrialResult(rows, arrays)
@@ -475,7 +479,7 @@ EXPERIMENT = Experiment(
             n_test=300,
             draws=60,
             seeds=(0, 1),
-            choose=(1000,),
+            validation_seeds=(1000,),
         ),
         "small": Config(
             xor_d=(50, 100),
@@ -488,7 +492,7 @@ EXPERIMENT = Experiment(
             n_test=2000,
             draws=1000,
             seeds=(0, 1, 2),
-            choose=(1000,),
+            validation_seeds=(1000,),
         ),
         "paper": Config(),
     },
@@ -513,7 +517,7 @@ EXPERIMENT = Experiment(
         ),
         Deviation(
             "samples a step",
-            reported="n fresh ones at every step, n = poly",
+            reported="n new ones at every step, n = poly",
             ours="n for the first step, then minibatches",
             why="the later steps need fewer; on the XOR mixture both together are C d^1.5",
         ),

@@ -59,11 +59,13 @@ def mean(rows: Rows, metric: str) -> float:
 
 
 def paths(table: Table) -> dict[tuple[int, float], dict[str, Rows]]:
-    """(n, size of the start) -> method -> its looks with a free head."""
-    looks = [r for r in table.rows if "step" in r and r["head"] == FREE]
+    """(n, size of the start) -> method -> its evaluations with a free head."""
+    evaluations = [r for r in table.rows if "step" in r and r["head"] == FREE]
     out: dict[tuple[int, float], dict[str, Rows]] = {}
-    for key in sorted({(r["n"], r["scale"]) for r in looks}):
-        found = {name: [r for r in looks if ((r["n"], r["scale"]), r["row"]) == (key, name)] for name in (ERM, NU)}
+    for key in sorted({(r["n"], r["scale"]) for r in evaluations}):
+        found = {
+            name: [r for r in evaluations if ((r["n"], r["scale"]), r["row"]) == (key, name)] for name in (ERM, NU)
+        }
         if all(found.values()):
             out[key] = dict(found)
     return out
@@ -76,7 +78,7 @@ def over_time(rows: Rows, metric: str = "ood") -> tuple[np.ndarray, np.ndarray]:
 
 
 def passes(rows: Rows, level: float) -> float:
-    """First look at which the median start has the accuracy; infinite where there is none."""
+    """First evaluation at which the median start has the accuracy; infinite where there is none."""
     steps, values = over_time(rows)
     return float(steps[np.argmax(values >= level)]) if (values >= level).any() else np.inf
 

@@ -114,7 +114,7 @@ def _bars(table: Table) -> Mapping[str, Picture]:
         return {}
     names, bases = settings(table.rows), [b for b in BASES if any(p.row == b for p in found)]
     fig, data = style.figure(7, 4.6), []
-    look = style.looks([BASES[b] for b in bases])
+    drawn = style.series_styles([BASES[b] for b in bases])
     with style.applied(7):
         axes = fig.subplots()
         for j, base in enumerate(bases):
@@ -125,7 +125,7 @@ def _bars(table: Table) -> Mapping[str, Picture]:
                 mean, low, high = interval(own)
                 x = i + (j - (len(bases) - 1) / 2) * 0.8 / len(bases)
                 label = BASES[base] if setting == names[0] else None
-                axes.bar(x, mean, 0.74 / len(bases), color=look[BASES[base]].colour, label=label, zorder=2)
+                axes.bar(x, mean, 0.74 / len(bases), color=drawn[BASES[base]].colour, label=label, zorder=2)
                 error = [[mean - low], [high - mean]]
                 axes.errorbar(
                     x, mean, yerr=error, fmt="none", ecolor=style.REPORTED, elinewidth=1.5, capsize=4, zorder=3

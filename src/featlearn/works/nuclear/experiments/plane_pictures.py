@@ -106,8 +106,8 @@ def _paths(table: Table) -> Mapping[str, Picture]:
             curves(axes, lines, "step", "OOD accuracy", title=f"{head}, start {scale:g}", ylim=(0.0, 1.02))
             axes.set_xscale("symlog", linthresh=1)
             axes.set_xlim(left=0)
-            for name, look in zip((ERM, NU), style.looks([ERM, NU]).values(), strict=True):
-                axes.axhline(REPORTED[name], color=look.colour, linestyle=":", linewidth=1.3)
+            for name, drawn in zip((ERM, NU), style.series_styles([ERM, NU]).values(), strict=True):
+                axes.axhline(REPORTED[name], color=drawn.colour, linestyle=":", linewidth=1.3)
             if axes.get_legend() is not None:
                 axes.get_legend().remove()
     with style.applied(7.5):

@@ -210,12 +210,12 @@ def descend(
     points: Points,
     rate: float,
     steps: int,
-    looks: Sequence[int] = (),
-    look: Callable[[int, Members], None] | None = None,
+    evaluations: Sequence[int] = (),
+    evaluate: Callable[[int, Members], None] | None = None,
     settle: bool = False,
 ) -> Members:
-    """Gradient descent on the mean logistic loss of y a'A x plus the penalties; `look` is called before a step in
-    `looks`. settle: the rate falls to a thousandth in the second half.
+    """Gradient descent on the mean logistic loss of y a'A x plus the penalties; `evaluate` is called before a step in
+    `evaluations`. settle: the rate falls to a thousandth in the second half.
 
     ||Phi(X)||_* / sqrt(n) = ||R A'||_* with R'R the second moments of the sample, a matrix of 2 x 2 for any n.
     """
@@ -225,10 +225,10 @@ def descend(
     first = int((members.nuclear > 0).logical_not().sum())  # those with a nuclear norm come last
     assert bool((members.nuclear[first:] > 0).all()), "sort the members by whether they have a nuclear norm"
     decay, free = members.decay[:, None, None], members.free[:, None].float()
-    seen = set(looks)
+    seen = set(evaluations)
     for step in range(steps + 1):
-        if look is not None and step in seen:
-            look(step, Members(a, head, members.free, members.nuclear, members.decay))
+        if evaluate is not None and step in seen:
+            evaluate(step, Members(a, head, members.free, members.nuclear, members.decay))
         if step == steps:
             break
         w = (a * head[:, :, None]).sum(1)
@@ -293,18 +293,18 @@ def run_trial(trial: Trial) -> TrialResult:
             for scale in trial.scales:
                 groups.append({**base, "row": name, "head": head, "scale": scale})
                 parts.append(started(key / "start" / f"{scale:g}", trial.starts, scale, head == FREE, [weight], [0.0]))
-    looks = sorted(
+    evaluations = sorted(
         {t for t in SHOWN if t <= trial.steps}
         | {trial.steps, *np.unique(np.geomspace(1, trial.steps, 40).round().astype(int)).tolist()}
     )
     scatter: dict[str, np.ndarray] = {}
 
-    def look(step: int, members: Members) -> None:
+    def evaluate(step: int, members: Members) -> None:
         rows.extend(path_rows(members, points, trial, groups, step))
         if trial.pictures and step in SHOWN:
             scatter[f"starts/{step}"] = members.direction.numpy()
 
-    paths = descend(joined(parts), points, trial.rate, trial.steps, looks, look)
+    paths = descend(joined(parts), points, trial.rate, trial.steps, evaluations, evaluate)
     kinds = (
         (DECAY_UNIT, False, 0.0, trial.decay_unit),
         (DECAY_FREE, True, 0.0, trial.decay_free),

@@ -18,7 +18,7 @@ from featlearn.data.mnist_domains import ANGLES, FLIPS, colored_mnist, rotated_m
 from featlearn.lab.experiment import Cost, TrialResult
 from featlearn.methods import nuclear_norm, stable_rank
 from featlearn.methods.domains import VALIDATION, Algorithm, Schedule, Settings, build, features_of, split, train
-from featlearn.methods.domains.training import Alone
+from featlearn.methods.domains.training import SingleProcess
 from featlearn.nets import backbone, linear_head
 from featlearn.works._settings import check_counts, check_device, check_filled, check_positive, check_seeds
 
@@ -167,8 +167,8 @@ def run(trial: Trial) -> TrialResult:
             watch[VALIDATION].append(outside)
     featurizer = backbone("cnn", key / "featurizer", found.shape[0], trial.width)
     head = linear_head(featurizer.features, len(found.labels), key / "head")
-    looks = -(-trial.steps // trial.evaluate_every)
-    settings = Settings(nuclear_weight=trial.weight, swad_tolerance=max(6, looks + 1))
+    evaluations = -(-trial.steps // trial.evaluate_every)
+    settings = Settings(nuclear_weight=trial.weight, swad_tolerance=max(6, evaluations + 1))
     chosen = Algorithm(trial.base, nuclear=trial.weight > 0, averaged=True)
     example = parts[0].domain.inputs(parts[0].rows[:2], None)
     method = build(chosen, settings, trial.steps, len(parts), featurizer, example)
@@ -182,7 +182,7 @@ def run(trial: Trial) -> TrialResult:
         key=key,
         watch=watch,
         average=method.average,
-        team=Alone(torch.device(trial.device)),
+        processes=SingleProcess(torch.device(trial.device)),
     )
     assert trained.best is not None
     assert trained.averaged_evaluation is not None
@@ -222,8 +222,8 @@ def cost(trial: Trial) -> Cost:
     """From measured seconds on one core, and rough ones on a GPU."""
     kinds = len(NAMES[trial.kind])
     images = trial.per_domain or 70000 // kinds
-    looks = -(-trial.steps // trial.evaluate_every) + 1
-    seen = trial.steps * trial.batch * (kinds - 1) + looks * images * (1 + 0.2 * (kinds - 1)) / 3
+    evaluations = -(-trial.steps // trial.evaluate_every) + 1
+    seen = trial.steps * trial.batch * (kinds - 1) + evaluations * images * (1 + 0.2 * (kinds - 1)) / 3
     flops = seen * 7e8 * (trial.width / 64) ** 2 * (trial.size / 28) ** 2
     if trial.device != "cpu":
         return Cost(10 + trial.steps * 8e-3 + flops / 2e13, 3000)

@@ -7,7 +7,7 @@ import torch
 
 from featlearn.core import Key
 from featlearn.lab.pending import Case, Claim, Evidence
-from featlearn.learn import Stage, fit_fresh
+from featlearn.learn import Stage, fit_one_pass
 from featlearn.measure import cluster_margins, loss_sizes, signal_heavy, signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights, sphere_init
 from featlearn.tasks import BooleanXor
@@ -115,7 +115,7 @@ def steps_in_a_basis(key: Key, turn_start: bool) -> tuple[Array, Array]:
             batch = one.sample(truth, n, key)
             return batch.x, batch.y
 
-        end = fit_fresh(start, pairs, stage, key / "data").net.w[0].double()
+        end = fit_one_pass(start, pairs, stage, key / "data").net.w[0].double()
         ends.append((end if basis is None else end @ basis.double()).numpy())
     return ends[1], ends[0]
 
@@ -237,7 +237,7 @@ def check_update(key: Key, tables) -> Evidence:
         return batch.x, batch.y
 
     rate_w, rate_a = mean_field_rates(eta, p)
-    got = fit_fresh(net, pairs, [Stage(1, rate_w, 0.0, rate_a, batch=m)], key / "data").net
+    got = fit_one_pass(net, pairs, [Stage(1, rate_w, 0.0, rate_a, batch=m)], key / "data").net
     x, y = (t.double().numpy() for t in seen[0])
     w, a = net.w[0].double().numpy(), neuron_weights(net)[0].double().numpy()
     new_w, new_a, late_a = w.copy(), a.copy(), a.copy()
@@ -267,7 +267,7 @@ def check_update(key: Key, tables) -> Evidence:
                 rival_says="layers in turn instead of both from time t",
             ),
         ),
-        comment="d = 7, six neurons, 25 fresh samples, eta = 0.3.",
+        comment="d = 7, six neurons, 25 new samples, eta = 0.3.",
     )
 
 

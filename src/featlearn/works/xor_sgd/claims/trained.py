@@ -65,7 +65,7 @@ def judge_induction(table: Table) -> Evidence:
 
 
 def end_of_phase1(rows: Rows) -> Mapping[str, Any] | None:
-    """First look at which each cluster has a tenth of the neurons, all with more signal than rest."""
+    """First evaluation at which each cluster has a tenth of the neurons, all with more signal than rest."""
     return next((r for r in rows if r["least cluster"] >= 10), None)
 
 

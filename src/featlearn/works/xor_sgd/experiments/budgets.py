@@ -1,4 +1,4 @@
-"""The smallest sample budget at which a learner reaches a test accuracy: networks on fresh batches, and kernels."""
+"""The smallest sample budget at which a learner reaches a test accuracy: networks by one-pass SGD, and kernels."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from torch import Tensor
 from featlearn.core import Batch, Key
 from featlearn.kernels import ntk, rbf
 from featlearn.lab.statistics import crossing
-from featlearn.learn import Stage, fit_fresh
+from featlearn.learn import Stage, fit_one_pass
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init, stack
 from featlearn.nets.pointwise import Loss
 from featlearn.tasks import BooleanXor
@@ -86,9 +86,9 @@ def percent_right(net: TwoLayer, test: Batch) -> Tensor:
 def network_budgets(
     trial: NetworkTrial, draw: Draw, key: Key, *, loss: Loss = "logistic", both: bool = True
 ) -> list[dict[str, Any]]:
-    """Rows with `samples`, the fresh samples until test accuracy reaches the target (None: not within `over`).
+    """Rows with `samples`, the new samples until test accuracy reaches the target (None: not within `over`).
 
-    Accuracy is looked at every 10 % of the budget, from 4 d on, and the crossing is interpolated. Members that arrived
+    Accuracy is evaluated every 10 % of the budget, from 4 d on, and the crossing is interpolated. Members that arrived
     or gave up leave the ensemble; the others see the same data as if they had stayed.
     """
     check_device(trial.device)
@@ -96,7 +96,7 @@ def network_budgets(
     who = [(seed, noise) for seed in trial.seeds for noise in trial.noise]
     starts = {s: sphere_init(trial.p, trial.d, key / "start" / s, theta=trial.theta) for s in trial.seeds}
     net = stack([starts[seed] for seed, _ in who]).to(trial.device)
-    looks: dict[tuple[int, float], tuple[list[float], list[float]]] = {w: ([], []) for w in who}
+    evaluations: dict[tuple[int, float], tuple[list[float], list[float]]] = {w: ([], []) for w in who}
     samples: dict[tuple[int, float], float] = {}
     over: dict[tuple[int, float], float] = {}
     done, budget, alive = 0, 4.0 * trial.d, list(who)
@@ -105,7 +105,7 @@ def network_budgets(
         batch = draw(n, key)
         return batch.x, batch.y
 
-    look = 0
+    evaluation = 0
     while alive:
         goal = max(done + 1, round(budget / trial.batch))
         eta = torch.tensor([noise * trial.batch / trial.d for _, noise in alive])
@@ -113,8 +113,8 @@ def network_budgets(
         rate_w, rate_a = mean_field_rates(eta / 2 if loss == "squared" else eta, trial.p)
         stage = Stage(goal - done, rate_w, 0.0, rate_a if both else 0.0, batch=trial.batch)
         sets = [seed for seed, _ in alive]
-        net = fit_fresh(net, pairs, [stage], key / "data" / look, loss=loss, sets=sets, diverging="rest").net
-        done, look = goal, look + 1
+        net = fit_one_pass(net, pairs, [stage], key / "data" / evaluation, loss=loss, sets=sets, diverging="rest").net
+        done, evaluation = goal, evaluation + 1
         n, kept = float(done * trial.batch), []
         right = torch.cat(
             [
@@ -124,9 +124,9 @@ def network_budgets(
         )
         broken = ~torch.isfinite(net.a.sum(1)).cpu()
         for i, w in enumerate(alive):
-            looks[w][0].append(n)
-            looks[w][1].append(float(right[i]))
-            found = crossing(looks[w][0][-2:], looks[w][1][-2:], trial.target)
+            evaluations[w][0].append(n)
+            evaluations[w][1].append(float(right[i]))
+            found = crossing(evaluations[w][0][-2:], evaluations[w][1][-2:], trial.target)
             if found is not None and not broken[i]:
                 samples[w] = found
         for i, w in enumerate(alive):
@@ -149,7 +149,7 @@ def network_budgets(
             "seed": seed,
             "samples": samples.get((seed, noise)),
             "over": over.get((seed, noise)),
-            "best": max(looks[seed, noise][1]),
+            "best": max(evaluations[seed, noise][1]),
         }
         for seed, noise in who
     ]

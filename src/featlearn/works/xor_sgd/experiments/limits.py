@@ -1,7 +1,7 @@
 """What section 5 of the work leaves open, tried: batch 1, Gaussian inputs, squared loss, descent on a fixed set.
 
 Exploratory: numbers that no paper reports, without pass or fail. Every variant differs in one thing from minibatch SGD
-with batches of d/8 (`Minibatch`). For fresh samples the best step size is taken on the choosing seeds, as in `samples`;
+with batches of d/8 (`Minibatch`). For new samples the best step size is taken on the validation seeds, as in `samples`;
 for the fixed set (`Fixed set`) it is the smallest number of samples with which full-batch gradient descent reaches the
 target at some time within `time`.
 """
@@ -22,7 +22,6 @@ from featlearn.nets.pointwise import Loss
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works._settings import (
-    check_choice_of_seeds,
     check_counts,
     check_device,
     check_dimensions,
@@ -30,6 +29,7 @@ from featlearn.works._settings import (
     check_ladders,
     check_positive,
     check_target,
+    check_validation_seeds,
 )
 from featlearn.works.xor_sgd.experiments.budgets import (
     NetworkTrial,
@@ -42,7 +42,7 @@ from featlearn.works.xor_sgd.experiments.budgets import (
 from featlearn.works.xor_sgd.rows import choose
 
 ENTRY = "xor_sgd.discussion_limits"
-FRESH = ("Minibatch", "Batch 1", "Gaussian inputs", "Squared loss")
+ONE_PASS = ("Minibatch", "Batch 1", "Gaussian inputs", "Squared loss")
 FIXED = "Fixed set"
 LOSS: Mapping[str, Loss] = {"Squared loss": "squared"}
 
@@ -53,7 +53,7 @@ class Config:
 
     d: tuple[int, ...] = (32, 64, 128, 256)
     """Dimensions."""
-    variants: tuple[str, ...] = (*FRESH, FIXED)
+    variants: tuple[str, ...] = (*ONE_PASS, FIXED)
     """Which of them."""
     share: float = 0.125
     """Batch size as a share of d, except for Batch 1."""
@@ -75,22 +75,22 @@ class Config:
     """Its step size."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Reported seeds, below 1000."""
-    choose: tuple[int, ...] = (1000, 1001, 1002)
-    """Seeds that choose the step size, 1000 and above."""
+    validation_seeds: tuple[int, ...] = (1000, 1001, 1002)
+    """Validation seeds: they choose the step size, 1000 and above."""
     device: str = "cpu"
     """cpu or cuda."""
 
     def __post_init__(self):
         check_filled(self, "d")
         check_dimensions(self, "d", least=8)
-        unknown = [v for v in self.variants if v not in (*FRESH, FIXED)]
+        unknown = [v for v in self.variants if v not in (*ONE_PASS, FIXED)]
         if unknown or not self.variants:
-            raise SettingError("variants", self.variants, f"some of {', '.join((*FRESH, FIXED))}", "drop the others")
+            raise SettingError("variants", self.variants, f"some of {', '.join((*ONE_PASS, FIXED))}", "drop the others")
         check_target(self.target)
         check_positive(self, "share", "theta", "most", "time", "eta")
         check_ladders(self, "noise")
         check_counts(self, "p", "n_test")
-        check_choice_of_seeds(self.seeds, self.choose)
+        check_validation_seeds(self.seeds, self.validation_seeds)
 
 
 @dataclass(frozen=True)
@@ -125,20 +125,20 @@ def trials(config: Config) -> list[NetworkTrial | FixedTrial]:
                 NetworkTrial(
                     d, batch, batch / d, c.noise, seeds, c.p, c.theta, c.target, c.n_test, c.most, 2.0, c.device, name
                 )
-                for seeds in (c.choose, c.seeds)
+                for seeds in (c.validation_seeds, c.seeds)
             ]
     return made
 
 
 def fixed_set(trial: FixedTrial) -> dict[str, Any]:
-    """Smallest n, on a grid of 15 %, at which full-batch descent reaches the target at one of its looks."""
+    """Smallest n, on a grid of 15 %, at which full-batch descent reaches the target at one of its evaluations."""
     check_device(trial.device)
     key, draw = Key("xor_sgd/limits") / FIXED / trial.d / trial.seed, boolean(trial.d, trial.device)
     test, pool = draw(trial.n_test, key / "test"), draw(round(trial.most * trial.d), key / "train")
     start = sphere_init(trial.p, trial.d, key / "start", theta=trial.theta).to(trial.device)
     rate_w, rate_a = mean_field_rates(trial.eta, trial.p)
     steps = max(1, round(trial.time / trial.eta))
-    looks = range(0, steps + 1, max(1, steps // 24))
+    evaluations = range(0, steps + 1, max(1, steps // 24))
 
     def right(net: TwoLayer, members: slice) -> Tensor:
         return percent_right(net, test)
@@ -154,7 +154,7 @@ def fixed_set(trial: FixedTrial) -> dict[str, Any]:
             key / "fit",
             loss="logistic",
             probes={"right": right},
-            probe_at=looks,
+            probe_at=evaluations,
         )
         sizes.append(float(n))
         scores.append(float(run.trace["right"].max()))
@@ -196,7 +196,7 @@ def reported(table: Table, row: str) -> list[tuple[int, tuple[float, ...], int]]
 def summarise(table: Table) -> Sequence[SummaryRow]:
     """Samples and samples / d of every variant, and its exponent."""
     out = []
-    for row in (*FRESH, FIXED):
+    for row in (*ONE_PASS, FIXED):
         points = reported(table, row)
         pairs = [(d, n) for d, budgets, _ in points for n in budgets]
         if len({d for d, _ in pairs}) > 1 and len(pairs) > 2:
@@ -241,7 +241,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
                     )
                 )
         for d in sorted({r["d"] for r in table.rows if r["row"] == row} - {d for d, *_ in points}):
-            # no step size brought every choosing seed to the target
+            # no step size brought every validation seed to the target
             best = max(r["best"] for r in table.rows if r["row"] == row and r["d"] == d)
             out.append(
                 SummaryRow(
@@ -263,7 +263,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
 def draw(table: Table) -> Mapping[str, Picture]:
     """Samples over d against d."""
     fig, series, data = style.figure(6.5, 4.2), [], []
-    for row in (*FRESH, FIXED):
+    for row in (*ONE_PASS, FIXED):
         points = [(d, geometric_interval(b)) for d, b, _ in reported(table, row) if b]
         if points:
             x = [d for d, _ in points]
@@ -306,10 +306,10 @@ EXPERIMENT = Experiment(
             most=24.0,
             time=10.0,
             seeds=(0, 1),
-            choose=(1000,),
+            validation_seeds=(1000,),
         ),
         "small": Config(
-            d=(32, 64), noise=(0.8, 1.2, 1.8, 2.7), n_test=1000, seeds=(0, 1, 2), choose=(1000,), most=100.0
+            d=(32, 64), noise=(0.8, 1.2, 1.8, 2.7), n_test=1000, seeds=(0, 1, 2), validation_seeds=(1000,), most=100.0
         ),
         "paper": Config(),
     },

@@ -1,6 +1,6 @@
 """The two phases of training on XOR: the signal is found at the rate of eq. 4.3, then the clusters' margins balance.
 
-The work proves both and shows no run. Measured here, on networks that start on a sphere and see fresh batches:
+The work proves both and shows no run. Measured here, on networks that start on a sphere, by one-pass SGD:
 
 * phase 1: what a step adds to the signal (and takes from the opposite signal) of every neuron, divided by eq. 4.3,
   eta |a| / (||w_perp|| sqrt(2 pi)) times the part itself; 1 and -1 by the formula;
@@ -19,7 +19,7 @@ from torch import Tensor
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
-from featlearn.learn import Stage, fit_fresh
+from featlearn.learn import Stage, fit_one_pass
 from featlearn.measure import cluster_margins, heavy_mass, loss_sizes, signal_heavy, signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights, sphere_init
 from featlearn.report import style
@@ -44,7 +44,7 @@ ENTRIES = (
     "xor_sgd.remark4_3",
     "xor_sgd.homogeneity_B13",
 )
-LOOKS = ("test_acc", "loss", "heavy mass", "outside", "imbalance", "excess")
+EVALUATED = ("test_acc", "loss", "heavy mass", "outside", "imbalance", "excess")
 CORNERS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 """Signs of the second layer and of the signal: the four clusters."""
 
@@ -154,7 +154,7 @@ def run_trial(trial: Trial) -> TrialResult:
         parts = signal_parts(net.w, net.a, means)
         return torch.stack([parts.sig, parts.opp, parts.perp.norm(dim=-1), neuron_weights(net)], 1)
 
-    def looks(net: TwoLayer, members: slice) -> Tensor:
+    def evaluate(net: TwoLayer, members: slice) -> Tensor:
         """Margins of the four clusters, test accuracy and loss, heavy mass and the clauses that go with it: (1, 10)."""
         a = neuron_weights(net)
         heavy = signal_heavy(net.w, a, means, zeta=0.5, H=0.0)
@@ -178,7 +178,9 @@ def run_trial(trial: Trial) -> TrialResult:
     rows = []
     for row, both in ((BOTH, True), (FROZEN, False)):
         stage = Stage(trial.steps, rate_w, 0.0, rate_a if both else 0.0, batch=trial.batch)
-        run = fit_fresh(start, pairs, [stage], key / "data", probes={"neurons": scalars, "net": looks}, probe_at=marks)
+        run = fit_one_pass(
+            start, pairs, [stage], key / "data", probes={"neurons": scalars, "net": evaluate}, probe_at=marks
+        )
         neurons, net = run.trace["neurons"][:, 0].double(), run.trace["net"][:, 0].double()
         base = {"setting": f"d = {trial.d}", "row": row, "d": trial.d, "seed": trial.seed, "eta": trial.eta}
         first = [i for i, t in enumerate(run.steps) if t <= trial.early]
@@ -207,7 +209,7 @@ def run_trial(trial: Trial) -> TrialResult:
                     "gamma max": float(margins.max()),
                     "g min": float(g.min()),
                     "g max": float(g.max()),
-                    **dict(zip(LOOKS, rest, strict=True)),
+                    **dict(zip(EVALUATED, rest, strict=True)),
                 }
             )
     return TrialResult(rows)
@@ -291,7 +293,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     ]
     curves(right, margins, "time (steps x eta)", "", log="y", title="clusters' margins")
     caption = (
-        f"Networks of d = {d} on fresh batches. Left: signal, opposite signal and the rest of the neurons. Middle: the "
+        f"Networks of d = {d} by one-pass SGD. Left: signal, opposite signal and the rest of the neurons. Middle: the "
         "same with a frozen second layer, where the signal grows linearly. Right: margins, with 95 % intervals."
     )
     keep = ("d", "row", "seed", "time", "sig", "opp", "perp", "gamma min", "gamma max", "test_acc")

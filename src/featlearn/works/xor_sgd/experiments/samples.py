@@ -1,6 +1,6 @@
 """Sample complexity of minibatch SGD on XOR of the Boolean cube, beside the NTK and a Gaussian kernel.
 
-The work proves that d polylog(d) fresh samples are enough for standard minibatch SGD (Theorem 3.1) and quotes d^2 for
+The work proves that d polylog(d) new samples are enough for standard minibatch SGD (Theorem 3.1) and quotes d^2 for
 the NTK. For every dimension this experiment finds the smallest budget with 95 % test accuracy over a joint grid of
 step size and batch. The choice is made on seeds of 1000 and above; the reported budgets are those of the other seeds
 at that choice. Batches are shares of d, and the step size is given as noise = eta d / batch, the number that decides:
@@ -23,13 +23,13 @@ from featlearn.lab.statistics import law_errors, power_fit
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works._settings import (
-    check_choice_of_seeds,
     check_counts,
     check_dimensions,
     check_filled,
     check_ladders,
     check_positive,
     check_target,
+    check_validation_seeds,
 )
 from featlearn.works.xor_sgd.experiments.budgets import (
     KernelTrial,
@@ -75,8 +75,8 @@ class Config:
     """Squared bandwidths of the Gaussian kernel, in units of d."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Reported seeds, below 1000: one start, one stream of samples and one test set each."""
-    choose: tuple[int, ...] = (1000, 1001, 1002)
-    """Seeds that choose batch and step size (and penalty and bandwidth), 1000 and above."""
+    validation_seeds: tuple[int, ...] = (1000, 1001, 1002)
+    """Validation seeds: they choose batch and step size (and penalty and bandwidth), 1000 and above."""
     device: str = "cpu"
     """cpu or cuda."""
 
@@ -89,7 +89,7 @@ class Config:
         check_positive(self, "theta", "most")
         if not self.patience >= 1:
             raise SettingError("patience", self.patience, "at least 1", "2 keeps whoever might win on average")
-        check_choice_of_seeds(self.seeds, self.choose)
+        check_validation_seeds(self.seeds, self.validation_seeds)
 
 
 def _largest(d: int) -> float:
@@ -100,7 +100,7 @@ def _largest(d: int) -> float:
 def trials(config: Config) -> list[NetworkTrial | KernelTrial]:
     """One trial per dimension, batch and kind of seeds; one per dimension and seed for the kernels."""
     c, made = config, []
-    groups = (c.choose, c.seeds)
+    groups = (c.validation_seeds, c.seeds)
     for d in c.d:
         taken: set[int] = set()
         for share in reversed(c.shares):
@@ -302,7 +302,7 @@ SMALL = Config(
     kernel_d=(16, 32, 64),
     shares=(0.0625, 0.25, 1.0),
     noise=(0.8, 1.2, 1.8, 2.7, 4.0),
-    choose=(1000, 1001),
+    validation_seeds=(1000, 1001),
     n_test=1000,
 )
 
@@ -324,7 +324,7 @@ EXPERIMENT = Experiment(
             penalties=(1e-3,),
             bandwidths=(1.0,),
             seeds=(0, 1),
-            choose=(1000,),
+            validation_seeds=(1000,),
         ),
         "small": SMALL,
         "paper": Config(),
