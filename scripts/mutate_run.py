@@ -1,8 +1,8 @@
 """Copies of the checkout in which mutants live, and a process a copy that runs tests there.
 
 `python scripts/mutate_run.py MODULE ...` in a copy loads these modules, but never featlearn, and serves requests, one
-JSON object a line on stdin, one answer a line on stdout. It forks for each, so that a mutant costs its tests and not the
-imports of torch and the like. Linux only.
+JSON object a line on stdin, one answer a line on stdout. It forks for each, so that a mutant costs its tests and not
+the imports of torch and the like. Linux only.
 """
 
 import contextlib
