@@ -13,7 +13,7 @@ from featlearn.apply.domains.sources import Network
 from featlearn.core import SettingError
 from featlearn.data import DataError
 from featlearn.lab.execute import run, source_of
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.trial import trial_hash
 from featlearn.methods.domains import VALIDATION, Settings
 
@@ -242,7 +242,7 @@ def test_runs_without_rows_are_named(tree):
     _, config = made(tree, algorithms=("erm",), seeds=(0,))
     all_trials = trials(config)
     hashes = [trial_hash(EXPERIMENT.id, EXPERIMENT.version, c) for c in all_trials]
-    table = Table((), missing=(hashes[0],), failed=(hashes[2],))
+    table = Rows((), missing=(hashes[0],), failed=(hashes[2],))
     found = scores.missing(all_trials, hashes, table)
     assert [(m.held_out, m.status) for m in found] == [("day", "missing"), ("night", "failed")]
 

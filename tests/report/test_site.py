@@ -61,6 +61,7 @@ def files(root):
 def test_a_page_for_everything(built, pages):
     assert set(pages) == {
         "index.html",
+        "glossary.html",
         "work/toy.html",
         *(f"entry/{e.id}.html" for e in canned.work().entries),
         "experiment/toy.table1.html",

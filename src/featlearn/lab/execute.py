@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from featlearn.lab.experiment import Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Experiment, Rows, SummaryRow
 from featlearn.lab.provenance import device, fixed_threads, peak_mib, provenance
 from featlearn.lab.store import DamagedError, Manifest, Record, Store, StoreError, manifest_hash, now
 from featlearn.lab.submit import Handle, Serial, Submit
@@ -77,7 +77,7 @@ class RunReport:
     diverged: int
     failed: int
     skipped: int
-    table: Table
+    table: Rows
     summary: tuple[SummaryRow, ...]
     errors: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -326,7 +326,7 @@ def _aside(store: Store, experiment: str, name: str, what: str) -> str:
     return f"{what.split(': ')[0]}: moved to {moved} and made again"
 
 
-def summary_of(experiment: Experiment, table: Table) -> tuple[SummaryRow, ...]:
+def summary_of(experiment: Experiment, table: Rows) -> tuple[SummaryRow, ...]:
     """The summary rows of a table; none where there are no rows, or too few for an incomplete table."""
     if not table.rows:
         return ()

@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+from featlearn.lab.row import Row, kind_name, read
+from featlearn.lab.table import Table
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -29,12 +34,12 @@ class Cost:
 class TrialResult:
     """What a trial returns: flat JSON-able rows, and arrays for pictures (saved beside the rows, never in them)."""
 
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any] | Row]
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Table:
+class Rows:
     """The rows of a run, read from the store; each row also carries `trial`, the hash of the trial it came from.
 
     arrays: trial hash -> loader of that trial's arrays (called only when a picture needs them).
@@ -47,10 +52,16 @@ class Table:
     failed: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
 
-    def where(self, **equal: Any) -> "Table":
+    def where(self, **equal: Any) -> "Rows":
         """The rows whose fields equal the given values."""
         rows = tuple(r for r in self.rows if all(r.get(k) == v for k, v in equal.items()))
-        return Table(rows, self.arrays, self.missing, self.failed, self.diverged)
+        return Rows(rows, self.arrays, self.missing, self.failed, self.diverged)
+
+    def of(self, kind: type[R], *, allow_absent: bool = False) -> Table[R]:
+        """The rows of one declared type. Errors: MissingUnit where planned trials have none, unless that is allowed."""
+        mine = [r for r in self.rows if r.get("kind") == kind_name(kind)]
+        absent = (*self.missing, *self.failed, *self.diverged)
+        return Table.of(kind, read([kind], mine)[kind], absent=absent, allow_absent=allow_absent)
 
     def values(self, name: str) -> np.ndarray:
         """One column as float64, rows without it left out."""
@@ -77,6 +88,28 @@ class SummaryRow:
     entry: str = ""
     unit: str = ""
 
+    @staticmethod
+    def interval(
+        setting: str,
+        row: str,
+        metric: str,
+        ends: tuple[float, float, float],
+        n: int,
+        *,
+        entry: str = "",
+        unit: str = "",
+    ) -> "SummaryRow":
+        """A mean with its interval (value, low, high) that no paper reports."""
+        value, low, high = ends
+        return SummaryRow(setting, row, metric, value, low, high, n, entry=entry, unit=unit)
+
+    @staticmethod
+    def exact(
+        setting: str, row: str, metric: str, value: float, *, n: int = 1, entry: str = "", unit: str = ""
+    ) -> "SummaryRow":
+        """A number without interval, such as a selected setting."""
+        return SummaryRow(setting, row, metric, value, value, value, n, entry=entry, unit=unit)
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -87,6 +120,7 @@ class Experiment:
     trials(config): pure, one frozen dataclass of JSON-able fields per independent chunk of work;
     run_trial(trial) -> TrialResult; summarise(table) -> summary rows; draw(table) -> pictures by inventory id;
     cost(trial): expected seconds and memory. version: raise it when the meaning of a trial's rows changes.
+    rows: the row types (see lab.row) that its trials write; without any, rows are flat mappings that nothing checks.
     """
 
     id: str
@@ -96,8 +130,9 @@ class Experiment:
     presets: Mapping[str, Any]
     trials: Callable[[Any], Sequence[Any]]
     run_trial: Callable[[Any], TrialResult]
-    summarise: Callable[[Table], Sequence[SummaryRow]]
-    draw: Callable[[Table], Mapping[str, Any]]
+    summarise: Callable[[Rows], Sequence[SummaryRow]]
+    draw: Callable[[Rows], Mapping[str, Any]]
     deviations: tuple[Deviation, ...] = ()
     cost: Callable[[Any], Cost] = lambda trial: Cost(60.0, 500.0)
     version: int = 1
+    rows: tuple[type, ...] = ()

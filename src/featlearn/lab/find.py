@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from featlearn.lab.execute import hashes_of
-from featlearn.lab.experiment import Experiment, Table
+from featlearn.lab.experiment import Experiment, Rows
 from featlearn.lab.store import Record, Store
 
 LARGEST_FIRST = ("paper", "cpu", "small")
@@ -32,7 +32,7 @@ class Found:
 
     preset: str
     config: Any
-    table: Table
+    table: Rows
 
 
 def latest_complete(experiment: Experiment, store: Store, presets: Sequence[str] = LARGEST_FIRST) -> Found | None:

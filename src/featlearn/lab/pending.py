@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 
 RENAMED: Mapping[str, str] = {"nuclear.stable_rank_reported": "nuclear.stable_rank_printed"}
 """Claims whose random numbers keep the path of their former id, so that their numbers stay."""
-Tables = Callable[[str], Table | None]
+Tables = Callable[[str], Rows | None]
 VERDICTS = ("holds", "refuted", "vacuous", "assumptions unmet", "not established", "data needed", "not run")
 RELATIONS = ("equal", "at most", "at least")
 HITS: Mapping[str, str] = {
@@ -104,7 +104,7 @@ class Claim:
     """A statement of the paper as something that can fail.
 
     id: "<work>.<slug>"; entries: the inventory ids it covers; says: the statement in our words, with its formula;
-    check(key, tables) -> Evidence, where tables(experiment id) gives the Table of that experiment's best committed or
+    check(key, tables) -> Evidence, where tables(experiment id) gives the Rows of that experiment's best committed or
     local rows, or None if it was never run (claims never train themselves); expected: the verdict we stand behind;
     reported: what the paper says where it is wrong and what is right instead; draw(evidence) -> Figure, or None for
     the standard picture of its cases.
@@ -178,7 +178,7 @@ def needs(experiment: str) -> Evidence:
     return Evidence(not_run=f"featlearn run {experiment} --preset paper")
 
 
-def reads(experiment: str, judge: Callable[[Table], Evidence]) -> Callable[[Any, Tables], Evidence]:
+def reads(experiment: str, judge: Callable[[Rows], Evidence]) -> Callable[[Any, Tables], Evidence]:
     """A check that judges the rows of one experiment, or names the command that makes them."""
 
     def check(key: Any, tables: Tables) -> Evidence:

@@ -125,9 +125,14 @@ def plain(row: Row) -> dict[str, Any]:
     return dataclasses.asdict(typing.cast(Any, row))
 
 
+def kind_name(kind: type) -> str:
+    """The level of a row type's column `kind`."""
+    return str(columns(kind)["kind"].quantity.levels[0])
+
+
 def read(kinds: Sequence[type], rows: Iterable[Mapping[str, Any]]) -> dict[type, list[Any]]:
     """Stored rows by their type. Errors: UnknownLevel for a kind that is not declared, UnknownColumn for a column."""
-    by_name = {columns(k)["kind"].quantity.levels[0]: k for k in kinds}
+    by_name = {kind_name(k): k for k in kinds}
     out: dict[type, list[Any]] = {k: [] for k in kinds}
     for r in rows:
         if r.get("kind") not in by_name:

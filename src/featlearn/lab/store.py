@@ -24,7 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.experiment import Experiment, Table, TrialResult
+from featlearn.lab.experiment import Experiment, Rows, TrialResult
+from featlearn.lab.row import Row
+from featlearn.lab.row import plain as plain_row
 from featlearn.lab.trial import check_id, config_hash, trial_hash
 
 FORMAT = 2
@@ -105,10 +107,11 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def plain_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def plain_rows(rows: Iterable[Mapping[str, Any] | Row]) -> list[dict[str, Any]]:
     """Rows as they will be read back: numpy scalars become numbers; ValueError for what JSON cannot carry."""
     out = []
-    for i, row in enumerate(rows):
+    for i, given in enumerate(rows):
+        row = plain_row(given) if isinstance(given, Row) else given
         plain: dict[str, Any] = {}
         for name, value in row.items():
             v = value.item() if isinstance(value, np.generic) else value
@@ -327,12 +330,12 @@ class Store:
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
-    def table(self, experiment: Experiment, trials: Sequence[Any]) -> Table:
+    def table(self, experiment: Experiment, trials: Sequence[Any]) -> Rows:
         """The rows of these trials in this order, whatever order they finished in."""
         hashes = [trial_hash(experiment.id, experiment.version, trial) for trial in trials]
         return self.table_of(experiment.id, hashes)
 
-    def table_of(self, experiment: str, hashes: Sequence[str]) -> Table:
+    def table_of(self, experiment: str, hashes: Sequence[str]) -> Rows:
         """As `table`, by experiment id and trial hashes (of a manifest, for instance)."""
         rows: list[Mapping[str, Any]] = []
         arrays, other = {}, {"missing": [], "failed": [], "diverged": []}
@@ -346,7 +349,7 @@ class Store:
                 rows += [{**row, "trial": hash_} for row in record.rows]
                 if record.arrays:
                     arrays[hash_] = partial(self.load_arrays, experiment, hash_)
-        return Table(tuple(rows), arrays, **{name: tuple(found) for name, found in other.items()})
+        return Rows(tuple(rows), arrays, **{name: tuple(found) for name, found in other.items()})
 
     def records(self, experiment: str) -> list[Record]:
         """Every readable record of an experiment in any layer, other versions included; damaged files are skipped."""

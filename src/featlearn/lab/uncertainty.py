@@ -24,8 +24,9 @@ FEW_SPREADS = 3.0
 class Estimate:
     """A mean (or a fitted number) with what is needed for its interval at any level.
 
-    value; error: its standard error; degrees: of Student's t; n units called `unit`. refused: why it may not stand for
-    an equality (lack of fit). reference: where it is a difference, the mean of the arm it is taken against, and room
+    value; error: its standard error; degrees: of Student's t; n units called `unit`. Units without any spread say nothing
+    about their error, so outside of shares their interval is the whole domain: give what is certain as a number.
+    refused: why it may not stand for an equality (lack of fit). says: rows that were left out of it. reference: where it is a difference, the mean of the arm it is taken against, and room
     how far that arm is from the top and from the bottom of its range. parts: local estimates, such as the exponents
     between neighbours of a fit that is refused.
     """
@@ -37,6 +38,7 @@ class Estimate:
     unit: str
     quantity: Quantity
     refused: str = ""
+    says: str = ""
     reference: float | None = None
     room: tuple[float, float] = (math.inf, math.inf)
     parts: tuple["Estimate", ...] = ()
@@ -50,6 +52,8 @@ class Estimate:
         ends = (self.value - half, self.value + half)
         if self.quantity.bounded and self.quantity.name != "cosine":
             ends = _near_an_end(self, ends, level)
+        elif not self.error > 0:
+            return low, high
         return max(low, ends[0]), min(high, ends[1])
 
     def moved(self, value: float) -> "Estimate":
@@ -92,8 +96,8 @@ def slope(
     """Least-squares slope of y against x, several independent units at every x, refused on lack of fit.
 
     Its standard error takes the spread about the line or, where larger, the pure error of the replicates. Lack of fit:
-    the F test of the level means about the line against the pure error, at 5 %; without replicates nothing can be
-    refused, and `refused` says so. parts: the slopes between neighbouring levels, at the pure error.
+    the F test of the level means about the line against the pure error, at 5 %; without replicates or with two levels it
+    cannot be tested, and `refused` says so. parts: the slopes between neighbouring levels, at the pure error.
 
     Give logarithms for an exponent.
     """
@@ -115,7 +119,9 @@ def slope(
     refused = ""
     if pure_freedom == 0:
         refused = "one point at each level: lack of fit cannot be tested"
-    elif len(levels) > 2:
+    elif len(levels) == 2:
+        refused = "two levels: lack of fit cannot be tested"
+    else:
         ratio = float((counts * (means - line) ** 2).sum()) / (len(levels) - 2) / pure if pure else math.inf
         p = float(stats.f.sf(ratio, len(levels) - 2, pure_freedom))
         if p < 0.05:

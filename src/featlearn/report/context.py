@@ -54,7 +54,7 @@ class Site:
 
     def pages(self) -> list[str]:
         """Every page of the site, in a stable order."""
-        out = ["index.html"]
+        out = ["index.html", "glossary.html"]
         out += [path("work", w.id) for w in self.works]
         out += [path("entry", id_) for id_ in self.entries]
         out += [path("experiment", x.experiment.id) for x in self.experiments]

@@ -188,7 +188,16 @@ def document(title: str, trail: Sequence[Any], body: Sequence[Any], root: str, s
         tag("a", "Skip to the content", class_="skip", href="#content"),
         tag("header", tag("nav", crumbs, aria_label="breadcrumb"), class_="top"),
         tag("main", list(body), id="content"),
-        tag("footer", tag("p", "Made by featlearn report. Every number comes from rows of a run, with its command.")),
+        tag(
+            "footer",
+            tag(
+                "p",
+                [
+                    "Made by featlearn report. Every number comes from rows of a run, with its command. ",
+                    tag("a", "Glossary", href=f"{root}glossary.html"),
+                ],
+            ),
+        ),
         tag("script", Html(script)) if script else None,
     ]
     return f'<!doctype html>\n<html lang="en">\n{tag("head", head)}\n{tag("body", page)}\n</html>\n'

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from featlearn.lab.experiment import Experiment, SummaryRow, Table
+from featlearn.lab.experiment import Experiment, Rows, SummaryRow
 from featlearn.lab.pending import Verdict
 from featlearn.lab.pending_verdicts import Saved, mechanism
 
@@ -35,7 +35,7 @@ class ExperimentPage:
     experiment: Experiment
     config: Any = None
     preset: str = ""
-    table: Table | None = None
+    table: Rows | None = None
     summary: Sequence[SummaryRow] = ()
     command: str = ""
     provenance: Any = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from featlearn.lab.pending import Verdict
 from featlearn.lab.pending_verdicts import Saved
-from featlearn.report import export, pages, results
+from featlearn.report import export, glossary, pages, results
 from featlearn.report.compare import ReportError
 from featlearn.report.context import Site, path
 from featlearn.report.model import ClaimPage, ExperimentPage, as_claim_page
@@ -65,6 +65,7 @@ def build(
         jobs += [(path("work", w.id), lambda w=w: pages.work(site, w)) for w in works]
         # after the experiments, whose pictures they show
         jobs += [(path("entry", e.id), lambda w=w, e=e: pages.entry(site, w, e)) for w in works for e in w.entries]
+        jobs.append((glossary.PATH, glossary.page))
         jobs.append(("index.html", lambda: pages.index(site)))  # last, so that it never points at missing pages
         stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
         for i, (name, make) in enumerate(jobs, start=1):
@@ -87,6 +88,7 @@ def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] 
         known = {p for p in _manifest(out) if p.endswith(".html") and (out / p).is_file()}
         site = Site(works, [experiment_page], [], stage, known)
         stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
+        stage(glossary.PATH, glossary.page().encode())
         stage(name, results.experiment(site, experiment_page).encode())
     return out / name
 

@@ -10,7 +10,7 @@ import torch
 from featlearn import works
 from featlearn.core import Key, SettingError
 from featlearn.lab.execute import run
-from featlearn.lab.experiment import Table, TrialResult
+from featlearn.lab.experiment import Rows, TrialResult
 from featlearn.lab.store import Store
 from featlearn.nets import TwoLayer
 from featlearn.works.amplification import setup as ensembles
@@ -21,8 +21,8 @@ IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("amplification/"))
 SMALL = Setting(d=30, n=60, sigma=0.1, m=20)
 
 
-def as_table(results: list[TrialResult]) -> Table:
-    return Table(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows))
+def as_table(results: list[TrialResult]) -> Rows:
+    return Rows(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows))
 
 
 @pytest.mark.parametrize("id_", IDS)
@@ -38,7 +38,7 @@ def test_smoke(id_, tmp_path):
     assert pictures
     assert set(pictures) <= set(experiment.reproduces)
     assert all(p.caption and len(p.data) for p in pictures.values())
-    assert experiment.draw(Table(())) == {}
+    assert experiment.draw(Rows(())) == {}
     assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(experiment.presets["paper"]))
 
 

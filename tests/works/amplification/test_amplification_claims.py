@@ -10,7 +10,7 @@ import torch
 from featlearn import works
 from featlearn.core import Key
 from featlearn.lab import inventory
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Verdict, judge, verify
 from featlearn.works import load_claims
 from featlearn.works.amplification.claims import measured, networks, setting, start
@@ -257,7 +257,7 @@ READS = {
 
 
 def judged(name: str, **change: float) -> Verdict:
-    table = Table(tuple({**row, "trial": "x"} for row in ROWS[READS[name]](**change)))
+    table = Rows(tuple({**row, "trial": "x"} for row in ROWS[READS[name]](**change)))
     return verify(OURS[name], KEY, lambda id_: table if id_ == f"amplification/{READS[name]}" else None)
 
 
@@ -310,7 +310,7 @@ def test_wrong_rows_refute(name, change):
 
 def test_rows_without_other_laws_are_judged():
     rows = [r for r in theorem_rows() if r["kind"] != "laplace"]
-    assert judge(measured.judge_theorem(Table(tuple(rows))))[0] == "holds"
+    assert judge(measured.judge_theorem(Rows(tuple(rows))))[0] == "holds"
 
 
 def test_picture():

@@ -10,7 +10,7 @@ import torch
 from featlearn import works
 from featlearn.core import Key, SettingError
 from featlearn.lab.execute import run
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.store import Store
 from featlearn.nets import mirrored
 from featlearn.works.emergence.experiments import (
@@ -109,7 +109,7 @@ def test_both_readings_of_one_step_stand_beside_the_reported_row():
         for name, cos in (("One Step", 0.999), (simulation.KEPT, 0.85))
         for s in range(3)
     ]
-    found = {(r.row, r.metric): r for r in pictures.summarise(Table(tuple(rows)), "emergence.table1")}
+    found = {(r.row, r.metric): r for r in pictures.summarise(Rows(tuple(rows)), "emergence.table1")}
     assert found["One Step", "cos"].reported == found[simulation.KEPT, "cos"].reported == 0.848
     assert found["One Step", "cos"].verdict == "deviates"
     assert found[simulation.KEPT, "cos"].verdict == "reproduced"
@@ -122,7 +122,7 @@ def test_a_grid_choice_off_the_edge_of_a_plateau():
         {"setting": "parity", "method": "RF", "row": f"RF: rate_rf={r}", "seed": 1000, "rate_rf": r, "val_acc": v}
         for r, v in values.items()
     )
-    assert rates.chosen(Table(rows))["parity"]["rate_rf"] == 3.0
+    assert rates.chosen(Rows(rows))["parity"]["rate_rf"] == 3.0
 
 
 def _evidence(experiment):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import verify
 from featlearn.tasks import ParityMix
 from featlearn.works import load_claims
@@ -48,7 +48,7 @@ def trained(test_acc: float = 99.8, cos: float = 0.99):
     plain += [
         {"setting": "", "row": "Network w/o structure", "seed": s, "test_acc": 51.0, "cos": 0.2} for s in range(3)
     ]
-    return {"emergence/table1": Table(tuple(plain)), "emergence/general": Table(tuple(rows))}.get
+    return {"emergence/table1": Rows(tuple(plain)), "emergence/general": Rows(tuple(rows))}.get
 
 
 def judged(name: str, tables=None, key: str = "test"):
@@ -93,7 +93,7 @@ def test_poor_training_refutes(name, rows):
 
 def test_a_network_that_learns_without_structure_refutes_theorem4():
     rows = ({"row": "Network w/o structure", "test_acc": 70.0},)
-    assert judged("theorem4", lambda _: Table(rows)).verdict == "refuted"
+    assert judged("theorem4", lambda _: Rows(rows)).verdict == "refuted"
 
 
 def _tight(norm, width, dim, size):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.inventory import reported
 from featlearn.lab.pending import judge, verify
 from featlearn.works.emergence.claims import simulations
@@ -13,7 +13,7 @@ CLAIMS = {c.id.removeprefix("emergence."): c for c in simulations.CLAIMS}
 METHODS = (*simulations.ORDERED, "One Step, start kept")
 
 
-def canned(number: int, change=None, seeds=5) -> Table:
+def canned(number: int, change=None, seeds=5) -> Rows:
     """The reported table as rows with a small deterministic spread; `change(row)` edits rows."""
     entry = f"emergence.table{number}"
     settings = list(dict.fromkeys(p.setting for p in reported(entry)))
@@ -44,10 +44,10 @@ def canned(number: int, change=None, seeds=5) -> Table:
     cos = np.concatenate([np.full(50, 0.999), np.full(50, -0.999)])
     arrays = {f"{n}/cos": c for n, c in (("init", 0.1 * cos), ("step 1", 0.97 * cos), ("step 2", cos))}
     load = {f"{s}0": (lambda: arrays) for s in settings}
-    return Table(tuple(rows), load)
+    return Rows(tuple(rows), load)
 
 
-def verdict(name: str, **tables: Table) -> str:
+def verdict(name: str, **tables: Rows) -> str:
     return verify(CLAIMS[name], Key("test"), lambda id_: tables.get(id_.removeprefix("emergence/"))).verdict
 
 
@@ -139,13 +139,13 @@ def test_one_step_cosine_needs_both_readings():
 def test_random_cosines_scale_with_the_root_of_d():
     rng = np.random.default_rng(0)
 
-    def rows(power: float) -> Table:
+    def rows(power: float) -> Rows:
         out = []
         for d in (100, 2000):
             for seed in range(5):
                 cos = rng.standard_normal(300).max() / d**power
                 out.append({"setting": f"d={d}", "row": "RF", "seed": seed, "cos": cos, "trial": "x"})
-        return Table(tuple(out))
+        return Rows(tuple(out))
 
     assert verdict("random_cosine", table3=rows(0.5)) == "holds"
     assert verdict("random_cosine", table3=rows(0.25)) == "refuted"
@@ -161,7 +161,7 @@ def test_interval_claims_read_the_reported_table_as_print_does():
 def test_small_experiments():
     def rows(**values):
         settings = values.pop("settings", ("",))
-        return Table(
+        return Rows(
             tuple({"setting": s, "row": "Network", "seed": i, "trial": "x", **values} for s in settings for i in (0, 1))
         )
 
@@ -179,5 +179,5 @@ def test_small_experiments():
 def test_gathering_needs_the_share_to_rise():
     table = canned(1)
     flat = {f"{n}/cos": np.full(100, 0.999) for n in ("init", "step 1", "step 2")}
-    still = Table(table.rows, {k: (lambda: flat) for k in table.arrays})
+    still = Rows(table.rows, {k: (lambda: flat) for k in table.arrays})
     assert judge(simulations.gathering(still))[0] == "refuted"

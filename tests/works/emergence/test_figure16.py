@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.experiment import Table, TrialResult
+from featlearn.lab.experiment import Rows, TrialResult
 from featlearn.lab.inventory import reported
 from featlearn.learn import Run
 from featlearn.nets import TwoLayer
@@ -17,9 +17,9 @@ from featlearn.works.emergence.experiments.figure16 import EXPERIMENT, Config, r
 QUICK = Config(experiments=(2,), m=200, n=2000, n_test=1000, epochs=0.4, rate=1.0, seeds=(7,))
 
 
-def as_table(results: list[TrialResult]) -> Table:
+def as_table(results: list[TrialResult]) -> Rows:
     rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
-    return Table(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
+    return Rows(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError
-from featlearn.lab.experiment import Table, TrialResult
+from featlearn.lab.experiment import Rows, TrialResult
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.experiments import figure17
 from featlearn.works.emergence.experiments.figure17 import EXPERIMENT, Config, run_trial, trials, two_clusters
@@ -16,9 +16,9 @@ from featlearn.works.emergence.experiments.figure17 import EXPERIMENT, Config, r
 QUICK = Config(m=30, epochs=6, seeds=(7,))
 
 
-def as_table(results: list[TrialResult]) -> Table:
+def as_table(results: list[TrialResult]) -> Rows:
     rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
-    return Table(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
+    return Rows(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_pictures(quick):
     assert [a.get_title("left") for a in maps.figure.axes] == ["init", "step 20", "epoch 6"]
     assert len(maps.data) == 90
     assert len(pictures["emergence.figure3"].data) == 12
-    assert figure17.draw(Table(())) == {}
+    assert figure17.draw(Rows(())) == {}
 
 
 def test_intervals_stay_within_what_a_number_can_be():
@@ -125,7 +125,7 @@ def test_intervals_stay_within_what_a_number_can_be():
         {"setting": "digits", "row": "Network", "seed": s, "test_acc": v, "centre_cos": c, "trial": "0"}
         for s, v, c in ((0, 100.0, -1.0), (1, 90.0, -0.2))
     ]
-    summary = {r.metric: r for r in figure17.summarise(Table(tuple(rows)))}
+    summary = {r.metric: r for r in figure17.summarise(Rows(tuple(rows)))}
     assert (summary["test_acc"].value, summary["test_acc"].high, summary["test_acc"].unit) == (95, 100, "%")
     assert summary["centre_cos"].low == -1
     assert summary["test_acc"].low < 90  # cut only at the ends

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.inventory import load
 from featlearn.lab.pending import verify
 from featlearn.measure import random_share
@@ -71,7 +71,7 @@ def test_margins_by_orders_only_where_the_network_sees_none(monkeypatch):
 
 
 def on(rows):
-    return lambda experiment: Table(tuple({"trial": "x", **r} for r in rows))
+    return lambda experiment: Rows(tuple({"trial": "x", **r} for r in rows))
 
 
 def verdict(name, rows):

@@ -10,7 +10,7 @@ import torch
 from featlearn.core import SettingError
 from featlearn.data import DataError
 from featlearn.lab.execute import run
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.store import Store
 from featlearn.works import load_experiment as load
 
@@ -162,7 +162,7 @@ def needle_rows(accuracies):
 
 def test_differences_are_paired_by_prompt():
     rows = needle_rows({"Full cache": (100.0, 100.0, 0.0), "GemFilter": (100.0, 0.0, 100.0)})
-    found = {(r.row, r.metric): r for r in load("gemfilter/needle").summarise(Table(tuple(rows)))}
+    found = {(r.row, r.metric): r for r in load("gemfilter/needle").summarise(Rows(tuple(rows)))}
     assert found["GemFilter - full", "difference"].value == 0
     assert found["GemFilter - full", "difference"].high > 100  # three prompts that disagree say nothing
     assert found["Full cache", "accuracy"].value == pytest.approx(200 / 3)

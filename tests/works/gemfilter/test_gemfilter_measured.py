@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Evidence, judge, verify
 from featlearn.works.gemfilter.claims import measured
 from featlearn.works.gemfilter.claims.measured import LAYERS, filter_layer
@@ -121,7 +121,7 @@ FULL_ROWS = needle_rows({"Full cache": 16, "GemFilter": 16, "GemFilter raw": 3})
 
 def judged(name: str, rows=None):
     experiment = EXPERIMENTS.get(name, "gemfilter/layers")
-    table = Table(tuple(GOOD[experiment] if rows is None else rows))
+    table = Rows(tuple(GOOD[experiment] if rows is None else rows))
     return verify(BY_NAME[name], Key("test"), {experiment: table}.get)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import verify
 from featlearn.works.gradient_features.claims import kernels, lottery
 from featlearn.works.gradient_features.rows_kernels import (
@@ -27,7 +27,7 @@ BY_NAME = {c.id.removeprefix("gradient_features."): c for c in (*lottery.CLAIMS,
 
 
 def judged(name, rows):
-    return verify(BY_NAME[name], Key("verify"), lambda experiment: Table(tuple(rows)))
+    return verify(BY_NAME[name], Key("verify"), lambda experiment: Rows(tuple(rows)))
 
 
 def test_without_rows_a_claim_names_the_command():
@@ -98,7 +98,7 @@ def test_gaps_are_paired_by_seed():
         for row, shift, seeds in ((TICKET, 0.5, (0, 4, 2)), (FULL, 0.0, (2, 0, 4)))
         for seed in seeds
     ]
-    mean, low, high = lottery.gaps(Table(tuple(rows)), ["s"], TICKET, FULL, "end error")
+    mean, low, high = lottery.gaps(Rows(tuple(rows)), ["s"], TICKET, FULL, "end error")
     assert (mean[0], low[0], high[0]) == pytest.approx((0.5, 0.5, 0.5))
 
 
@@ -188,15 +188,15 @@ def test_a_rate_without_a_constant_is_not_established_at_three_sizes(power):
 
 
 def test_the_hardest_level_is_the_largest_sigma_with_at_most_5_percent():
-    table = Table(tuple(mixture_rows()))
+    table = Rows(tuple(mixture_rows()))
     assert kernels.hardest(table) == {d: d**0.5 / 4 for d in (50, 100, 200)}
     hard = [r | {"error": 6.0} if r["level"] != 1.0 and r["d"] == 100 else r for r in mixture_rows()]
-    assert kernels.hardest(Table(tuple(hard)))[100] == 1.0
+    assert kernels.hardest(Rows(tuple(hard)))[100] == 1.0
 
 
 def test_exponents_are_those_planted():
     for row, power in ((NETWORK, 1.2), (NTK, 1.6)):
-        d, n = needs_by_dimension(Table(tuple(mixture_rows())), row, 4.0, 10.0)
+        d, n = needs_by_dimension(Rows(tuple(mixture_rows())), row, 4.0, 10.0)
         assert len(d) == 12
         slope = math.log(n[-1] / n[0]) / math.log(d[-1] / d[0])
         assert slope == pytest.approx(power, abs=0.08)

@@ -3,7 +3,7 @@
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import verify
 from featlearn.works.gradient_features.claims import trained
 from featlearn.works.gradient_features.rows import (
@@ -88,7 +88,7 @@ def planted(
 
 
 def judged(name, rows):
-    return verify(BY_NAME[name], Key("verify"), lambda experiment: Table(tuple(rows))).verdict
+    return verify(BY_NAME[name], Key("verify"), lambda experiment: Rows(tuple(rows))).verdict
 
 
 def test_the_step_size_is_chosen_on_other_seeds_than_reported():
@@ -96,7 +96,7 @@ def test_the_step_size_is_chosen_on_other_seeds_than_reported():
     for r in rows:  # on the reported seeds the other one would win
         if r["row"] == NETWORK and r["seed"] < 1000:
             r["loss"] = 0.0 if r["eta"] == 0.001 else 0.5
-    table, setting = Table(tuple(rows)), f"{LINEAR}, d = 100"
+    table, setting = Rows(tuple(rows)), f"{LINEAR}, d = 100"
     assert chosen(table, setting) == 0.1
     assert {(r["eta"], r["seed"]) for r in reported(table, setting, NETWORK)} == {(0.1, s) for s in range(4)}
 
@@ -106,7 +106,7 @@ def test_a_step_size_that_leaves_the_finite_on_one_choosing_seed_is_not_chosen()
     for r in rows:
         if r["row"] == NETWORK and r["seed"] == 1001 and r["eta"] == 0.1:
             r["loss"] = r["error"] = None
-    assert chosen(Table(tuple(rows)), f"{LINEAR}, d = 100") == 0.001
+    assert chosen(Rows(tuple(rows)), f"{LINEAR}, d = 100") == 0.001
 
 
 @pytest.mark.parametrize("name", [n for n in BY_NAME if n != "simplicity_bias"])
@@ -158,7 +158,7 @@ def test_rows_of_another_kind_do_not(name, change, verdict):
 def test_the_bound_on_parities_is_the_product_of_its_numbers():
     """r_net B_a1 B_x1 sqrt(2 gamma) at k = 5: 18 neurons, 2 sqrt 5, E||x||^2 = 15; it bites below 5.1e-6."""
     assert trained.parity_excess(5, 0.02) == pytest.approx(18 * 2 * 5**0.5 * 15**0.5 * 0.04**0.5)
-    case = verify(BY_NAME["theorem3_12_trained"], Key("verify"), lambda _: Table(tuple(planted()))).evidence.cases[1]
+    case = verify(BY_NAME["theorem3_12_trained"], Key("verify"), lambda _: Rows(tuple(planted()))).evidence.cases[1]
     assert case.vacuous.startswith("gamma <= 5e-06")
 
 
@@ -167,6 +167,6 @@ def test_where_the_fixed_first_layer_does_as_well_it_is_said():
     for r in rows:
         if r["row"] == FIXED and r["case"] == MIXTURE:
             r["error"] = 0.4
-    verdict = verify(BY_NAME["theorem3_18_trained"], Key("verify"), lambda _: Table(tuple(rows)))
+    verdict = verify(BY_NAME["theorem3_18_trained"], Key("verify"), lambda _: Rows(tuple(rows)))
     assert f"within the target as well on {MIXTURE}" in verdict.evidence.comment
     assert OPPOSITE not in verdict.evidence.comment.split("as well on")[1]

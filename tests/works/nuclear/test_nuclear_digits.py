@@ -9,7 +9,7 @@ import torch
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError
 from featlearn.data.mnist_domains import FLIPS
-from featlearn.lab.experiment import Table, TrialResult
+from featlearn.lab.experiment import Rows, TrialResult
 from featlearn.methods.domains import VALIDATION
 from featlearn.works.nuclear.experiments import digits, rank, training
 from featlearn.works.nuclear.experiments.training import COLORED, NAMES, ROTATED, TEST, domains, run, turned
@@ -19,17 +19,17 @@ SMOKE = digits.EXPERIMENT.presets["smoke"]
 QUICK = replace(SMOKE, rotated=("75",), seeds=(7,), colored=(), bases=("erm", "coral"))
 
 
-def as_table(results: list[TrialResult]) -> Table:
-    return Table(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows))
+def as_table(results: list[TrialResult]) -> Rows:
+    return Rows(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows))
 
 
 @pytest.fixture(scope="module")
-def smoke() -> Table:
+def smoke() -> Rows:
     return as_table([digits.run_trial(trial) for trial in digits.trials(SMOKE)])
 
 
 @pytest.fixture(scope="module")
-def ranked() -> Table:
+def ranked() -> Rows:
     return as_table([rank.run_trial(trial) for trial in rank.trials(rank.EXPERIMENT.presets["smoke"])])
 
 
@@ -182,7 +182,7 @@ def test_correlations_by_hand():
 def test_gains_by_seed_average_whole_seeds_only():
     gains = ((0, "0", 0.1), (0, "75", 0.3), (1, "0", 0.5))
     rows = [row(w, 0.9, 0.5 + w * 10 * gain, s, d) for s, d, gain in gains for w in (0.0, 0.1)]
-    found = {r.metric: r for r in digits.summarise(Table(tuple(rows))) if r.row == "ERM-NU"}
+    found = {r.metric: r for r in digits.summarise(Rows(tuple(rows))) if r.row == "ERM-NU"}
     assert found["gain"].value == pytest.approx(30)
     assert found["gain"].n == 3
     assert found["gain by seed"].value == pytest.approx(20)
@@ -202,8 +202,8 @@ def test_summary_and_pictures(smoke):
     bars = pictures["nuclear.fig6_4"].figure.axes[0].patches
     gains = {(r.setting, r.row): r.value for r in summary if r.metric == "gain" and "held out" not in r.row}
     assert sorted(b.get_height() for b in bars) == pytest.approx(sorted(gains.values()))
-    assert digits.draw(Table(())) == {}
-    assert digits.summarise(Table(())) == []
+    assert digits.draw(Rows(())) == {}
+    assert digits.summarise(Rows(())) == []
 
 
 def test_ranks_in_summary_and_picture(ranked):
@@ -213,7 +213,7 @@ def test_ranks_in_summary_and_picture(ranked):
     assert all(-1 <= r.low <= r.value <= r.high <= 1 for r in found)
     assert len([r for r in summary if r.metric == "test_acc"]) == 3
     assert set(rank.draw(ranked)) == {"nuclear.fig6_5"}
-    assert rank.draw(Table(())) == {}
+    assert rank.draw(Rows(())) == {}
 
 
 @pytest.mark.parametrize(

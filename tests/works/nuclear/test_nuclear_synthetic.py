@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.experiment import Table, TrialResult
+from featlearn.lab.experiment import Rows, TrialResult
 from featlearn.methods import nuclear_norm
 from featlearn.tasks import Environments2d
 from featlearn.works.nuclear.experiments import synthetic
@@ -31,13 +31,13 @@ from featlearn.works.nuclear.rows import DECAY_UNIT, ERM, FREE, NU, NUCLEAR_FREE
 QUICK = replace(EXPERIMENT.presets["smoke"], seeds=(7,))
 
 
-def as_table(results: list[TrialResult]) -> Table:
+def as_table(results: list[TrialResult]) -> Rows:
     rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
-    return Table(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results) if r.arrays})
+    return Rows(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results) if r.arrays})
 
 
 @pytest.fixture(scope="module")
-def quick() -> Table:
+def quick() -> Rows:
     return as_table([run_trial(trial) for trial in trials(QUICK)])
 
 
@@ -164,7 +164,7 @@ def test_summary_and_pictures(quick):
     assert len(pictures) == 5
     assert all(p.data and p.caption for p in pictures.values())
     assert len(pictures["nuclear.fig6_2"].data) == 800
-    assert synthetic.draw(Table(())) == {}
+    assert synthetic.draw(Rows(())) == {}
 
 
 def test_the_first_seed_keeps_its_points():

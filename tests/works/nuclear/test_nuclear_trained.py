@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import verify
 from featlearn.works.nuclear.claims import trained
 from featlearn.works.nuclear.rows import (
@@ -24,7 +24,7 @@ BY_NAME = {c.id.removeprefix("nuclear."): c for c in trained.CLAIMS}
 
 
 def verdict(name, rows):
-    made = Table(tuple({"trial": "x", **r} for r in rows))
+    made = Rows(tuple({"trial": "x", **r} for r in rows))
     return verify(BY_NAME[name], Key("verify"), lambda experiment: made)
 
 
@@ -120,10 +120,10 @@ def test_unbalanced_weight_decay_is_seen():
 
 def test_losses_are_matched_by_interpolation():
     """At loss 0.25 the planted gain is gain * 0.25 / 0.35, between two weights."""
-    found = trained.matched(Table(tuple(end_rows(gain=0.07))), 0).mean(0)
+    found = trained.matched(Rows(tuple(end_rows(gain=0.07))), 0).mean(0)
     np.testing.assert_allclose(found, [0.05, 0.07, 0.1, 0.12], atol=1e-9)
     short = [r for r in end_rows() if r["weight"] < 0.6]
-    assert np.isnan(trained.matched(Table(tuple(short)), 0)[0, -1])
+    assert np.isnan(trained.matched(Rows(tuple(short)), 0)[0, -1])
     assert verdict("trained_matched", short).verdict == "refuted"  # no value agrees with nothing
 
 
@@ -264,8 +264,8 @@ def test_without_rows_a_claim_names_the_command(name):
         "n": 0,
         "test": 0.5,
     }
-    empty = Table((other,))
-    for tables in (lambda e: None, lambda e: Table(()), lambda e: empty):  # rows of another kind
+    empty = Rows((other,))
+    for tables in (lambda e: None, lambda e: Rows(()), lambda e: empty):  # rows of another kind
         found = verify(BY_NAME[name], Key("verify"), tables)
         assert found.verdict == "not run"
         assert found.why.startswith(f"featlearn run {experiment} ")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.inventory import load
 from featlearn.lab.pending import verify
 from featlearn.lab.statistics import LAWS, crossing, law_errors, power_fit
@@ -27,7 +27,7 @@ def nothing(experiment):
 
 
 def on(rows):
-    return lambda experiment: Table(tuple(rows))
+    return lambda experiment: Rows(tuple(rows))
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -159,9 +159,9 @@ def test_the_choice_of_a_grid_point_does_not_see_reported_seeds():
         {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n}
         for noise, seed, n in ((1.0, 0, 50.0), (1.0, 1000, 100.0), (2.0, 0, 10.0), (2.0, 1000, 200.0))
     ]
-    assert pairs(choose(Table(tuple(rows)), "Network")) == ([8.0], [50.0])
+    assert pairs(choose(Rows(tuple(rows)), "Network")) == ([8.0], [50.0])
     lost = [{**r, "samples": None} if r["seed"] == 1000 and r["noise"] == 1.0 else r for r in rows]
-    assert pairs(choose(Table(tuple(lost)), "Network")) == ([8.0], [10.0])
+    assert pairs(choose(Rows(tuple(lost)), "Network")) == ([8.0], [10.0])
 
 
 # scaling -------------------------------------------------------------------------------------------------------------

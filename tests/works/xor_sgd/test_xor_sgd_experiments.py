@@ -10,7 +10,7 @@ from featlearn import works
 from featlearn.core import Key, SettingError
 from featlearn.kernels import kernel_ridge
 from featlearn.lab.execute import run
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.store import Store
 from featlearn.learn import Stage, fit_one_pass
 from featlearn.nets import mean_field_rates, sphere_init
@@ -118,7 +118,7 @@ def test_the_choice_is_made_on_other_seeds():
             (0.5, 1000, 150.0),
         )
     )
-    [found] = rows.choose(Table(table), "Network")
+    [found] = rows.choose(Rows(table), "Network")
     assert (found.noise, found.samples, found.inner) == (1.0, (50.0,), 1.0)
 
 

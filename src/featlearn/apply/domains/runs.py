@@ -12,7 +12,7 @@ from featlearn.apply.domains.sources import Network, Source, device_of, loaded
 from featlearn.apply.domains.sources import build as build_network
 from featlearn.core import Key, SettingError
 from featlearn.data.domains import DomainSet
-from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.methods.domains import (
     VALIDATION,
     Evaluation,
@@ -240,11 +240,11 @@ def cost(trial: Trial) -> Cost:
     return Cost(trial.schedule.steps * STEP_SECONDS + images * flops / RATES["cuda" if cuda else "cpu"], 1500.0)
 
 
-def _no_summary(table: Table) -> Sequence[SummaryRow]:
+def _no_summary(table: Rows) -> Sequence[SummaryRow]:
     return ()
 
 
-def _no_pictures(table: Table) -> Mapping[str, Any]:
+def _no_pictures(table: Rows) -> Mapping[str, Any]:
     return {}
 
 

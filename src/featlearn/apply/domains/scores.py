@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from featlearn.apply.domains.runs import Trial
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.methods.domains import algorithm
 
 Selection = Literal["training-domain", "oracle"]
@@ -82,7 +82,7 @@ def _score(name: str, domain: str, values: Mapping[int, float], expected: int, w
     return Score(name, domain, dict(values), mean, error, expected, tuple(s for s in values if s in without))
 
 
-def choices(table: Table, selection: Selection) -> list[Choice]:
+def choices(table: Rows, selection: Selection) -> list[Choice]:
     """What is picked for every algorithm, held-out domain and seed that has a run."""
     groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for row in table.rows:
@@ -124,7 +124,7 @@ class Missing:
     trial: str
 
 
-def missing(trials: Sequence[Trial], hashes: Sequence[str], table: Table) -> list[Missing]:
+def missing(trials: Sequence[Trial], hashes: Sequence[str], table: Rows) -> list[Missing]:
     """Which runs have no rows, in the order of the trials."""
     status = {h: s for s in ("missing", "failed", "diverged") for h in getattr(table, s)}
     return [

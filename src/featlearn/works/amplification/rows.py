@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.tasks.xor_clusters import Law, Noise
 
 # amplification/steps
@@ -21,7 +21,7 @@ OTHERS: dict[str, tuple[Noise, Law]] = {
 LOW, HIGH, REPORTED_RATE, SWEEP = "low dimension", "high dimension", "reported step size", "sweep"
 
 
-def by(table: Table, kind: str, over: str, row: str, metric: str, **equal: float | int) -> dict[Any, np.ndarray]:
+def by(table: Rows, kind: str, over: str, row: str, metric: str, **equal: float | int) -> dict[Any, np.ndarray]:
     """Values by seed of one metric, at each d or scale of one part of the experiment."""
     out: dict[Any, list[float]] = {}
     for r in table.rows:
@@ -30,6 +30,6 @@ def by(table: Table, kind: str, over: str, row: str, metric: str, **equal: float
     return {at: np.array(out[at], dtype=np.float64) for at in sorted(out)}
 
 
-def last_row(table: Table) -> str:
+def last_row(table: Rows) -> str:
     """The name of the rows at T."""
     return f"t={max(r['t'] for r in table.rows if 't' in r)}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.lab.estimate import VALIDATION
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 
 SPECIAL = "gradient_features/special_cases"
 LINEAR, MIXTURE, OPPOSITE, SKEWED, XOR = "linear", "mixture", "opposite pairs", "unequal pairs", "XOR mixture"
@@ -22,7 +22,7 @@ SHARES = (0.4, 0.3, 0.2, 0.1)
 Row = Mapping[str, Any]
 
 
-def chosen(table: Table, setting: str) -> float | None:
+def chosen(table: Rows, setting: str) -> float | None:
     """The step size with the smallest mean loss over the validation seeds, all of which must have stayed finite."""
     found: dict[float, list[float | None]] = {}
     for r in table.rows:
@@ -32,7 +32,7 @@ def chosen(table: Table, setting: str) -> float | None:
     return min(means, key=lambda eta: (means[eta], eta)) if means else None
 
 
-def reported(table: Table, setting: str, row: str) -> list[Row]:
+def reported(table: Rows, setting: str, row: str) -> list[Row]:
     """Rows of the reported seeds, at the chosen step size where rows differ by it."""
     eta = chosen(table, setting)
     return [
@@ -42,7 +42,7 @@ def reported(table: Table, setting: str, row: str) -> list[Row]:
     ]
 
 
-def settings(table: Table, case: str) -> list[str]:
+def settings(table: Rows, case: str) -> list[str]:
     """Settings of a case that have a chosen step size and reported rows, in order of size."""
     names = {r["setting"]: (r["d"], r["r"], r["k"]) for r in table.rows if r["case"] == case}
     return [n for n in sorted(names, key=lambda n: names[n]) if reported(table, n, NETWORK)]

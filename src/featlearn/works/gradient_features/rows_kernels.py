@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from featlearn.lab.estimate import VALIDATION
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 
 KERNELS = "gradient_features/kernels"
 NETWORK, NTK, RBF, FEW, MANY = "Network", "NTK", "RBF", "RF, N = d", "RF, N = d^2"
@@ -13,18 +13,18 @@ LEARNERS = (NETWORK, NTK, RBF, FEW, MANY)
 XOR, PARITY, UNIFORM = "XOR mixture", "structured parity", "uniform parity"
 
 
-def reported(table: Table, **equal: Any) -> list[Mapping[str, Any]]:
+def reported(table: Rows, **equal: Any) -> list[Mapping[str, Any]]:
     """Rows with an error, of reported seeds, whose fields equal the given values."""
     rows = (r for r in table.where(**equal).rows if "error" in r)
     return [r for r in rows if r["seed"] < VALIDATION]
 
 
-def errors(table: Table, row: str, **equal: Any) -> list[float]:
+def errors(table: Rows, row: str, **equal: Any) -> list[float]:
     """Errors in percent of the reported seeds of one learner, in order of seed."""
     return [r["error"] for r in sorted(reported(table, row=row, **equal), key=lambda r: r["seed"])]
 
 
-def whole(table: Table, kind: str) -> float:
+def whole(table: Rows, kind: str) -> float:
     """The largest share of a kind's training set: the n that the work asks for."""
     return max(r["share"] for r in reported(table, kind=kind))
 
@@ -43,9 +43,7 @@ def needed(sizes: Sequence[int], found: Sequence[float], target: float) -> float
     return None
 
 
-def needs_by_dimension(
-    table: Table, row: str, snr: float | int, target: float | int
-) -> tuple[list[float], list[float]]:
+def needs_by_dimension(table: Rows, row: str, snr: float | int, target: float | int) -> tuple[list[float], list[float]]:
     """Dimensions and samples needed on the XOR mixture, one pair for each reported seed that crosses the target."""
     runs: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for r in reported(table, row=row, kind=XOR):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, reads
 from featlearn.works.amplification.claims.setting import C0, FIGURE_2, premises, sigmas
 from featlearn.works.amplification.rows import (
@@ -29,7 +29,7 @@ ETA, DELTA = 0.15, 0.1
 THEOREM1, STEPS, FIGURE1, FIGURE2 = (f"amplification/{name}" for name in ("theorem1", "steps", "figure1", "figure2"))
 
 
-def column(table: Table, metric: str, **equal: Any) -> Array:
+def column(table: Rows, metric: str, **equal: Any) -> Array:
     """One metric of the rows that match."""
     return np.array([r[metric] for r in table.rows if metric in r and all(r.get(k) == v for k, v in equal.items())])
 
@@ -39,7 +39,7 @@ def slope(found: Mapping[Any, Array]) -> float:
     return float(np.polyfit(np.log(list(found)), np.log([v.mean() for v in found.values()]), 1)[0])
 
 
-def rates(table: Table) -> list[float]:
+def rates(table: Rows) -> list[float]:
     """The step sizes of the grid."""
     return sorted({r["alpha"] for r in table.rows if r["kind"] == GRID})
 
@@ -47,7 +47,7 @@ def rates(table: Table) -> list[float]:
 # Theorem 1 and its rate ---------------------------------------------------------------------------
 
 
-def judge_theorem(table: Table) -> Evidence:
+def judge_theorem(table: Rows) -> Evidence:
     """Share of good runs, test error against eta, clean accuracy; other noise and other laws; the rate."""
     alphas = rates(table)
     sizes = sorted({r["n"] for r in table.rows if r["kind"] == FEW})
@@ -143,7 +143,7 @@ def judge_theorem(table: Table) -> Evidence:
     )
 
 
-def judge_constants(table: Table) -> Evidence:
+def judge_constants(table: Rows) -> Evidence:
     """The theorem with its constants: the conclusion is seen, the premises are not met."""
     evidence = judge_theorem(table)
     return Evidence(
@@ -154,7 +154,7 @@ def judge_constants(table: Table) -> Evidence:
     )
 
 
-def judge_rate(table: Table) -> Evidence:
+def judge_rate(table: Rows) -> Evidence:
     """Excess error against d at fixed n and sigma^2 d, and against n."""
     cases, notes = [], []
     sizes = sorted({r["n"] for r in table.rows if r["kind"] == FEW})
@@ -194,7 +194,7 @@ def judge_rate(table: Table) -> Evidence:
     return Evidence(cases, comment="Far from sqrt(d): exponent in d " + ", ".join(notes) + ".")
 
 
-def _over(table: Table, over: str, n: int) -> dict[Any, Array]:
+def _over(table: Rows, over: str, n: int) -> dict[Any, Array]:
     sizes = sorted({r[over] for r in table.rows if r["kind"] == FEW and r["n"] == n})
     return {at: column(table, "clean_acc", kind=FEW, n=n, **{over: at}) for at in sizes}
 
@@ -202,13 +202,13 @@ def _over(table: Table, over: str, n: int) -> dict[Any, Array]:
 # amplification, step by step ----------------------------------------------------------------------
 
 
-def step_names(table: Table) -> list[str]:
+def step_names(table: Rows) -> list[str]:
     """t=1, ..., t=T."""
     last = int(last_row(table).removeprefix("t="))
     return [f"t={t}" for t in range(1, last + 1)]
 
 
-def judge_first_step(table: Table) -> Evidence:
+def judge_first_step(table: Rows) -> Evidence:
     """Lemma 12 where clusters are tight and the start is small: every neuron of the sets is lifted and aligned."""
     own = column(table, "cos_own_min", kind=TIGHT, row="t=1")
     lined = column(table, "aligned", kind=TIGHT, row="t=1")
@@ -278,7 +278,7 @@ def judge_first_step(table: Table) -> Evidence:
     )
 
 
-def judge_cosines(table: Table) -> Evidence:
+def judge_cosines(table: Rows) -> Evidence:
     """The reported sigma: median cosine at the start, after one step and at T, for small starts."""
     end = last_row(table)
     small = [s for s in by(table, SCALE, "scale", "t=0", "cos_median") if s <= 1e-3]
@@ -336,7 +336,7 @@ def judge_cosines(table: Table) -> Evidence:
     )
 
 
-def judge_reported_start(table: Table) -> Evidence:
+def judge_reported_start(table: Rows) -> Evidence:
     """At omega sqrt(m d) = 0.1 = alpha, the start of Figure 2, one step is not enough."""
     end = last_row(table)
     scale = max(r["scale"] for r in table.rows if r["kind"] == REPORTED)
@@ -383,7 +383,7 @@ def judge_reported_start(table: Table) -> Evidence:
     )
 
 
-def judge_persistence(table: Table) -> Evidence:
+def judge_persistence(table: Rows) -> Evidence:
     """Lemma 13: both conditions at t = 1..T."""
     rows = step_names(table)
     lined = np.stack([column(table, "aligned", kind=TIGHT, row=row) for row in rows])
@@ -427,7 +427,7 @@ def judge_persistence(table: Table) -> Evidence:
     )
 
 
-def judge_growth(table: Table) -> Evidence:
+def judge_growth(table: Rows) -> Evidence:
     """Lemma 14: norms against 2 |a_j| alpha t and 2 alpha t."""
     rows = step_names(table)
     grow = np.concatenate([column(table, "growth", kind=TIGHT, row=row) for row in rows])
@@ -473,7 +473,7 @@ def judge_growth(table: Table) -> Evidence:
     )
 
 
-def judge_margins(table: Table) -> Evidence:
+def judge_margins(table: Rows) -> Evidence:
     """Lemma 11: signed margins of the subnetwork at T."""
     c0 = next(r["c0"] for r in table.rows)
     c3 = 4096 * math.exp(2) / (1 - 1 / c0) ** 2
@@ -525,7 +525,7 @@ def judge_margins(table: Table) -> Evidence:
     )
 
 
-def judge_movement(table: Table) -> Evidence:
+def judge_movement(table: Rows) -> Evidence:
     """Proposition 2: movement of the hidden features against the scale of the start and against d."""
     found = {s: v for s, v in by(table, SCALE, "scale", "end", "ratio").items() if s <= 0.1}
     constant = math.exp(-2) / (16 * 1024)
@@ -569,7 +569,7 @@ def judge_movement(table: Table) -> Evidence:
     )
 
 
-def judge_step_constants(table: Table) -> Evidence:
+def judge_step_constants(table: Rows) -> Evidence:
     """The chain of lemmas with the constants of the proof: what is seen, and which premises are not met."""
     evidence = (judge_movement(table).cases[0], judge_margins(table).cases[0], judge_persistence(table).cases[2])
     needed = (
@@ -587,7 +587,7 @@ def judge_step_constants(table: Table) -> Evidence:
 # figures ------------------------------------------------------------------------------------------
 
 
-def judge_figure1(table: Table) -> Evidence:
+def judge_figure1(table: Rows) -> Evidence:
     """Figure 1: agreement with the four-neuron classifier; clean points right, flipped ones wrong."""
     agree, right, wrong = (column(table, name) for name in ("agree", "clean_right", "noisy_wrong"))
     test, clean = column(table, "test_acc"), column(table, "clean_acc")
@@ -640,7 +640,7 @@ def judge_figure1(table: Table) -> Evidence:
     )
 
 
-def judge_figure2(table: Table) -> Evidence:
+def judge_figure2(table: Rows) -> Evidence:
     """Figure 2: interpolation costs accuracy in low dimension and nothing in high dimension."""
     high = [k for k in (HIGH, REPORTED_RATE) if len(column(table, "drop", kind=k))]
     drop = column(table, "drop", kind=LOW)

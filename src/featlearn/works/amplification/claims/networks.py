@@ -46,8 +46,8 @@ def check_subnetwork(key: Key, tables: Any) -> Evidence:
         g = (key / i / "x").torch()
         x = torch.randn(1, 6, generator=g)
         x = 2 * x / x.norm()
-        lean = torch.where(net.a[0] > 0, 1.0, -0.2)[:, None]
-        w = net.w[0] * 0.3 + lean * x * torch.rand(1, generator=g) * 3
+        slope = torch.where(net.a[0] > 0, 1.0, -0.2)[:, None]
+        w = net.w[0] * 0.3 + slope * x * torch.rand(1, generator=g) * 3
         net = TwoLayer((w / w.norm())[None], net.b, net.a, "relu")
         keep = torch.ones(m, dtype=torch.bool)
         keep[torch.randperm(m, generator=g)[:left]] = False

@@ -13,7 +13,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure import decision_grid
 from featlearn.nets import TwoLayer, forward
@@ -149,7 +149,7 @@ def _percent(net: TwoLayer, data: Data, part: str) -> dict[str, float]:
     return {f"{part}_at": 100 * float(found["acc"]), f"{part}_clean_at": 100 * float(found["clean_acc"])}
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the paper has a picture and one sentence."""
     out = []
     for metric, unit in METRICS.items():
@@ -173,7 +173,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """The boundary of one seed with some training samples; crosses are flipped labels."""
     for r in table.rows:
         load = table.arrays.get(r["trial"])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.nets import TwoLayer
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -203,7 +203,7 @@ def _evaluate(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int
     }
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds with 95 % intervals."""
     out = []
     for setting, row in dict.fromkeys((r["setting"], r["row"]) for r in table.rows):
@@ -237,7 +237,7 @@ def _curve(rows: Sequence[Mapping], metric: str, name: str) -> tuple[Series, lis
     return Series(name, times, mean, low, high), data
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Accuracy against alpha t in both dimensions, and the fall of the test accuracy over the sweep."""
     curve_rows, ends = [r for r in table.rows if "step" in r], [r for r in table.rows if "drop" in r]
     kinds = [k for k in (LOW, HIGH, REPORTED_RATE) if any(r["kind"] == k for r in ends)]

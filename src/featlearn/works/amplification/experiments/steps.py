@@ -18,7 +18,7 @@ from torch import Tensor
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.measure import (
     aligned,
     captures,
@@ -212,7 +212,7 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds with 95 % intervals of every setting and step."""
     out = []
     groups = dict.fromkeys((r["setting"], r["row"]) for r in table.rows)
@@ -251,7 +251,7 @@ def _series(name: str, found: Mapping[Any, np.ndarray]) -> tuple[Series, list[di
     return Series(name, list(found), mean, np.maximum(low, mean / 10), high), data  # the axes are logarithmic
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Cosines against d and against the scale of the start; movement of the features against the scale."""
     if not table.rows:
         return {}

@@ -14,7 +14,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks.xor_clusters import Law, Noise
@@ -147,7 +147,7 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds with 95 % intervals, and pooled over the grid per step size."""
     out = []
     for setting in dict.fromkeys(r["setting"] for r in table.rows):
@@ -176,12 +176,12 @@ def _row(setting: str, row: str, metric: str, values: Sequence[float]) -> Summar
     )
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Test error over the grid; error on clean labels against d for few samples."""
     return {**_errors(table, GRID, ENTRIES[0]), **_errors(table, FEW, ENTRIES[1])}
 
 
-def _errors(table: Table, kind: str, entry: str) -> Mapping[str, Picture]:
+def _errors(table: Rows, kind: str, entry: str) -> Mapping[str, Picture]:
     rows = [r for r in table.rows if r["kind"] == kind]
     if not rows:
         return {}

@@ -11,7 +11,7 @@ import torch
 
 from featlearn.core import Key
 from featlearn.kernels import hinge_classifier
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs
 from featlearn.nets import Gradients, TwoLayer, gradients
 from featlearn.tasks import ParityMix
@@ -116,7 +116,7 @@ def vacuous_case(k: int, m: int) -> Case:
     )
 
 
-def trained_cases(table: Table, suffix: str, answer_always: float) -> list[Case]:
+def trained_cases(table: Rows, suffix: str, answer_always: float) -> list[Case]:
     """The mechanism, from rows of an experiment: test accuracy of the network, and its closest cosine."""
     rows = table.where(row="Network")
     accuracy, cosine = rows.values("test_acc"), rows.values("cos")

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.inventory import entry, reported
 from featlearn.lab.pending import Case, Claim, Evidence, Tables, needs, reads
 
@@ -22,14 +22,14 @@ ORDERED = ("Network", "NTK", "RF", "One Step", "Two Step")
 WITHOUT = " w/o structure"
 
 
-def final(table: Table, setting: str, row: str, metric: str) -> np.ndarray:
+def final(table: Rows, setting: str, row: str, metric: str) -> np.ndarray:
     """One metric of one row, by seed."""
     rows = [r for r in table.rows if r["setting"] == setting and r["row"] == row and r.get(metric) is not None]
     return np.array([r[metric] for r in sorted(rows, key=lambda r: r["seed"])], dtype=np.float64)
 
 
 def near_reported(
-    table: Table, setting: str, row: str, metric: str, entry_id: str, tolerance: float, rival: str
+    table: Rows, setting: str, row: str, metric: str, entry_id: str, tolerance: float, rival: str
 ) -> Case:
     """Our mean within `tolerance` of the reported number, and outside it for the one reported of another method."""
     [mine] = reported(entry_id, row=row, metric=metric, setting=setting)
@@ -48,7 +48,7 @@ def near_reported(
     )
 
 
-def settings_of(table: Table) -> list[str]:
+def settings_of(table: Rows) -> list[str]:
     """Settings in table order."""
     return list(dict.fromkeys(r["setting"] for r in table.rows))
 
@@ -56,7 +56,7 @@ def settings_of(table: Table) -> list[str]:
 RATES = "with our rates, which the paper leaves open"
 
 
-def order(entry_id: str, aside: Sequence[tuple[str, str, str]], remark: str, table: Table) -> Evidence:
+def order(entry_id: str, aside: Sequence[tuple[str, str, str]], remark: str, table: Rows) -> Evidence:
     """Sign of the difference of two methods, for the pairs that the paper and our 95 % intervals both separate.
 
     aside: (setting, method, method) that our rates do not put in the reported order; named in the comment, no case.
@@ -92,13 +92,13 @@ def order(entry_id: str, aside: Sequence[tuple[str, str, str]], remark: str, tab
     return Evidence(cases, comment=" ".join(v for v in (left, remark) if v))
 
 
-def succeed(table: Table, entry_id: str, setting: str, rival: str = "NTK") -> list[Case]:
+def succeed(table: Rows, entry_id: str, setting: str, rival: str = "NTK") -> list[Case]:
     """Network and Two Step within a point of the paper, as the best fixed-feature method is not; their cosines."""
     cases = [near_reported(table, setting, row, "test_acc", entry_id, 1.0, rival) for row in ("Network", "Two Step")]
     return cases + [near_reported(table, setting, row, "cos", entry_id, 0.02, "RF") for row in ("Network", "Two Step")]
 
 
-def chance(table: Table, setting: str, guess: float = 50.0) -> Case:
+def chance(table: Rows, setting: str, guess: float = 50.0) -> Case:
     """Test accuracy without structure of every method against guessing; rival: the accuracy with structure."""
     rows = [r + WITHOUT for r in ORDERED]
     means = np.array([interval(final(table, setting, r, "test_acc"))[0] for r in rows])
@@ -117,7 +117,7 @@ def chance(table: Table, setting: str, guess: float = 50.0) -> Case:
     )
 
 
-def below_network(table: Table, setting: str, row: str, least: float = 5.0) -> Case:
+def below_network(table: Rows, setting: str, row: str, least: float = 5.0) -> Case:
     """Accuracy lost by a fixed-feature method, in every seed; rival: the 50 points of guessing."""
     gap = final(table, setting, "Network", "test_acc") - final(table, setting, row, "test_acc")
     name = f"{setting + ': ' if setting else ''}Network minus {row}, test accuracy by seed"
@@ -133,7 +133,7 @@ def below_network(table: Table, setting: str, row: str, least: float = 5.0) -> C
     )
 
 
-def parity_table(entry_id: str, table: Table) -> Evidence:
+def parity_table(entry_id: str, table: Rows) -> Evidence:
     """A parity table: success, order, chance without structure where classes are balanced."""
     cases: list[Case] = []
     for setting in settings_of(table):
@@ -146,14 +146,14 @@ def parity_table(entry_id: str, table: Table) -> Evidence:
     return Evidence(cases)
 
 
-def interval_table(table: Table) -> Evidence:
+def interval_table(table: Rows) -> Evidence:
     """Table A.2: Network and Two Step succeed, and so does the network without structure."""
     entry_id = "emergence.table2"
     cases = succeed(table, entry_id, "", rival="RF")
     return Evidence([*cases, near_reported(table, "", "Network" + WITHOUT, "test_acc", entry_id, 1.0, "RF")])
 
 
-def interval_ntk(table: Table) -> Evidence:
+def interval_ntk(table: Rows) -> Evidence:
     """Table A.2: NTK above random features, in every seed."""
     gap = final(table, "", "NTK", "test_acc") - final(table, "", "RF", "test_acc")
     [said] = reported("emergence.table2", row="NTK", metric="test_acc")
@@ -176,7 +176,7 @@ def interval_ntk(table: Table) -> Evidence:
     )
 
 
-def interval_one_step(table: Table) -> Evidence:
+def interval_one_step(table: Rows) -> Evidence:
     """Table A.2: One Step against the best constant answer."""
     from featlearn.tasks import Interval
 
@@ -202,14 +202,14 @@ def interval_one_step(table: Table) -> Evidence:
     )
 
 
-def curve(table: Table, setting: str, row: str) -> tuple[np.ndarray, np.ndarray]:
+def curve(table: Rows, setting: str, row: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps, and mean accuracy over seeds at each."""
     rows = [r for r in table.rows if r["setting"] == setting and r["row"] == row and "acc" in r]
     steps = sorted({r["step"] for r in rows})
     return np.array(steps), np.array([np.mean([r["acc"] for r in rows if r["step"] == s]) for s in steps])
 
 
-def parity_curves(table: Table) -> Evidence:
+def parity_curves(table: Rows) -> Evidence:
     """Learning curves: the last point of Network, NTK and RF, with and without structure."""
     cases = []
     for setting in settings_of(table):
@@ -257,7 +257,7 @@ def parity_curves(table: Table) -> Evidence:
     return Evidence(cases)
 
 
-def interval_curves(table: Table) -> Evidence:
+def interval_curves(table: Rows) -> Evidence:
     """Figure 7: steps to 95 % test accuracy, Network before NTK; RF ends lower by 5 points."""
 
     def first(row: str) -> float:
@@ -291,7 +291,7 @@ def interval_curves(table: Table) -> Evidence:
     )
 
 
-def gathering(table: Table) -> Evidence:
+def gathering(table: Rows) -> Evidence:
     """Neuron maps: the share of neurons with |cos| > 0.95 to the ground truth at the start, step 1 and step 2."""
     cases = []
     shown: set[str] = set()
@@ -330,7 +330,7 @@ def gathering(table: Table) -> Evidence:
     return Evidence(cases) if cases else Evidence(not_run="no trial holds neuron positions; run the experiment again")
 
 
-def one_step_two_step(table: Table) -> Evidence:
+def one_step_two_step(table: Rows) -> Evidence:
     """One-step features with a first step as small as the theory's fail, two-step features succeed."""
     entry_id = "emergence.table1"
     return Evidence(
@@ -379,7 +379,7 @@ def one_step_cosine(key: object, tables: Tables) -> Evidence:
     )
 
 
-def random_cosine(table: Table) -> Evidence:
+def random_cosine(table: Rows) -> Evidence:
     """Closest cosine of random weights: E max of m normals / sqrt(d), so cos sqrt(d) is the same for all d."""
     from scipy.stats import norm
 
@@ -409,7 +409,7 @@ def random_cosine(table: Table) -> Evidence:
     )
 
 
-def seed_spread(table: Table) -> Evidence:
+def seed_spread(table: Rows) -> Evidence:
     """Standard deviation over seeds, against the 0.5 points that the paper states for all accuracies.
 
     log of the deviation of n normal values has a standard error of about 1/sqrt(2 (n - 1)); two of them are allowed.
@@ -438,7 +438,7 @@ def seed_spread(table: Table) -> Evidence:
     )
 
 
-def hidden_codes(table: Table) -> Evidence:
+def hidden_codes(table: Rows) -> Evidence:
     """Figure 15: the share of neurons along the signal rises from the start to at least 80 % after two steps."""
     share = {n: final(table, "", "Network", f"share_{n}").mean() for n in ("init", "step1", "step2")}
     return Evidence(
@@ -465,7 +465,7 @@ def hidden_codes(table: Table) -> Evidence:
     )
 
 
-def clusters_covered(table: Table) -> Evidence:
+def clusters_covered(table: Rows) -> Evidence:
     """Figure 16: every cluster centre has a neuron along it at the end, and had none at the start; median of seeds."""
     cases, missed = [], 0
     for setting in settings_of(table):
@@ -499,7 +499,7 @@ def clusters_covered(table: Table) -> Evidence:
     return Evidence(cases, comment=f"Runs with a centre that no neuron covers, {RATES}: {missed}." if missed else "")
 
 
-def two_clusters(table: Table) -> Evidence:
+def two_clusters(table: Rows) -> Evidence:
     """Figures 3 and 17: two clusters of neuron directions, opposite and tighter than at the start."""
     cases = []
     for setting in settings_of(table):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.nets import gaussian_init, mirrored
 from featlearn.tasks import HiddenCodes
@@ -96,12 +96,12 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult([row], arrays)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the paper has a picture only."""
     return without_reported(table, UNITS, ENTRY)
 
 
-def draw(table: Table) -> Mapping[str, object]:
+def draw(table: Rows) -> Mapping[str, object]:
     """The neurons of one seed."""
     return neuron_maps(table, (ENTRY,))
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure.clusters import best_cosine, mds
 from featlearn.nets import TwoLayer, gaussian_init
@@ -183,14 +183,14 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult([row, sizes], arrays)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; Table 6 reports sizes, which are counted and measured on the samples; Figure 16 is a
     picture."""
     sizes = estimates([r for r in table.rows if "clusters" in r], metrics=("d", "k", "clusters", "sigma_r"))
     return [*without_reported(table, METRICS, ENTRY), *against_reported(sizes, [SIZES], {"sigma_r": 0.01})]
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Neurons and centres of one seed of every setting."""
     panels, data, done = [], [], set()
     for r in table.rows:

@@ -18,7 +18,7 @@ from torch import Tensor
 from featlearn.core import Key, SettingError
 from featlearn.data import digits, mnist
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure.clusters import cosine_silhouette, mds, spherical_kmeans
 from featlearn.nets import TwoLayer, gaussian_init
@@ -167,17 +167,17 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows, arrays)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the paper has pictures only."""
     return without_reported(table, METRICS, ENTRIES[1])
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Neurons of one seed (figure 17), and how the clusters tighten over all seeds (figure 3)."""
     return {**_maps(table), **_tightening(table)}
 
 
-def _maps(table: Table) -> Mapping[str, Picture]:
+def _maps(table: Rows) -> Mapping[str, Picture]:
     for r in table.rows:
         load = table.arrays.get(r["trial"])
         if load is None or "init/at" not in (arrays := load()):
@@ -206,7 +206,7 @@ def _maps(table: Table) -> Mapping[str, Picture]:
     return {}
 
 
-def _tightening(table: Table) -> Mapping[str, Picture]:
+def _tightening(table: Rows) -> Mapping[str, Picture]:
     rows = [r for r in table.rows if "silhouette" in r]
     if not rows:
         return {}

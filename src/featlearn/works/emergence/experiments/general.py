@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, mirrored
@@ -108,12 +108,12 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult([{"setting": task.coordinates, "row": "Network", "seed": trial.seed, **accuracies, "cos": cos}])
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the work reports no numbers for this setting."""
     return without_reported(table, UNITS, ENTRY)
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Test accuracy by dictionary."""
     rows = [r for r in summarise(table) if r.metric == "test_acc"]
     if not rows:

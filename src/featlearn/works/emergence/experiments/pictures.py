@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from featlearn.lab.estimate import Estimate, estimates, interval
-from featlearn.lab.experiment import SummaryRow, Table
+from featlearn.lab.experiment import Rows, SummaryRow
 from featlearn.report.compare import against_reported
 from featlearn.report.plots import NeuronPanel, Picture, Series, bars_against_reported, curves, neuron_map
 from featlearn.report.style import figure
@@ -29,7 +29,7 @@ def compare(found: Sequence[Estimate], entry: str) -> list[SummaryRow]:
     return ours
 
 
-def summarise(table: Table, entry: str) -> list[SummaryRow]:
+def summarise(table: Rows, entry: str) -> list[SummaryRow]:
     """Means over seeds with 95 % intervals beside the reported numbers."""
     order = [*METHODS[:4], KEPT, *METHODS[4:]]
     ranks = {name + suffix: i + 100 * bool(suffix) for suffix in ("", WITHOUT) for i, name in enumerate(order)}
@@ -39,7 +39,7 @@ def summarise(table: Table, entry: str) -> list[SummaryRow]:
     return compare(estimates(rows, metrics=tuple(TOLERANCE)), entry)
 
 
-def without_reported(table: Table, units: Mapping[str, str], entry: str) -> list[SummaryRow]:
+def without_reported(table: Rows, units: Mapping[str, str], entry: str) -> list[SummaryRow]:
     """Means over seeds of the metrics in `units` with 95 % intervals, cut at the ends of what a percentage ("%") or a
     cosine ("") can be."""
     rows = []
@@ -55,7 +55,7 @@ def without_reported(table: Table, units: Mapping[str, str], entry: str) -> list
     return rows
 
 
-def learning_curves(table: Table, entries: Sequence[str]) -> Mapping[str, Picture]:
+def learning_curves(table: Rows, entries: Sequence[str]) -> Mapping[str, Picture]:
     """Test accuracy per step, mean over seeds, one panel per setting and structure."""
     rows = [r for r in table.rows if "acc" in r]
     settings = list(dict.fromkeys(r["setting"] for r in rows))
@@ -94,7 +94,7 @@ def learning_curves(table: Table, entries: Sequence[str]) -> Mapping[str, Pictur
     return dict.fromkeys(entries, Picture(fig, caption, data=data))
 
 
-def neuron_maps(table: Table, entries: Sequence[str]) -> Mapping[str, Picture]:
+def neuron_maps(table: Rows, entries: Sequence[str]) -> Mapping[str, Picture]:
     """Neurons at the start and after one and two steps, laid out by multidimensional scaling of 1 - cos."""
     shown: dict[str, Mapping[str, np.ndarray]] = {}
     for r in table.rows:
@@ -131,7 +131,7 @@ def bars(summary: Sequence[SummaryRow], entry: str) -> Mapping[str, Picture]:
     return {entry: Picture(fig, "Test accuracy, ours beside the reported numbers; the dotted line is guessing.")}
 
 
-def draw(table: Table, entry: str, curve_entries: Sequence[str], map_entries: Sequence[str]) -> Mapping[str, Picture]:
+def draw(table: Rows, entry: str, curve_entries: Sequence[str], map_entries: Sequence[str]) -> Mapping[str, Picture]:
     """All pictures of one table, by inventory id."""
     summary = summarise(table, entry)
     pictures = dict(bars(summary, entry)) if summary else {}

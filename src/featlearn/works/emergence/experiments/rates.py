@@ -13,7 +13,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import Stage, fit, fit_linear, fit_linearised
 from featlearn.nets import TwoLayer, mirrored
 from featlearn.report.plots import Picture, Series, curves
@@ -186,7 +186,7 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
-def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
+def chosen(table: Rows) -> Mapping[str, Mapping[str, float]]:
     """Setting -> the best rates by mean validation accuracy, averaged over a grid point and its neighbours.
 
     Averaging over neighbours keeps the choice off the edge of a plateau; remaining ties go to the smaller step. The
@@ -219,7 +219,7 @@ def chosen(table: Table) -> Mapping[str, Mapping[str, float]]:
     return picked
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Mean validation accuracy of every grid point, and the chosen rates."""
     rows = without_reported(table, {"val_acc": "%"}, "")
     for setting, rates in chosen(table).items():
@@ -231,7 +231,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return rows
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Validation accuracy against the step size, for the methods with one rate."""
     settings = list(dict.fromkeys(r["setting"] for r in table.rows))
     if not settings:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.inventory import entry
 from featlearn.lab.pending import Case, Claim, Evidence, needs, reads
 from featlearn.measure import random_share
@@ -26,7 +26,7 @@ SPREAD = 0.35
 """Standard deviation of the largest share of one Gaussian vector over its mean, at most, for p of 5 to 97."""
 
 
-def ends(table: Table) -> dict[tuple[int, int], Rows]:
+def ends(table: Rows) -> dict[tuple[int, int], Rows]:
     """(k, p) -> the last rows of all seeds."""
     found: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for r in table.rows:
@@ -55,23 +55,23 @@ def no_less(name: str, least: float, found: np.ndarray, unit: str = "") -> Case:
     )
 
 
-def of(k: int, judge: Callable[[Table], Evidence]) -> Callable[[Table], Evidence]:
+def of(k: int, judge: Callable[[Rows], Evidence]) -> Callable[[Rows], Evidence]:
     """A judge of the rows of k inputs, at the reported p where there are such, else at smaller ones as `at_sizes` says:
     spectra are the sharper the more points there are."""
     reported = FIGURES[k][0]
 
-    def check(table: Table) -> Evidence:
+    def check(table: Rows) -> Evidence:
         mine = [r for r in table.rows if r["k"] == k]
         at_size = [r for r in mine if r["p"] == reported]
-        found = ends(Table(tuple(at_size or mine)))
+        found = ends(Rows(tuple(at_size or mine)))
         if not found:
             return needs(CIRCUITS)
-        return at_sizes(judge(Table(tuple(at_size or mine))), CIRCUITS, found, [(k, reported)])
+        return at_sizes(judge(Rows(tuple(at_size or mine))), CIRCUITS, found, [(k, reported)])
 
     return check
 
 
-def judge_cosines(table: Table) -> Evidence:
+def judge_cosines(table: Rows) -> Evidence:
     """Figures 4.1, C.1, C.3: every live neuron a cosine of one frequency, phases adding up."""
     found = ends(table)
     if not found:
@@ -118,7 +118,7 @@ def tested(found: Mapping[Any, Rows]) -> np.ndarray:
     )
 
 
-def judge_frequencies(table: Table) -> Evidence:
+def judge_frequencies(table: Rows) -> Evidence:
     """Figures 4.2, C.2, C.4: all frequencies, evenly; share of power before and after."""
     found = ends(table)
     if not found:
@@ -155,7 +155,7 @@ def judge_frequencies(table: Table) -> Evidence:
     )
 
 
-def judge_recipe(table: Table) -> Evidence:
+def judge_recipe(table: Rows) -> Evidence:
     """C.10.1: the widths, and that the networks learn the task."""
     found = ends(table)
     if not found:
@@ -187,7 +187,7 @@ def judge_recipe(table: Table) -> Evidence:
     return at_sizes(evidence, CIRCUITS, found, [(k, FIGURES[k][0]) for k in FIGURES])
 
 
-def by_penalty(table: Table) -> dict[tuple[int, int], dict[tuple[int, float], Rows]]:
+def by_penalty(table: Rows) -> dict[tuple[int, int], dict[tuple[int, float], Rows]]:
     """(k, p) -> neurons and lambda -> last rows of all seeds."""
     out: dict[tuple[int, int], dict[tuple[int, float], list[Mapping[str, Any]]]] = {}
     for pair, rows in ends(table).items():
@@ -196,7 +196,7 @@ def by_penalty(table: Table) -> dict[tuple[int, int], dict[tuple[int, float], Ro
     return {pair: dict(sorted(found.items())) for pair, found in out.items()}
 
 
-def best_lambda(table: Table) -> dict[tuple[int, int], Rows]:
+def best_lambda(table: Rows) -> dict[tuple[int, int], Rows]:
     """(k, p) -> rows of the width and lambda with the largest mean margin."""
     return {
         pair: max(found.values(), key=lambda rows: float(np.mean([r["margin"] for r in rows])))
@@ -204,7 +204,7 @@ def best_lambda(table: Table) -> dict[tuple[int, int], Rows]:
     }
 
 
-def judge_oracle(table: Table) -> Evidence:
+def judge_oracle(table: Rows) -> Evidence:
     """Definition 4.1 with the oracle: no training goes below the least loss, and some gets near."""
     rows = [r for r in table.rows if "least_loss" in r]
     if not rows:
@@ -239,7 +239,7 @@ def judge_oracle(table: Table) -> Evidence:
     )
 
 
-def judge_margins(table: Table) -> Evidence:
+def judge_margins(table: Rows) -> Evidence:
     """Lemma 4.7 and Theorem 4.9 on trained networks: 0.95 gamma*, never above it, every frequency, cosines."""
     found = best_lambda(table)
     if not found:
@@ -282,7 +282,7 @@ def judge_margins(table: Table) -> Evidence:
     )
 
 
-def judge_near_best(table: Table) -> Evidence:
+def judge_near_best(table: Rows) -> Evidence:
     """Lemma C.6 on trained networks: near gamma*, neurons are near the optimal family."""
     near = [r for r in table.rows if r.get("margin", 0) >= 0.97 and "cosine_low" in r]
     far = [r for r in table.rows if r.get("margin", 1) < 0.97 and "cosine_low" in r]

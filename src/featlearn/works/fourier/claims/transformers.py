@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Case, Claim, Evidence, needs, reads
 from featlearn.lab.statistics import Trend, falling_trend
 from featlearn.works.fourier.claims.sizes import at_sizes
@@ -26,7 +26,7 @@ CURVES = ((2, 97), (3, 31), (4, 11), (5, 5))
 Task = tuple[int, int, str]
 
 
-def by_task(table: Table) -> dict[Task, dict[str, Rows]]:
+def by_task(table: Rows) -> dict[Task, dict[str, Rows]]:
     """(k, p, readout) -> row name -> rows of all seeds."""
     found: dict[Task, dict[str, list[Mapping[str, Any]]]] = {}
     for r in table.rows:
@@ -35,11 +35,11 @@ def by_task(table: Table) -> dict[Task, dict[str, Rows]]:
 
 
 def reported_sizes(
-    experiment: str, reported: Sequence[tuple[int, int]], judge: Callable[[Table], Evidence], variant: str = ""
-) -> Callable[[Table], Evidence]:
+    experiment: str, reported: Sequence[tuple[int, int]], judge: Callable[[Rows], Evidence], variant: str = ""
+) -> Callable[[Rows], Evidence]:
     """The judge, with the reported (k, p) as a premise; variant: whose rows count."""
 
-    def check(table: Table) -> Evidence:
+    def check(table: Rows) -> Evidence:
         found = {(r["k"], r["p"]) for r in table.rows if not variant or r.get("variant") == variant}
         return at_sizes(judge(table), experiment, found, reported)
 
@@ -59,7 +59,7 @@ def sparse_cosines(trained: Rows, start: Rows) -> list[bool]:
     return [mean(trained, "sparse") >= HEADS, mean(start, "top4") <= PLAIN]
 
 
-def judge_attention(table: Table) -> Evidence:
+def judge_attention(table: Rows) -> Evidence:
     """Figures 4.3, C.5, C.6: cosines in two dimensions."""
     tasks = by_task(table)
     found, swapped, notes = [], [], []
@@ -85,7 +85,7 @@ def judge_attention(table: Table) -> Evidence:
     )
 
 
-def judge_learned_attention(table: Table) -> Evidence:
+def judge_learned_attention(table: Rows) -> Evidence:
     """Whether the cosines are in W^KQ, or only in the embedding around it."""
     tasks = by_task(table)
     gain, notes = [], []
@@ -109,7 +109,7 @@ def judge_learned_attention(table: Table) -> Evidence:
     )
 
 
-def judge_accuracy(table: Table) -> Evidence:
+def judge_accuracy(table: Rows) -> Evidence:
     """Section 4.6: one-layer transformers learn the task up to k = 5."""
     tasks = by_task(table)
     least = [min(r["test_acc"] for r in rows[TRAINED]) for rows in tasks.values()]
@@ -158,10 +158,10 @@ def fall(waits: Waits, level: float = 0.05) -> tuple[float, Trend]:
     return (math.copysign(1.0, trend.statistic) if trend.p < level and trend.statistic else 0.0), trend
 
 
-def judge_grokking(variant: str, level: int = 99) -> Callable[[Table], Evidence]:
+def judge_grokking(variant: str, level: int = 99) -> Callable[[Rows], Evidence]:
     """A judge of one variant: a delay at the smallest k, and a ratio that falls with k."""
 
-    def judge(table: Table) -> Evidence:
+    def judge(table: Rows) -> Evidence:
         rows = [r for r in table.rows if r["variant"] == variant]
         if not rows:
             return needs(GROKKING)

@@ -23,7 +23,7 @@ import torch
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.measure.fourier import power_2d, top_share_2d
 from featlearn.nets import attention_matrices
 from featlearn.nets.modular_transformer import READOUTS
@@ -159,7 +159,7 @@ def run_trial(trial: Trial) -> TrialResult:
 UNITS = {"sparse": "%", "train_acc": "%", "test_acc": "%"}
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Shares of power and accuracies, mean and interval over seeds."""
     return [
         SummaryRow(
@@ -177,7 +177,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     ]
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """For every k the first heads of the first seed before and after, their spectra, and all heads of all seeds."""
     out: dict[str, Picture] = {}
     ks = {r["k"] for r in table.rows}
@@ -190,7 +190,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return out
 
 
-def _picture(table: Table, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> Picture:
+def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> Picture:
     readouts = [r for r in READOUTS if any(row["readout"] == r for row in rows)]
     fig = style.figure(12.5, 0.6 + 1.9 * SHOWN * len(readouts))
     parts = fig.subfigures(len(readouts), 2, width_ratios=(1.75, 1), squeeze=False)

@@ -12,7 +12,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.measure import frequency_share
 from featlearn.nets import PowerNetwork, power_init
@@ -211,11 +211,11 @@ def run_trial(trial: Trial) -> TrialResult:
 STOPPED = "learning stopped: the loss of every training point is 0"
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the captions have no numbers."""
     out = []
     for setting in dict.fromkeys(r["setting"] for r in table.rows):
-        here = Table(tuple(r for r in table.rows if r["setting"] == setting and "test_acc" in r))
+        here = Rows(tuple(r for r in table.rows if r["setting"] == setting and "test_acc" in r))
         for metric, unit in METRICS.items():
             values = here.values(metric)
             if len(values):
@@ -242,7 +242,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """For each k: random neurons with their spectra, and the histograms of frequencies and shares."""
     made: dict[str, Picture] = {}
     for r in table.rows:

@@ -30,7 +30,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import geometric_interval, interval
-from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.statistics import falling_trend
 from featlearn.measure.fourier import grokking_delay
 from featlearn.nets.modular_transformer import READOUTS
@@ -218,7 +218,7 @@ def trends(rows: Sequence[Mapping[str, Any]], level: int) -> dict[str, tuple[flo
     return out
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Steps to both accuracies, lag and ratio with geometric intervals over seeds, seeds that never came, trends."""
     out: list[SummaryRow] = []
 
@@ -264,7 +264,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Accuracies over steps for every variant and k, mean and range over seeds; ratios against k."""
     variants = [v for v in VARIANTS if any(r["variant"] == v for r in table.rows)]
     if not variants:
@@ -305,13 +305,13 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return {ENTRY: Picture(fig, caption, data=data)}
 
 
-def _setting(table: Table, variant: str) -> str:
+def _setting(table: Rows, variant: str) -> str:
     row = next(r for r in table.rows if r["variant"] == variant)
     points = f", {row['n_train']} training points" if variant == EQUAL else ""
     return f"step size {row['rate']:g}, weight decay {row['decay']:g}{points}"
 
 
-def _courses(table: Table, rows: Sequence[Mapping[str, Any]]) -> list[Series]:
+def _courses(table: Rows, rows: Sequence[Mapping[str, Any]]) -> list[Series]:
     """Accuracies on the steps of the longest run; a run that ended earlier keeps its last value."""
     found = [table.arrays[r["trial"]]() for r in rows if r["trial"] in table.arrays]
     if not found:

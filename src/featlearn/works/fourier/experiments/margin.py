@@ -12,7 +12,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.report import style
@@ -146,11 +146,11 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds."""
     out = []
     for setting in dict.fromkeys(r["setting"] for r in table.rows):
-        here = Table(tuple(r for r in table.rows if r["setting"] == setting and "margin" in r))
+        here = Rows(tuple(r for r in table.rows if r["setting"] == setting and "margin" in r))
         for metric, unit in METRICS.items():
             values = here.values(metric)
             if len(values):
@@ -173,7 +173,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Margin over gamma* against steps; a panel per network, a line per lambda."""
     evaluations = [r for r in table.rows if "margin_at" in r]
     pairs = list(dict.fromkeys((r["k"], r["p"], r["m"]) for r in evaluations))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Case, Claim, Evidence, reads
 from featlearn.methods.gemfilter.recommended import KNOWN
 from featlearn.works.gemfilter.rows import (
@@ -50,7 +50,7 @@ def units(rows: Rows, metric: str, by: Sequence[str] = ("setting", "needle")) ->
     return {unit: float(np.mean(values)) for unit, values in found.items()}
 
 
-def of(table: Table, row: str, layers: Sequence[int] | None = None) -> Rows:
+def of(table: Rows, row: str, layers: Sequence[int] | None = None) -> Rows:
     """The rows of a method or rule, of some layers."""
     return [r for r in table.rows if r["row"] == row and (layers is None or r["layer"] in layers)]
 
@@ -110,18 +110,18 @@ def means(values: Mapping[str, np.ndarray]) -> str:
 # --- gemfilter/layers ------------------------------------------------------------------------------------------------
 
 
-def recall_by_layer(table: Table, row: str) -> np.ndarray:
+def recall_by_layer(table: Rows, row: str) -> np.ndarray:
     """Mean share of the needle kept, in percent, by layer."""
     rows = of(table, row)
     return np.array([np.mean([r["recall"] for r in rows if r["layer"] == i]) for i in range(LAYERS)])
 
 
-def chance(table: Table) -> float:
+def chance(table: Rows) -> float:
     """Mean recall of random tokens: k / n."""
     return float(np.mean([r["recall"] for r in of(table, RANDOM)]))
 
 
-def judge_recall(table: Table) -> Evidence:
+def judge_recall(table: Rows) -> Evidence:
     """Figure 9.1: the needle survives at filter layers of the middle half."""
     found = recall_by_layer(table, BEST)
     middle = found[list(MIDDLE_HALF)]
@@ -153,7 +153,7 @@ def judge_recall(table: Table) -> Evidence:
     )
 
 
-def judge_last_row(table: Table) -> Evidence:
+def judge_last_row(table: Rows) -> Evidence:
     """Figure 9.2: the last row against the middle row and random tokens, over the middle half of the layers."""
     last = units(of(table, LAST, MIDDLE_HALF), "recall")
     less = {
@@ -178,7 +178,7 @@ def first_layer(rows: Rows) -> int:
     return next((i for i in range(LAYERS) if located_share(rows, i) >= 0.9), LAYERS)
 
 
-def judge_first_layer(table: Table) -> Evidence:
+def judge_first_layer(table: Rows) -> Evidence:
     """Figure 9.5: an early layer locates the needle, and the same one for other needles."""
     rows = of(table, BEST)
     halves = [first_layer([r for r in rows if r["needle"] % 2 == i]) for i in (0, 1)]
@@ -209,7 +209,7 @@ def judge_first_layer(table: Table) -> Evidence:
     )
 
 
-def judge_plateau(table: Table) -> Evidence:
+def judge_plateau(table: Rows) -> Evidence:
     """Table 9.2: best inside, flat around the best, worse at both ends."""
     found = recall_by_layer(table, BEST)
     best = int(found.argmax())
@@ -249,7 +249,7 @@ def judge_plateau(table: Table) -> Evidence:
     )
 
 
-def judge_neighbours(table: Table) -> Evidence:
+def judge_neighbours(table: Rows) -> Evidence:
     """Figure G.1: the layer after the filter layer is as good."""
     found, at = recall_by_layer(table, BEST), filter_layer()
     return Evidence(
@@ -268,7 +268,7 @@ def judge_neighbours(table: Table) -> Evidence:
     )
 
 
-def judge_middle_row(table: Table) -> Evidence:
+def judge_middle_row(table: Rows) -> Evidence:
     """Figure G.3 (a): the middle row keeps no more of the needle than random tokens."""
     last = units(of(table, LAST, MIDDLE_HALF), "recall")
     middle = units(of(table, MIDDLE, MIDDLE_HALF), "recall")
@@ -283,7 +283,7 @@ def judge_middle_row(table: Table) -> Evidence:
     )
 
 
-def judge_largest_row(table: Table) -> Evidence:
+def judge_largest_row(table: Rows) -> Evidence:
     """The rule of Figure G.3 (b) on our model: rows of largest norm, in two readings, against the chosen scoring."""
     best = np.array([float(recall_by_layer(table, row).max()) for row in (QUERY, LOGITS)])
     at = [int(recall_by_layer(table, row).argmax()) for row in (QUERY, LOGITS)]
@@ -308,7 +308,7 @@ def judge_largest_row(table: Table) -> Evidence:
     )
 
 
-def judge_focus(table: Table) -> Evidence:
+def judge_focus(table: Rows) -> Evidence:
     """Figure G.5: GemFilter keeps more inside the needle and the last 32 than SnapKV, whose heads spread."""
     ours = units(of(table, BEST, [filter_layer()]), "focus")
     snap = units(of(table, SNAPKV), "focus")
@@ -340,12 +340,12 @@ def with_keep(rows: Rows, keep: int = 256) -> list[dict[str, Any]]:
 # --- gemfilter/needle ------------------------------------------------------------------------------------------------
 
 
-def accuracy(table: Table, one: str, two: str) -> np.ndarray:
+def accuracy(table: Rows, one: str, two: str) -> np.ndarray:
     """Differences of accuracy in points, by length and needle."""
     return paired(units(of(table, one), "accuracy"), units(of(table, two), "accuracy"))
 
 
-def judge_needle(table: Table) -> Evidence:
+def judge_needle(table: Rows) -> Evidence:
     """Figure 9.4: GemFilter is not below SnapKV at the same budget."""
     rivals = (SNAPKV, H2O, STREAMING, FULL)
     less = {f"GemFilter - {r}": accuracy(table, OURS, r) for r in rivals if of(table, r)}
@@ -367,13 +367,13 @@ def judge_needle(table: Table) -> Evidence:
     )
 
 
-def judge_cost_of_filtering(table: Table) -> Evidence:
+def judge_cost_of_filtering(table: Rows) -> Evidence:
     """At lengths where the full cache answers half: the lower end of the interval of what filtering costs."""
     one, two = OURS, FULL
     full = units(of(table, two), "accuracy", ("setting",))
     answered = [r for r in table.rows if full[(r["setting"],)] >= 50]
     by_prompt = ("setting", "needle", "depth")
-    part = Table(tuple(answered))
+    part = Rows(tuple(answered))
     prompts = paired(units(of(part, one), "accuracy", by_prompt), units(of(part, two), "accuracy", by_prompt))
     raw = float(accuracy(part, RAW_ROW, two).mean())
     _, low, _ = interval(prompts)
@@ -394,7 +394,7 @@ def judge_cost_of_filtering(table: Table) -> Evidence:
     )
 
 
-def judge_needle_raw(table: Table) -> Evidence:
+def judge_needle_raw(table: Rows) -> Evidence:
     """Raw products of the last row, scored at the end of a chat template: fewer answers than SnapKV."""
     less = {f"{r} - GemFilter raw": accuracy(table, r, RAW_ROW) for r in (SNAPKV, OURS)}
     return Evidence(
@@ -404,7 +404,7 @@ def judge_needle_raw(table: Table) -> Evidence:
     )
 
 
-def judge_one_run(table: Table) -> Evidence:
+def judge_one_run(table: Rows) -> Evidence:
     """Figure G.4: two runs are not worse than one."""
     less = {"two runs - one run": accuracy(table, OURS, ONE_RUN)}
     return Evidence(
@@ -416,12 +416,12 @@ def judge_one_run(table: Table) -> Evidence:
 # --- gemfilter/minibench, gemfilter/cost -----------------------------------------------------------------------------
 
 
-def scores(table: Table, setting: str, row: str) -> dict[tuple[Any, ...], float]:
+def scores(table: Rows, setting: str, row: str) -> dict[tuple[Any, ...], float]:
     """Mean score over kinds, by item."""
     return units([r for r in of(table, row) if r["setting"] == setting], "score", ("item",))
 
 
-def judge_kinds(table: Table) -> Evidence:
+def judge_kinds(table: Rows) -> Evidence:
     """Table 9.1: GemFilter against SnapKV and H2O at equal budgets, kinds of task together."""
     budgets = sorted({int(r["row"].split("-")[1]) for r in table.rows if r["row"].startswith(f"{SNAPKV}-")})
     cases, less = [], {}
@@ -433,7 +433,7 @@ def judge_kinds(table: Table) -> Evidence:
         cases.append(not_below(f"mean score: GemFilter-{k} - SnapKV-{k}", less[f"GemFilter-{k} - SnapKV-{k}"]))
     worst = {}
     for kind in dict.fromkeys(r["kind"] for r in table.rows):
-        part = Table(tuple(r for r in table.rows if r["kind"] == kind))
+        part = Rows(tuple(r for r in table.rows if r["kind"] == kind))
         ours, snap = (scores(part, "chat", f"{row}-{budgets[-1]}") for row in (OURS, SNAPKV))
         worst[kind] = float(paired(ours, snap).mean())
     kind = min(worst, key=lambda name: worst[name])
@@ -444,7 +444,7 @@ def judge_kinds(table: Table) -> Evidence:
     )
 
 
-def judge_template(table: Table) -> Evidence:
+def judge_template(table: Rows) -> Evidence:
     """Table G.1: GemFilter with the chat template is within 3.1 points of SnapKV."""
     budgets = sorted({int(r["row"].split("-")[1]) for r in table.rows if r["row"].startswith(f"{SNAPKV}-")})
     k = budgets[-1]
@@ -462,7 +462,7 @@ def judge_template(table: Table) -> Evidence:
     )
 
 
-def judge_cost(table: Table) -> Evidence:
+def judge_cost(table: Rows) -> Evidence:
     """Figures 9.3 and 9.6: pass one against the full prompt, time per token against length, bytes kept."""
     lengths = sorted({r["length"] for r in table.rows})
 

@@ -15,7 +15,7 @@ import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.methods import gemfilter, kv_eviction
 from featlearn.methods.gemfilter import SOFTMAX, layout_of
 from featlearn.methods.memory import measured
@@ -160,7 +160,7 @@ def _per_token(model: Any, filled: Any, cache: Any, tokens: int) -> float:
     return median(times)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over repetitions by length."""
     found = []
     for length in sorted({r["length"] for r in table.rows}):
@@ -187,7 +187,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return found
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Prompt time, time per token and cache by length of the prompt (Figure 9.3)."""
     lengths = sorted({r["length"] for r in table.rows})
     if not lengths:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Layout, Scoring, layout_of
 from featlearn.methods.gemfilter.selecting import best, last_queries, probabilities, products, smooth
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed
@@ -159,7 +159,7 @@ def _measures(kept: Tensor, prompt: Prompt, n: int) -> dict[str, float]:
     }
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Recall at each rule's best layer that sees the whole prompt, and which layer that is."""
     found = []
     for setting in dict.fromkeys(r["setting"] for r in table.rows):
@@ -200,7 +200,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return found
 
 
-def by_layer(table: Table, setting: str, row: str, metric: str) -> dict[int, tuple[float, float, float]]:
+def by_layer(table: Rows, setting: str, row: str, metric: str) -> dict[int, tuple[float, float, float]]:
     """Mean and 95 % interval over prompts by layer, layers with a window left out."""
     values: dict[int, list[float]] = {}
     for r in table.rows:
@@ -209,7 +209,7 @@ def by_layer(table: Table, setting: str, row: str, metric: str) -> dict[int, tup
     return {layer: interval(v) for layer, v in sorted(values.items())}
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Distance by layer (Figure 9.5), rows (G.3), focus against SnapKV (G.5)."""
     settings = list(dict.fromkeys(r["setting"] for r in table.rows))
     if not settings:

@@ -16,7 +16,7 @@ import numpy as np
 from featlearn.core import Key, SettingError
 from featlearn.data.texts import essays, split
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, bars_against_reported
 from featlearn.tasks.miniset import KINDS, Item, grade, miniset
@@ -132,7 +132,7 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Mean score by kind and over kinds, and the paired difference of the mean to the full cache."""
     found = []
     for setting in sorted({r["setting"] for r in table.rows}):
@@ -175,7 +175,7 @@ def _row(setting: str, row: str, metric: str, values: Sequence[float]) -> Summar
     )
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Average score by method and budget."""
     rows = [r for r in summarise(table) if r.metric == "average"]
     if not rows:

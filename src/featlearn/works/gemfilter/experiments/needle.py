@@ -15,7 +15,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Heat, Picture, heat_maps
 from featlearn.tasks.needles import found_in, overlap
@@ -125,7 +125,7 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over prompts by length and over all; differences to the full cache are paired by prompt."""
     settings = sorted({r["setting"] for r in table.rows}, key=lambda s: int(s.split()[-1]))
     full = {s: np.mean(table.where(setting=s, row=FULL).values("accuracy")) for s in settings}
@@ -136,7 +136,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return [row for name, group in groups for row in _summary(table, name, group)]
 
 
-def _summary(table: Table, name: str, group: Sequence[str]) -> list[SummaryRow]:
+def _summary(table: Rows, name: str, group: Sequence[str]) -> list[SummaryRow]:
     rows = [r for r in table.rows if r["setting"] in group]
     found = []
     for row, (metric, unit) in itertools.product(ROWS, METRICS.items()):
@@ -168,7 +168,7 @@ def _summary(table: Table, name: str, group: Sequence[str]) -> list[SummaryRow]:
     return found
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Share of right answers over length and depth, one map per method (Figure 9.4)."""
     lengths, depths = (sorted({r[name] for r in table.rows}) for name in ("length", "depth"))
     if not lengths:

@@ -14,7 +14,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.methods.gemfilter import SinksAndWindow, select_chunked
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -149,7 +149,7 @@ def products_of(n: int, pattern: Any, tail: int) -> float:
     return float(np.where(dense, i + 1, near).sum() / (n * (n + 1) / 2))
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means by length, and differences to the exact pass paired by prompt."""
     found = []
     names = list(dict.fromkeys(r["row"] for r in table.rows))
@@ -179,7 +179,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return found
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Needle tokens kept and right answers against the share of attention that the pass forms."""
     settings = list(dict.fromkeys(r["setting"] for r in table.rows))
     if not settings:

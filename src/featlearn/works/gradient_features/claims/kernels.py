@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import norm
 
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, reads
 from featlearn.lab.statistics import power_fit
 from featlearn.works.gradient_features.rows_kernels import (
@@ -41,12 +41,12 @@ def bayes_error(snr: float) -> float:
     return 200 * q * (1 - q)
 
 
-def mixture(table: Table, row: str, d: int, level: float) -> list[float]:
+def mixture(table: Rows, row: str, d: int, level: float) -> list[float]:
     """Errors of a learner on the XOR mixture at n = d^1.5, by seed."""
     return errors(table, row, kind=XOR, d=d, level=level, share=whole(table, XOR))
 
 
-def grid(table: Table) -> dict[int, list[float]]:
+def grid(table: Rows) -> dict[int, list[float]]:
     """Levels of sigma by dimension, in ascending order."""
     found: dict[int, set[float]] = {}
     for r in reported(table, kind=XOR):
@@ -59,7 +59,7 @@ def high(values: Sequence[float]) -> float:
     return interval(values)[2]
 
 
-def hardest(table: Table) -> dict[int, float]:
+def hardest(table: Rows) -> dict[int, float]:
     """The largest sigma of each dimension at which the network's error is at most 5 %, upper end of its interval."""
     found = {}
     for d, levels in grid(table).items():
@@ -69,7 +69,7 @@ def hardest(table: Table) -> dict[int, float]:
     return found
 
 
-def words(table: Table, at: dict[int, float]) -> str:
+def words(table: Rows, at: dict[int, float]) -> str:
     """Mean error of every learner at one sigma a dimension."""
     parts = []
     for d, level in at.items():
@@ -80,7 +80,7 @@ def words(table: Table, at: dict[int, float]) -> str:
     return "; ".join(parts) + "."
 
 
-def judge_network(table: Table) -> Evidence:
+def judge_network(table: Rows) -> Evidence:
     """Network at n = d^1.5 near sigma = 1; random features with N = d at the largest sigma where it succeeds."""
     easy = {d: min(levels, key=lambda s: abs(s - 1)) for d, levels in grid(table).items()}
     at = hardest(table)
@@ -141,7 +141,7 @@ def judge_network(table: Table) -> Evidence:
     )
 
 
-def judge_kernels(table: Table) -> Evidence:
+def judge_kernels(table: Rows) -> Evidence:
     """Samples that kernels need, beside a lower bound c d^2 whose constant and smallest d the text leaves open.
 
     With the largest c that the rows allow the bound holds, and so does one of another exponent with its own constant.
@@ -207,18 +207,18 @@ def judge_kernels(table: Table) -> Evidence:
     )
 
 
-def shared_levels(table: Table) -> list[float]:
+def shared_levels(table: Rows) -> list[float]:
     """sqrt(d)/sigma that every dimension has."""
     sets = [{round(d**0.5 / s, 6) for s in levels} for d, levels in grid(table).items()]
     return sorted(set.intersection(*sets))
 
 
-def level_at(table: Table, d: int, snr: float) -> float:
+def level_at(table: Rows, d: int, snr: float) -> float:
     """The sigma of a dimension with that sqrt(d)/sigma."""
     return min(grid(table)[d], key=lambda s: abs(d**0.5 / s - snr))
 
 
-def judge_parities(table: Table) -> Evidence:
+def judge_parities(table: Rows) -> Evidence:
     """Fixed features on structured parities: errors, and the hinge loss against the bound of Proposition 3.23."""
     share = whole(table, PARITY)
     ks = sorted({int(r["level"]) for r in reported(table, kind=PARITY)})

@@ -3,7 +3,7 @@
 import numpy as np
 
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, reads
 from featlearn.works.gradient_features.rows_lottery import (
     CUT,
@@ -22,26 +22,26 @@ Array = np.ndarray
 UNMET = Assumption("m, T and n of Theorem 3.12", False, "constants not given; its bound is above 1 at these sizes")
 
 
-def settings(table: Table, task: str) -> list[str]:
+def settings(table: Rows, task: str) -> list[str]:
     """The settings of a task in order of sigma or k."""
     found = {r["setting"]: r["level"] for r in table.rows if r["task"] == task}
     return sorted(found, key=lambda s: found[s])
 
 
-def values(table: Table, setting: str, row: str, metric: str) -> Array:
+def values(table: Rows, setting: str, row: str, metric: str) -> Array:
     """One total of a network by seed."""
     rows = [r for r in table.where(setting=setting, row=row).rows if metric in r]
     return np.array([r[metric] for r in sorted(rows, key=lambda r: r["seed"])], dtype=np.float64)
 
 
-def gaps(table: Table, names: list[str], row: str, other: str, metric: str) -> tuple[Array, Array, Array]:
+def gaps(table: Rows, names: list[str], row: str, other: str, metric: str) -> tuple[Array, Array, Array]:
     """Mean, low and high over seeds of (row - other), setting by setting; paired, as both see the same samples."""
     found = [interval(values(table, s, row, metric) - values(table, s, other, metric)) for s in names]
     mean, low, high = np.array(found).T
     return mean, low, high
 
 
-def ticket_cases(table: Table, task: str, feature: str) -> list[Case]:
+def ticket_cases(table: Rows, task: str, feature: str) -> list[Case]:
     """Size of U, error of the ticket beside the whole network, and what a missing feature or another start do."""
     names = settings(table, task)
     share = [values(table, s, TICKET, "share") for s in names]
@@ -93,7 +93,7 @@ def ticket_cases(table: Table, task: str, feature: str) -> list[Case]:
     ]
 
 
-def said(table: Table, task: str) -> str:
+def said(table: Rows, task: str) -> str:
     """End error and steps to 1 % of the other sub-networks, in words."""
     parts = []
     for s in settings(table, task):
@@ -105,7 +105,7 @@ def said(table: Table, task: str) -> str:
     return "Error at the end, and steps to 1 %. " + "; ".join(parts) + "."
 
 
-def judge_xor(table: Table) -> Evidence:
+def judge_xor(table: Rows) -> Evidence:
     """Proposition B.1 on the XOR mixture, with the margin over random neurons."""
     names = settings(table, XOR)
     margin = gaps(table, names, RANDOM, TICKET, "mean error")
@@ -130,7 +130,7 @@ def judge_xor(table: Table) -> Evidence:
     )
 
 
-def judge_parity(table: Table) -> Evidence:
+def judge_parity(table: Rows) -> Evidence:
     """Proposition B.1 on structured parities."""
     return Evidence(
         tuple(ticket_cases(table, PARITY, "the direction -D")),
@@ -139,7 +139,7 @@ def judge_parity(table: Table) -> Evidence:
     )
 
 
-def judge_random(table: Table) -> Evidence:
+def judge_random(table: Rows) -> Evidence:
     """Random neurons against the ticket: later on the mixture, as fast on the smallest parity."""
     names, few = settings(table, XOR), settings(table, PARITY)[:1]
     _, low, _ = gaps(table, names, RANDOM, TICKET, "mean error")

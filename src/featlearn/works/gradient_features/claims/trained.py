@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from featlearn.lab.estimate import VALIDATION, interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs, reads
 from featlearn.works.gradient_features.claims.bounds import excess, width, xor_numbers
 from featlearn.works.gradient_features.rows import (
@@ -45,13 +45,13 @@ def spread(values: Array) -> tuple[float, float, float]:
     return interval(values) if np.isfinite(values).all() else (np.inf, -np.inf, np.inf)
 
 
-def ends(table: Table, names: list[str], row: str, metric: str) -> tuple[Array, Array, Array]:
+def ends(table: Rows, names: list[str], row: str, metric: str) -> tuple[Array, Array, Array]:
     """Mean, low and high over the reported seeds, setting by setting."""
     mean, low, high = np.array([spread(column(reported(table, s, row), metric)) for s in names]).T
     return mean, low, high
 
 
-def trained_cases(table: Table, names: list[str], target: float, eps: float) -> list[Case]:
+def trained_cases(table: Rows, names: list[str], target: float, eps: float) -> list[Case]:
     """Error and loss at the end; the rivals are what the same samples give without the later steps or the first."""
     where, zero = ", ".join(names), np.zeros(len(names))
     return [
@@ -75,7 +75,7 @@ def trained_cases(table: Table, names: list[str], target: float, eps: float) -> 
     ]
 
 
-def column_gap(table: Table, names: list[str]) -> Array:
+def column_gap(table: Rows, names: list[str]) -> Array:
     """Upper ends over seeds of loss - OPT, paired, as both are measured on the same test set; below 0 counts as 0."""
     high = []
     for s in names:
@@ -85,7 +85,7 @@ def column_gap(table: Table, names: list[str]) -> Array:
     return np.maximum(high, 0.0)
 
 
-def member_case(table: Table, names: list[str]) -> Case:
+def member_case(table: Rows, names: list[str]) -> Case:
     """A true feature is in the set, its rival is not: ends of exact 95 % intervals over drawn neurons."""
     low = [column(reported(table, s, NEURONS), "member low").min() for s in names]
     high = [column(reported(table, s, NEURONS), "rival high").max() for s in names]
@@ -98,7 +98,7 @@ def member_case(table: Table, names: list[str]) -> Case:
     )
 
 
-def said(table: Table, names: list[str]) -> str:
+def said(table: Rows, names: list[str]) -> str:
     """Step size, neurons in cones and movement, in words."""
     parts = []
     for s in names:
@@ -118,7 +118,7 @@ def plain(cases: tuple[str, ...], target: float, eps: float, counted: str, unmet
     claims on their lemmas.
     """
 
-    def judge(table: Table) -> Evidence:
+    def judge(table: Rows) -> Evidence:
         names = [s for case in cases for s in settings(table, case)]
         members = member_case(table, settings(table, counted))
         fixed = ends(table, names, FIXED, "error")[0]
@@ -131,7 +131,7 @@ def plain(cases: tuple[str, ...], target: float, eps: float, counted: str, unmet
     return judge
 
 
-def judge_xor(table: Table) -> Evidence:
+def judge_xor(table: Rows) -> Evidence:
     """Theorem B.42: error at most 5 % with m = C log d and n = C d^1.5, and no worse in larger dimension."""
     names = settings(table, XOR)
     _, low, high = ends(table, names, NETWORK, "error")
@@ -161,7 +161,7 @@ def parity_excess(k: int, gamma: float) -> float:
     return 6 * (k + 1) * math.sqrt(k) * math.sqrt(3 * k) * math.sqrt(2 * gamma)
 
 
-def judge_main(table: Table) -> Evidence:
+def judge_main(table: Rows) -> Evidence:
     """Theorem 3.12 evaluated at the trained sizes, beside what training does there."""
     names, blocks = settings(table, XOR), settings(table, PARITY)
     d = [reported(table, s, NETWORK)[0]["d"] for s in names]
@@ -208,7 +208,7 @@ def judge_main(table: Table) -> Evidence:
     )
 
 
-def judge_uniform(table: Table) -> Evidence:
+def judge_uniform(table: Rows) -> Evidence:
     """Theorem B.56 at k = 2, with a step of our choice, and what 1/(d^2 m) does in as many steps."""
     names = settings(table, UNIFORM)
     with_theirs = []
@@ -235,7 +235,7 @@ def judge_uniform(table: Table) -> Evidence:
     )
 
 
-def judge_multi(table: Table) -> Evidence:
+def judge_multi(table: Rows) -> Evidence:
     """Theorem B.69 for (<u_1, x>^2 - <u_2, x>^2)/2 in d = 50."""
     names = settings(table, MULTI)
     _, low, _ = ends(table, names, NETWORK, "span")
@@ -265,7 +265,7 @@ def judge_multi(table: Table) -> Evidence:
     )
 
 
-def learned_at(table: Table, setting: str) -> list[list[float]]:
+def learned_at(table: Rows, setting: str) -> list[list[float]]:
     """By reported seed: the first evaluation from which on each pair's mean margin stays at LEARNED or more, plus 1."""
     rows = reported(table, setting, TIME)
     out = []
@@ -281,7 +281,7 @@ def learned_at(table: Table, setting: str) -> list[list[float]]:
     return out
 
 
-def judge_family(table: Table) -> Evidence:
+def judge_family(table: Rows) -> Evidence:
     """B.3.1: the frequent pairs of clusters are learned first, the rarest much later."""
     if not settings(table, SKEWED):
         return needs(SPECIAL)
@@ -318,13 +318,13 @@ def _claim(
     name: str,
     says: str,
     cases: tuple[str, ...],
-    judge: Callable[[Table], Evidence],
+    judge: Callable[[Rows], Evidence],
     expected: str = "holds",
     also: tuple[str, ...] = (),
 ) -> Claim:
     entries = tuple(f"gradient_features.{entry}" for entry in (name, *also))
 
-    def check(table: Table) -> Evidence:
+    def check(table: Rows) -> Evidence:
         return judge(table) if all(settings(table, c) for c in cases) else needs(SPECIAL)
 
     return Claim(

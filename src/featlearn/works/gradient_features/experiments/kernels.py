@@ -23,7 +23,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import estimates, geometric_interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.statistics import power_fit
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -203,7 +203,7 @@ def run_trial(trial: Trial) -> TrialResult:
 TARGET = 10.0  # error in percent at which training samples are counted
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Error by task, size and learner; on the XOR mixture also the samples that an error of TARGET takes."""
     rows, out = reported(table), []
     for kind, entry in ((XOR, ENTRIES[0]), (PARITY, ENTRIES[1]), (UNIFORM, ENTRIES[1])):
@@ -256,7 +256,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def _snrs(table: Table) -> list[float]:
+def _snrs(table: Rows) -> list[float]:
     """The noise levels that every dimension has."""
     rows = reported(table, kind=XOR)
     dims = {r["d"] for r in rows}
@@ -280,7 +280,7 @@ def _lines(rows: Sequence[Mapping[str, Any]], x: str, data: list[dict[str, Any]]
     return lines
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Error against n and against sigma on the XOR mixture; error by learner on the parities."""
     pictures, mixture = {}, reported(table, kind=XOR)
     if mixture:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import Run, Stage, fit
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure import nice_neurons, subnetwork_scores
@@ -302,12 +302,12 @@ FACTS = ("share", "neurons", "features", "a~ error", "a~ loss")
 UNITS = {"share": "%", "features": "%", "not arrived": "%", "end error": "%", "mean error": "%", "a~ error": "%"}
 
 
-def _settings(table: Table) -> list[str]:
+def _settings(table: Rows) -> list[str]:
     found = {r["setting"]: (r["task"] != XOR, r["level"]) for r in table.rows}
     return sorted(found, key=lambda s: found[s])
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Per network: error and loss at the end, error averaged over training, steps to 1 %; facts about the ticket."""
     rows = [r for r in table.rows if "step" not in r]
     return [
@@ -326,7 +326,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     ]
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Hinge loss over steps by network, one panel a task; below, the two parts of the trained full network."""
     settings = _settings(table)
     traces = [r for r in table.rows if "step" in r]

@@ -19,7 +19,7 @@ import torch
 
 from featlearn.core import Batch, Key, SettingError
 from featlearn.lab.estimate import estimates, interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn.framework import forgetful_step
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -302,11 +302,11 @@ METRICS = {
 UNITS = {"error": "%", "span": "%", "member": "%", "rival": "%", **{f"cone {g:g}": "%" for g in GAMMAS}}
 
 
-def _all_settings(table: Table) -> list[str]:
+def _all_settings(table: Rows) -> list[str]:
     return [s for case in CASES for s in settings(table, case)]
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Every setting at its chosen step size: the network and what it is compared with, its neurons, and membership."""
     out = []
     for setting in _all_settings(table):
@@ -333,7 +333,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def _xor_errors(table: Table) -> list[Series]:
+def _xor_errors(table: Rows) -> list[Series]:
     series = []
     for row in (NETWORK, FIRST, FIXED):
         x, y, low, high = [], [], [], []
@@ -347,7 +347,7 @@ def _xor_errors(table: Table) -> list[Series]:
     return series
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Error on the XOR mixture against d with neurons in its plane; the learned family over time."""
     out: dict[str, Picture] = {}
     series = _xor_errors(table)
@@ -358,7 +358,7 @@ def draw(table: Table) -> Mapping[str, Picture]:
     return out
 
 
-def _draw_xor(table: Table, series: list[Series]) -> Picture:
+def _draw_xor(table: Rows, series: list[Series]) -> Picture:
     fig = style.figure(13, 3.9)
     with style.applied(9):
         axes = fig.subplots(1, 4, width_ratios=(1.5, 1, 1, 1))
@@ -388,7 +388,7 @@ def _draw_xor(table: Table, series: list[Series]) -> Picture:
     return Picture(fig, caption, data=data)
 
 
-def _draw_family(table: Table) -> Picture:
+def _draw_family(table: Rows) -> Picture:
     fig = style.figure(11, 4.2)
     with style.applied(9):
         left, right = fig.subplots(1, 2)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.inventory import entry
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs, reads
 from featlearn.works.nuclear.rows import (
@@ -58,7 +58,7 @@ def mean(rows: Rows, metric: str) -> float:
 # --- two inputs ------------------------------------------------------------------------------------------------------
 
 
-def paths(table: Table) -> dict[tuple[int, float], dict[str, Rows]]:
+def paths(table: Rows) -> dict[tuple[int, float], dict[str, Rows]]:
     """(n, size of the start) -> method -> its evaluations with a free head."""
     evaluations = [r for r in table.rows if "step" in r and r["head"] == FREE]
     out: dict[tuple[int, float], dict[str, Rows]] = {}
@@ -103,7 +103,7 @@ def described(found: Mapping[tuple[int, float], Mapping[str, Rows]]) -> str:
     return ". ".join(parts) + "."
 
 
-def judge_erm(table: Table) -> Evidence:
+def judge_erm(table: Rows) -> Evidence:
     """Figure 6.2: 0.76 at the end of training."""
     found = paths(table)
     if not found:
@@ -135,7 +135,7 @@ def judge_erm(table: Table) -> Evidence:
     )
 
 
-def judge_path(table: Table) -> Evidence:
+def judge_path(table: Rows) -> Evidence:
     """Where the reported numbers lie on the path of plain training."""
     found = paths(table)
     if not found:
@@ -166,7 +166,7 @@ def judge_path(table: Table) -> Evidence:
     )
 
 
-def judge_order(table: Table) -> Evidence:
+def judge_order(table: Rows) -> Evidence:
     """ERM-NU against plain ERM, both after the last step with a free head."""
     found = paths(table)
     if not found:
@@ -197,7 +197,7 @@ def at_losses(rows: Rows) -> np.ndarray:
     return np.interp(LOSSES, x, y, left=np.nan, right=np.nan)
 
 
-def matched(table: Table, n: int) -> np.ndarray:
+def matched(table: Rows, n: int) -> np.ndarray:
     """Seed by seed: OOD accuracy of the nuclear norm less that of the squared norm at equal training losses."""
     ends = [r for r in table.rows if r.get("n") == n and r["row"] in (DECAY_UNIT, NUCLEAR_UNIT)]
     seeds = sorted({r["seed"] for r in ends})
@@ -208,7 +208,7 @@ def matched(table: Table, n: int) -> np.ndarray:
     return np.array(both[0]) - np.array(both[1])
 
 
-def judge_matched(table: Table) -> Evidence:
+def judge_matched(table: Rows) -> Evidence:
     """Nuclear against squared norm of the features, unit head, at the same training loss."""
     sizes = sorted({r["n"] for r in table.rows if "weight" in r})
     if not sizes or sizes[0] != 0 or len(sizes) < 2:
@@ -237,7 +237,7 @@ def judge_matched(table: Table) -> Evidence:
     )
 
 
-def judge_loophole(table: Table) -> Evidence:
+def judge_loophole(table: Rows) -> Evidence:
     """A free head takes over the scale that the penalty takes off the features."""
 
     def ratios(name: str, least: float) -> np.ndarray:
@@ -273,7 +273,7 @@ def judge_loophole(table: Table) -> Evidence:
 PHOTOGRAPHS = Assumption("the paper's photographs and a pretrained ResNet-50", False, "digits, four convolutions")
 
 
-def bars(table: Table) -> dict[tuple[str, str], list[Pair]]:
+def bars(table: Rows) -> dict[tuple[str, str], list[Pair]]:
     """(data, base) -> pairs of seed and held-out domain, for the bases that the paper regularises."""
     out: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs(table.rows):
@@ -308,7 +308,7 @@ def of_worst(name: str, values: Sequence[Sequence[float]]) -> Case:
     )
 
 
-def judge_not_worse(table: Table) -> Evidence:
+def judge_not_worse(table: Rows) -> Evidence:
     """Small analogue of Table 6.1: the chosen weight is not worse than none by more than a standard error."""
     found = bars(table)
     if not found:
@@ -335,7 +335,7 @@ def judge_not_worse(table: Table) -> Evidence:
     )
 
 
-def judge_gain(table: Table) -> Evidence:
+def judge_gain(table: Rows) -> Evidence:
     """Analogue of Figure 6.4: every bar above zero."""
     found = bars(table)
     if not found:
@@ -346,7 +346,7 @@ def judge_gain(table: Table) -> Evidence:
     return Evidence((case,), (PHOTOGRAPHS,), told(found))
 
 
-def judge_alternatives(table: Table) -> Evidence:
+def judge_alternatives(table: Rows) -> Evidence:
     """Analogue of Table 6.3: SWAD with the nuclear norm against SWAD with CORAL."""
     own = [p for p in pairs(table.rows) if p.row == "swad"]
     coral = {(r["setting"], r["held_out"], r["seed"]): 100 * r["test"] for r in table.rows if r["row"] == "swad-coral"}
@@ -397,10 +397,10 @@ def lower_at_the_end(rows: Rows) -> Case:
     )
 
 
-def of_rank(judge: Callable[[Rows], Sequence[Case]]) -> Callable[[Table], Evidence]:
+def of_rank(judge: Callable[[Rows], Sequence[Case]]) -> Callable[[Rows], Evidence]:
     """A judge of the rows of ERM with at least three weights for every kind of data."""
 
-    def check(table: Table) -> Evidence:
+    def check(table: Rows) -> Evidence:
         rows = [r for r in table.rows if r["row"] == "erm"]
         names = settings(rows)
         own = {s: [r for r in rows if r["setting"] == s] for s in names}

@@ -18,7 +18,7 @@ import numpy as np
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, run, runs
@@ -57,7 +57,7 @@ def run_trial(trial: Trial) -> TrialResult:
     return run(trial)
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Test accuracies without the norm and with the chosen weight, averaged over held-out domains; gains over pairs of
     seed and held-out domain, and over seeds."""
     out = []
@@ -103,12 +103,12 @@ def _by_seed(values: Sequence[tuple[str, int, float]]) -> list[float]:
     return whole or [float(np.mean([v for _, _, v in values]))]
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Gains as bars (Figure 6.4), and accuracies over the weight."""
     return {**_bars(table), **_over_weights(table)} if table.rows else {}
 
 
-def _bars(table: Table) -> Mapping[str, Picture]:
+def _bars(table: Rows) -> Mapping[str, Picture]:
     found = pairs(table.rows)
     if not found:
         return {}
@@ -143,7 +143,7 @@ def _bars(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[3]: Picture(fig, caption, data=data)}
 
 
-def _over_weights(table: Table) -> Mapping[str, Picture]:
+def _over_weights(table: Rows) -> Mapping[str, Picture]:
     names = settings(table.rows)
     base = next((b for b in BASES if any(r["row"] == b for r in table.rows)), None)
     if base is None:

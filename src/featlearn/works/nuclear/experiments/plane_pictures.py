@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks import Environments2d as Plane
@@ -18,13 +18,13 @@ SHOWN = (0, 10, 30, 100)
 """Steps at which every start is kept for a picture."""
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """The reported pictures; accuracy over time; accuracy over training loss; every start in the plane of
     accuracies."""
     return {**_features(table), **_paths(table), **_matched(table), **_starts(table)}
 
 
-def _arrays(table: Table) -> tuple[Mapping[str, object], Mapping[str, np.ndarray]] | None:
+def _arrays(table: Rows) -> tuple[Mapping[str, object], Mapping[str, np.ndarray]] | None:
     """Row and arrays of the trial with the most samples that kept its points."""
     kept = [r for r in table.rows if r["trial"] in table.arrays and "step" in r and r["step"] == 0]
     for r in sorted(kept, key=lambda r: -r["n"]):
@@ -34,7 +34,7 @@ def _arrays(table: Table) -> tuple[Mapping[str, object], Mapping[str, np.ndarray
     return None
 
 
-def _features(table: Table) -> Mapping[str, Picture]:
+def _features(table: Rows) -> Mapping[str, Picture]:
     found = _arrays(table)
     if found is None:
         return {}
@@ -79,7 +79,7 @@ def _features(table: Table) -> Mapping[str, Picture]:
     return pictures
 
 
-def _paths(table: Table) -> Mapping[str, Picture]:
+def _paths(table: Rows) -> Mapping[str, Picture]:
     rows = [r for r in table.rows if "step" in r]
     if not rows:
         return {}
@@ -119,7 +119,7 @@ def _paths(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[0] + ".time": Picture(fig, caption, data=data)}
 
 
-def _matched(table: Table) -> Mapping[str, Picture]:
+def _matched(table: Rows) -> Mapping[str, Picture]:
     rows = [r for r in table.rows if "weight" in r]
     if not rows:
         return {}
@@ -159,7 +159,7 @@ def _matched(table: Table) -> Mapping[str, Picture]:
     return {ENTRIES[1] + ".loss": Picture(fig, caption, data=data)}
 
 
-def _starts(table: Table) -> Mapping[str, Picture]:
+def _starts(table: Rows) -> Mapping[str, Picture]:
     found = _arrays(table)
     if found is None:
         return {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, run, runs
@@ -52,11 +52,11 @@ def _within(metric: str, values: Sequence[float]) -> tuple[float, float, float]:
     return mean, max(low, min(least, mean)), min(high, 100.0) if metric == "test" else high
 
 
-def _erm(table: Table) -> list[Mapping]:
+def _erm(table: Rows) -> list[Mapping]:
     return [r for r in table.rows if r["row"] == "erm"]
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Stable ranks and accuracy by weight, and the correlation of each with the weight within seeds."""
     rows, out = _erm(table), []
     for setting in settings(rows):
@@ -90,7 +90,7 @@ def summarise(table: Table) -> Sequence[SummaryRow]:
     return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Figure 6.5: stable ranks above, accuracy below, one column per kind of data."""
     rows = _erm(table)
     names = settings(rows)

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.tasks import Environments2d as Plane
 from featlearn.works._settings import check_counts, check_filled, check_ladders, check_positive, check_seeds
 from featlearn.works.nuclear.experiments.plane_pictures import ENTRIES, REPORTED, SHOWN, draw
@@ -368,7 +368,7 @@ def end_rows(
     return rows
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """At the last step and where the median start has the paper's accuracy; ends over weights."""
     rows = [
         {**r, "setting": f"{r['setting']}, {r['head']}, start {r['scale']:g}"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.lab.estimate import interval
-from featlearn.lab.experiment import Table
+from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs, reads
 from featlearn.lab.statistics import LAWS, law_errors, power_fit
 from featlearn.works.xor_sgd.claims.exact import TAU1, TAU2
@@ -17,7 +17,7 @@ from featlearn.works.xor_sgd.rows import BOTH, FROZEN, PHASES, SAMPLES, choose, 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def runs(table: Table, row: str) -> dict[tuple[int, int], list[Mapping[str, Any]]]:
+def runs(table: Rows, row: str) -> dict[tuple[int, int], list[Mapping[str, Any]]]:
     """(d, seed) -> rows in order of time."""
     found: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for r in table.rows:
@@ -26,7 +26,7 @@ def runs(table: Table, row: str) -> dict[tuple[int, int], list[Mapping[str, Any]
     return {k: sorted(v, key=lambda r: r["time"]) for k, v in found.items()}
 
 
-def judge_induction(table: Table) -> Evidence:
+def judge_induction(table: Rows) -> Evidence:
     """Lemmas C.14 to C.17: the signal grows at the rate of eq. (4.3)."""
     rows = [r for r in table.rows if r["row"] == BOTH and "growth sig" in r]
     d = max(r["d"] for r in rows)
@@ -69,7 +69,7 @@ def end_of_phase1(rows: Rows) -> Mapping[str, Any] | None:
     return next((r for r in rows if r["least cluster"] >= 10), None)
 
 
-def judge_lemma41(table: Table) -> Evidence:
+def judge_lemma41(table: Rows) -> Evidence:
     """Lemma 4.1 (C.1) with constants in place of powers of log d."""
     found = {k: end_of_phase1(v) for k, v in runs(table, BOTH).items()}
     reached = {k: r for k, r in found.items() if r is not None}
@@ -147,7 +147,7 @@ def judge_lemma41(table: Table) -> Evidence:
     )
 
 
-def judge_balance(table: Table) -> Evidence:
+def judge_balance(table: Rows) -> Evidence:
     """Lemma 4.4 (D.3): growth of the smallest and largest margin a unit of time, and their balance."""
     slow, slow_law, fast, fast_law, early, late = [], [], [], [], [], []
     for rows in runs(table, BOTH).values():
@@ -215,7 +215,7 @@ def judge_balance(table: Table) -> Evidence:
     )
 
 
-def judge_remark(table: Table) -> Evidence:
+def judge_remark(table: Rows) -> Evidence:
     """Remark 4.3: linear against exponential growth."""
     frozen, joint, linear, loss = [], [], [], []
     for k, rows in runs(table, FROZEN).items():
@@ -283,7 +283,7 @@ def judge_remark(table: Table) -> Evidence:
     )
 
 
-def judge_theorem(table: Table) -> Evidence:
+def judge_theorem(table: Rows) -> Evidence:
     """Theorem 3.1: samples grow nearly linearly, and far below d^2."""
     d, n = pairs(choose(table, "Network"))
     if len(set(d)) < 3:
@@ -333,7 +333,7 @@ def judge_theorem(table: Table) -> Evidence:
     )
 
 
-def judge_loss_time(table: Table) -> Evidence:
+def judge_loss_time(table: Rows) -> Evidence:
     """Theorem 3.1: time to loss 0.1 is C log d."""
     times = {}
     for (d, _), rows in runs(table, BOTH).items():
@@ -379,7 +379,7 @@ def judge_loss_time(table: Table) -> Evidence:
     )
 
 
-def judge_kernels(table: Table) -> Evidence:
+def judge_kernels(table: Rows) -> Evidence:
     """The rate d^2 of the NTK and of kernels."""
     cases, said = [], []
     for row in ("NTK", "RBF"):

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from featlearn.core import Batch, Key
 from featlearn.kernels import ntk, rbf
+from featlearn.lab.estimate import VALIDATION
 from featlearn.lab.statistics import crossing
 from featlearn.learn import Stage, fit_one_pass
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init, stack
 from featlearn.nets.pointwise import Loss
 from featlearn.tasks import BooleanXor
 from featlearn.works._settings import check_device
+from featlearn.works.xor_sgd.rows import Role
 
 Draw = Callable[[int, Key], Batch]
 
@@ -61,6 +63,18 @@ class KernelTrial:
     most: float
 
 
+@dataclass(frozen=True)
+class Measured:
+    """One grid point of one seed: share (or bandwidth), noise (or penalty), and what it needed; see rows.Budget."""
+
+    share: float
+    noise: float
+    seed: int
+    samples: float | None
+    over: float | None
+    best: float
+
+
 def boolean(d: int, device: str) -> Draw:
     """Samples of the XOR of the first two coordinates, as (n, key) -> Batch on a device."""
     task = BooleanXor(d=d)
@@ -85,8 +99,8 @@ def percent_right(net: TwoLayer, test: Batch) -> Tensor:
 
 def network_budgets(
     trial: NetworkTrial, draw: Draw, key: Key, *, loss: Loss = "logistic", both: bool = True
-) -> list[dict[str, Any]]:
-    """Rows with `samples`, the new samples until test accuracy reaches the target (None: not within `over`).
+) -> list[Measured]:
+    """What every member needed: `samples` until test accuracy reaches the target (None: not within `over`).
 
     Accuracy is evaluated every 10 % of the budget, from 4 d on, and the crossing is interpolated. Members that arrived
     or gave up leave the ensemble; the others see the same data as if they had stayed.
@@ -138,19 +152,14 @@ def network_budgets(
         net = TwoLayer(net.w[kept], net.b[kept], net.a[kept], net.activation)
         alive, budget = [alive[i] for i in kept], max(budget * 1.1, n)
     return [
-        {
-            "setting": f"d = {trial.d}",
-            "row": trial.method,
-            "d": trial.d,
-            "share": trial.share,
-            "batch": trial.batch,
-            "noise": noise,
-            "rate": noise * trial.batch / trial.d,
-            "seed": seed,
-            "samples": samples.get((seed, noise)),
-            "over": over.get((seed, noise)),
-            "best": max(evaluations[seed, noise][1]),
-        }
+        Measured(
+            share=trial.share,
+            noise=noise,
+            seed=seed,
+            samples=samples.get((seed, noise)),
+            over=over.get((seed, noise)),
+            best=max(evaluations[seed, noise][1]),
+        )
         for seed, noise in who
     ]
 
@@ -162,8 +171,8 @@ def kernel_of(method: str, d: int, bandwidth: float) -> Callable[[Tensor, Tensor
     return lambda x, y: rbf(x, y, bandwidth=math.sqrt(bandwidth * d))
 
 
-def kernel_budgets(trial: KernelTrial, draw: Draw, key: Key) -> list[dict[str, Any]]:
-    """Rows with `samples`, the smallest training set whose ridge regressor reaches the target.
+def kernel_budgets(trial: KernelTrial, draw: Draw, key: Key) -> list[Measured]:
+    """What every regressor needed: `samples`, the smallest training set whose ridge regressor reaches the target.
 
     Sets are nested, so one Cholesky factor serves all sizes: that of the first n rows is its leading block, and so are
     the triangular solves, of which the predictions are sums.
@@ -193,22 +202,19 @@ def kernel_budgets(trial: KernelTrial, draw: Draw, key: Key) -> list[dict[str, A
                     sizes.append(float(n))
                     scores.append(100 * float((score * test.y > 0).double().mean()))
                 found = crossing(sizes, scores, trial.target)
-                rows.append(
-                    {
-                        "setting": f"d = {trial.d}",
-                        "row": trial.method,
-                        "d": trial.d,
-                        "share": bandwidth,
-                        "noise": penalty,
-                        "seed": seed,
-                        "samples": found,
-                        "over": None if found else sizes[-1],
-                    }
-                )
+                over = None if found else sizes[-1]
+                rows.append(Measured(bandwidth, penalty, seed, found, over, max(scores)))
     return rows
 
 
 def plain_ticks(axes: Any, values: Sequence[float] | Sequence[int]) -> None:
-    """The values themselves along a logarithmic x axis, and no others."""
+    """The values themselves along a logarithmic x axis, and no others; the y axis keeps its own."""
+    from matplotlib.ticker import NullLocator
+
     axes.set_xticks(list(values), [f"{v:g}" for v in values])
-    axes.minorticks_off()
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def role_of(seed: int) -> Role:
+    """Validation seeds select, the others are reported."""
+    return "validation" if seed >= VALIDATION else "reported"

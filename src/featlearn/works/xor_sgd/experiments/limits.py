@@ -8,14 +8,15 @@ target at some time within `time`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import geometric_interval
-from featlearn.lab.experiment import Cost, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.statistics import crossing, power_fit
+from featlearn.lab.table import Table as LabTable
 from featlearn.learn import Stage, fit
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init
 from featlearn.nets.pointwise import Loss
@@ -32,14 +33,16 @@ from featlearn.works._settings import (
     check_validation_seeds,
 )
 from featlearn.works.xor_sgd.experiments.budgets import (
+    Measured,
     NetworkTrial,
     boolean,
     gaussian,
     network_budgets,
     percent_right,
     plain_ticks,
+    role_of,
 )
-from featlearn.works.xor_sgd.rows import choose
+from featlearn.works.xor_sgd.rows import Variant, chosen
 
 ENTRY = "xor_sgd.discussion_limits"
 ONE_PASS = ("Minibatch", "Batch 1", "Gaussian inputs", "Squared loss")
@@ -130,7 +133,7 @@ def trials(config: Config) -> list[NetworkTrial | FixedTrial]:
     return made
 
 
-def fixed_set(trial: FixedTrial) -> dict[str, Any]:
+def fixed_set(trial: FixedTrial) -> Measured:
     """Smallest n, on a grid of 15 %, at which full-batch descent reaches the target at one of its evaluations."""
     check_device(trial.device)
     key, draw = Key("xor_sgd/limits") / FIXED / trial.d / trial.seed, boolean(trial.d, trial.device)
@@ -160,116 +163,88 @@ def fixed_set(trial: FixedTrial) -> dict[str, Any]:
         scores.append(float(run.trace["right"].max()))
         size *= 1.15
     found = crossing(sizes, scores, trial.target)
-    return {
-        "setting": f"d = {trial.d}",
-        "row": FIXED,
-        "d": trial.d,
-        "share": 0.0,
-        "noise": 0.0,
-        "seed": trial.seed,
-        "samples": found,
-        "over": None if found else sizes[-1],
-        "best": max(scores),
-    }
+    return Measured(0.0, 0.0, trial.seed, found, None if found else sizes[-1], max(scores))
 
 
 def run_trial(trial: NetworkTrial | FixedTrial) -> TrialResult:
     """Rows like those of `samples`."""
     if isinstance(trial, FixedTrial):
-        return TrialResult([fixed_set(trial)])
-    draw = (gaussian if trial.method == "Gaussian inputs" else boolean)(trial.d, trial.device)
-    key = Key("xor_sgd/limits") / trial.method / trial.d
-    return TrialResult(network_budgets(trial, draw, key, loss=LOSS.get(trial.method, "logistic")))
+        name, found = FIXED, [fixed_set(trial)]
+    else:
+        name = trial.method
+        draw = (gaussian if name == "Gaussian inputs" else boolean)(trial.d, trial.device)
+        found = network_budgets(trial, draw, Key("xor_sgd/limits") / name / trial.d, loss=LOSS.get(name, "logistic"))
+    return TrialResult(
+        [
+            Variant(
+                learner=cast(Any, name),
+                d=trial.d,
+                share=m.share,
+                noise=m.noise,
+                role=role_of(m.seed),
+                seed=m.seed,
+                samples=m.samples,
+                over=m.over,
+                best=m.best,
+            )
+            for m in found
+        ]
+    )
 
 
-def reported(table: Table, row: str) -> list[tuple[int, tuple[float, ...], int]]:
+def reported(variants: LabTable[Variant], name: str) -> list[tuple[int, tuple[float, ...], int]]:
     """(d, budgets of the reported seeds, how many never arrived)."""
-    if row != FIXED:
-        return [(p.d, p.samples, p.missed) for p in choose(table, row)]
+    if name != FIXED:
+        return [(p.d, p.samples, p.missed) for p in chosen(variants, name)]
     found = []
-    for d in sorted({r["d"] for r in table.rows if r["row"] == FIXED}):
-        budgets = [r["samples"] for r in table.rows if r["row"] == FIXED and r["d"] == d]
-        found.append((d, tuple(b for b in budgets if b), sum(not b for b in budgets)))
+    for d, part in variants.where(learner=FIXED).by("d").items():
+        budgets = tuple(r.samples for r in part.rows if r.samples is not None)
+        found.append((d, budgets, len(part) - len(budgets)))
     return found
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Samples and samples / d of every variant, and its exponent."""
-    out = []
-    for row in (*ONE_PASS, FIXED):
-        points = reported(table, row)
+    variants, out = table.of(Variant), []
+    for name in (*ONE_PASS, FIXED):
+        if not any(r.learner == name for r in variants.rows):
+            continue
+        points = reported(variants, name)
         pairs = [(d, n) for d, budgets, _ in points for n in budgets]
         if len({d for d, _ in pairs}) > 1 and len(pairs) > 2:
-            fit_ = power_fit(*zip(*pairs, strict=True))
-            out.append(
-                SummaryRow(
-                    "",
-                    row=row,
-                    metric="exponent",
-                    value=fit_.slope,
-                    low=fit_.low,
-                    high=fit_.high,
-                    n=fit_.points,
-                    entry=ENTRY,
-                )
-            )
+            f = power_fit(*zip(*pairs, strict=True))
+            out.append(SummaryRow.interval("", name, "exponent", (f.slope, f.low, f.high), f.points, entry=ENTRY))
         for d, budgets, missed in points:
             if budgets:
                 mean, low, high = geometric_interval(budgets)
-                out.append(
-                    SummaryRow(
-                        f"d = {d}",
-                        row=row,
-                        metric="samples / d",
-                        value=mean / d,
-                        low=low / d,
-                        high=high / d,
-                        n=len(budgets),
-                        entry=ENTRY,
-                    )
-                )
+                ends = (mean / d, low / d, high / d)
+                out.append(SummaryRow.interval(f"d = {d}", name, "samples / d", ends, len(budgets), entry=ENTRY))
             if missed:
-                out.append(
-                    SummaryRow(
-                        f"d = {d}",
-                        row=row,
-                        metric="seeds that never arrived",
-                        value=missed,
-                        low=missed,
-                        high=missed,
-                        n=1,
-                    )
-                )
-        for d in sorted({r["d"] for r in table.rows if r["row"] == row} - {d for d, *_ in points}):
-            # no step size brought every validation seed to the target
-            best = max(r["best"] for r in table.rows if r["row"] == row and r["d"] == d)
-            out.append(
-                SummaryRow(
-                    f"d = {d}",
-                    row=row,
-                    metric="never arrived; best accuracy",
-                    value=best,
-                    low=best,
-                    high=best,
-                    n=1,
-                    unit="%",
-                )
-            )
-        steps = sorted({(p.d, p.noise) for p in choose(table, row)}) if row != FIXED else []
-        out += [SummaryRow(f"d = {d}", row=row, metric="eta d / batch", value=v, low=v, high=v, n=1) for d, v in steps]
+                out.append(SummaryRow.exact(f"d = {d}", name, "seeds that never arrived", missed))
+        for d, part in variants.where(learner=name).by("d").items():
+            if d not in {d for d, *_ in points}:  # no step size brought every validation seed to the target
+                best = max(r.best for r in part.rows)
+                out.append(SummaryRow.exact(f"d = {d}", name, "never arrived; best accuracy", best, unit="%"))
+        if name != FIXED:
+            out += [
+                SummaryRow.exact(f"d = {p.d}", name, "eta d / batch", p.choice.point[1]) for p in chosen(variants, name)
+            ]
     return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Samples over d against d."""
+    variants = table.of(Variant)
     fig, series, data = style.figure(6.5, 4.2), [], []
-    for row in (*ONE_PASS, FIXED):
-        points = [(d, geometric_interval(b)) for d, b, _ in reported(table, row) if b]
+    for name in (*ONE_PASS, FIXED):
+        if not any(r.learner == name for r in variants.rows):
+            continue
+        points = [(d, geometric_interval(b)) for d, b, _ in reported(variants, name) if b]
         if points:
             x = [d for d, _ in points]
             mean, low, high = ([v[i] / d for d, v in points] for i in range(3))
-            series.append(Series(row, x, mean, low, high))
-            data += [{"row": row, "d": d, "samples / d": m} for d, m in zip(x, mean, strict=True)]
+            series.append(Series(name, x, mean, low, high))
+            data += [{"row": name, "d": d, "samples / d": m} for d, m in zip(x, mean, strict=True)]
     if not series:
         return {}
     axes = curves(fig, series, "d", "samples / d to the target", log="xy")
@@ -294,6 +269,8 @@ EXPERIMENT = Experiment(
     id="xor_sgd/limits",
     title="XOR beyond the theorem: batch 1, Gaussian inputs, squared loss, a fixed set",
     reproduces=(ENTRY,),
+    rows=(Variant,),
+    version=2,
     Config=Config,
     presets={
         "smoke": Config(

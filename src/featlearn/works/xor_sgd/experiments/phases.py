@@ -10,15 +10,17 @@ The work proves both and shows no run. Measured here, on networks that start on 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.estimate import estimates
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.estimate import interval
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.table import Table as LabTable
 from featlearn.learn import Stage, fit_one_pass
 from featlearn.measure import cluster_margins, heavy_mass, loss_sizes, signal_heavy, signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights, sphere_init
@@ -34,7 +36,7 @@ from featlearn.works._settings import (
     check_seeds,
 )
 from featlearn.works.xor_sgd.experiments.budgets import boolean, percent_right
-from featlearn.works.xor_sgd.rows import BOTH, FROZEN
+from featlearn.works.xor_sgd.rows import BOTH, FROZEN, Growth, Layers, Phase
 
 ENTRIES = (
     "xor_sgd.phase1_grad",
@@ -44,7 +46,6 @@ ENTRIES = (
     "xor_sgd.remark4_3",
     "xor_sgd.homogeneity_B13",
 )
-EVALUATED = ("test_acc", "loss", "heavy mass", "outside", "imbalance", "excess")
 CORNERS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 """Signs of the second layer and of the signal: the four clusters."""
 
@@ -175,129 +176,124 @@ def run_trial(trial: Trial) -> TrialResult:
         batch = draw(n, key)
         return batch.x, batch.y
 
-    rows = []
-    for row, both in ((BOTH, True), (FROZEN, False)):
+    rows: list[Growth | Phase] = []
+    ways: tuple[tuple[Layers, bool], ...] = ((BOTH, True), (FROZEN, False))
+    for layers, both in ways:
         stage = Stage(trial.steps, rate_w, 0.0, rate_a if both else 0.0, batch=trial.batch)
         run = fit_one_pass(
             start, pairs, [stage], key / "data", probes={"neurons": scalars, "net": evaluate}, probe_at=marks
         )
         neurons, net = run.trace["neurons"][:, 0].double(), run.trace["net"][:, 0].double()
-        base = {"setting": f"d = {trial.d}", "row": row, "d": trial.d, "seed": trial.seed, "eta": trial.eta}
+        base: dict[str, Any] = {
+            "layers": layers,
+            "d": trial.d,
+            "seed": trial.seed,
+            "eta": trial.eta,
+            "theta": trial.theta,
+        }
         first = [i for i, t in enumerate(run.steps) if t <= trial.early]
         sig, opp, perp, a = neurons[first].unbind(1)
         up, down = growth_ratios(sig, opp, perp, a.abs(), trial.eta)
-        rows.append({**base, "growth sig": up, "growth opp": down})
-        for i, t in enumerate(run.steps):
-            if t % unit:
-                continue
-            sig, opp, perp, a = neurons[i]
-            dominated = sig.abs() > (perp.square() + opp.square()).sqrt()
-            margins, rest = net[i, :4], net[i, 4:].tolist()
-            g = loss_sizes(margins)
-            rows.append(
-                {
-                    **base,
-                    "time": t * trial.eta,
-                    "sig": float(sig.square().mean().sqrt()),
-                    "opp": float(opp.square().mean().sqrt()),
-                    "perp": float(perp.square().mean().sqrt()),
-                    "mass": float((a.abs() * (sig**2 + opp**2 + perp**2).sqrt()).mean()),
-                    "dominated": 100 * float(dominated.double().mean()),
-                    "least cluster": 100
-                    * min(float((dominated & (a * s > 0) & (sig * v > 0)).double().mean()) for s, v in CORNERS),
-                    "gamma min": float(margins.min()),
-                    "gamma max": float(margins.max()),
-                    "g min": float(g.min()),
-                    "g max": float(g.max()),
-                    **dict(zip(EVALUATED, rest, strict=True)),
-                }
-            )
+        rows.append(Growth(**base, sig=up, opp=down))
+        rows += [phase(base, t * trial.eta, neurons[i], net[i]) for i, t in enumerate(run.steps) if t % unit == 0]
     return TrialResult(rows)
 
 
-def _at(table: Table, row: str, metric: str, d: int) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Times and mean, low, high over seeds of one metric."""
-    rows = [r for r in table.rows if r["row"] == row and r["d"] == d and "time" in r]
-    found = estimates(rows, by=("time",), metrics=(metric,))
-    return [e.group[0] for e in found], [e.value for e in found], [e.low for e in found], [e.high for e in found]
+def phase(base: Mapping[str, Any], time: float, neurons: Tensor, net: Tensor) -> Phase:
+    """The row of one time. neurons: (4, p), sig, opp, ||perp|| and a; net: (10), margins and the rest of `evaluate`."""
+    sig, opp, perp, a = neurons
+    dominated = sig.abs() > (perp.square() + opp.square()).sqrt()
+    clusters = [float((dominated & (a * s > 0) & (sig * v > 0)).double().mean()) for s, v in CORNERS]
+    margins, size = net[:4], loss_sizes(net[:4])
+    accuracy, loss, heavy, outside, imbalance, excess = net[4:].tolist()
+    return Phase(
+        **base,
+        time=time,
+        sig=float(sig.square().mean().sqrt()),
+        opp=float(opp.square().mean().sqrt()),
+        perp=float(perp.square().mean().sqrt()),
+        mass=float((a.abs() * (sig**2 + opp**2 + perp**2).sqrt()).mean()),
+        dominated=100 * float(dominated.double().mean()),
+        least_cluster=100 * min(clusters),
+        margin_min=float(margins.min()),
+        margin_max=float(margins.max()),
+        loss_size_min=float(size.min()),
+        loss_size_max=float(size.max()),
+        test_accuracy=accuracy,
+        loss=loss,
+        heavy_mass=heavy,
+        outside=outside,
+        imbalance=imbalance,
+        excess=excess,
+    )
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
+def over_time(phases: LabTable[Phase], layers: str, metric: str, d: int) -> Series:
+    """Mean and interval over seeds of one column against time, named by the column."""
+    found = [(t, interval(part.column(metric))) for t, part in phases.where(layers=layers, d=d).by("time").items()]
+    mean, low, high = ([e[i] for _, e in found] for i in range(3))
+    return Series(metric.replace("_", " "), [t for t, _ in found], mean, low, high)
+
+
+def ended(run: LabTable[Phase]) -> dict[str, float | None]:
+    """Numbers of the end of one run."""
+    end = run.rows[-1]
+    early = next((r for r in run.rows if r.margin_min >= 0.5), end)
+
+    def ratio(r: Phase) -> float | None:
+        return r.margin_max / r.margin_min if r.margin_min > 0 else None
+
+    return {
+        "largest / smallest margin, smallest at 0.5": ratio(early),
+        "largest / smallest margin, end": ratio(end),
+        "test accuracy, end (%)": end.test_accuracy,
+        "loss, end": end.loss,
+        "heavy mass, end": end.heavy_mass,
+        "neurons of signal above rest, end (%)": end.dominated,
+        "least cluster of them, end (%)": end.least_cluster,
+        "largest |a| - ||w||": max(r.excess for r in run.rows),
+    }
+
+
+def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Growth ratios, margins when all clusters have left 0.5 and at the end, accuracy, and the frozen second layer."""
-    out = [
-        SummaryRow(
-            e.group[0], row=e.group[1], metric=e.metric, value=e.value, low=e.low, high=e.high, n=e.n, entry=ENTRIES[0]
-        )
-        for e in estimates(table.rows, metrics=("growth sig", "growth opp"))
-    ]
-    timed: dict[tuple[str, str, int], list[Mapping]] = {}
-    for r in table.rows:
-        if "time" in r:
-            timed.setdefault((r["setting"], r["row"], r["seed"]), []).append(r)
-    derived = []
-    for (setting, row, seed), rows in timed.items():
-        end = rows[-1]
-        early = next((r for r in rows if r["gamma min"] >= 0.5), end)
-
-        def ratio(r: Mapping) -> float | None:
-            return r["gamma max"] / r["gamma min"] if r["gamma min"] > 0 else None
-
-        derived.append(
-            {
-                "setting": setting,
-                "row": row,
-                "seed": seed,
-                "largest / smallest margin, smallest at 0.5": ratio(early),
-                "largest / smallest margin, end": ratio(end),
-                "test accuracy, end (%)": end["test_acc"],
-                "loss, end": end["loss"],
-                "heavy mass, end": end["heavy mass"],
-                "neurons of signal above rest, end (%)": end["dominated"],
-                "least cluster of them, end (%)": end["least cluster"],
-                "largest |a| - ||w||": max(r["excess"] for r in rows),
-            }
-        )
-    metrics = tuple(k for k in (derived[0] if derived else {}) if k not in ("setting", "row", "seed"))
-    return out + [
-        SummaryRow(
-            e.group[0],
-            row=e.group[1],
-            metric=e.metric,
-            value=e.value,
-            low=e.low,
-            high=e.high,
-            n=e.n,
-            entry=ENTRIES[4 if e.group[1] == FROZEN else 3],
-        )
-        for e in estimates(derived, metrics=metrics)
-    ]
+    out = []
+    for (d, layers), part in table.of(Growth).by("d", "layers").items():
+        for name in ("sig", "opp"):
+            values = interval(part.column(name))
+            out.append(SummaryRow.interval(f"d = {d}", layers, f"growth {name}", values, len(part), entry=ENTRIES[0]))
+    for (d, layers), part in table.of(Phase).by("d", "layers").items():
+        runs = [ended(run) for run in part.by("seed").values()]
+        for name in runs[0]:
+            values = [v for v in (r[name] for r in runs) if v is not None]
+            if values:
+                entry = ENTRIES[4 if layers == FROZEN else 3]
+                out.append(SummaryRow.interval(f"d = {d}", layers, name, interval(values), len(values), entry=entry))
+    return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
+def draw(table: Rows) -> Mapping[str, Picture]:
     """Parts of neurons over time, trained both ways; and the margins."""
-    timed = [r for r in table.rows if "time" in r]
-    if not timed:
-        return {}
-    d = max(r["d"] for r in timed)
+    phases = table.of(Phase)
+    d = max(r.d for r in phases.rows)
     fig = style.figure(12, 4.4)
     with style.applied(12):
         left, middle, right = fig.subplots(1, 3)
-    parts = [Series(name, *_at(table, BOTH, name, d)[:2]) for name in ("sig", "opp", "perp")]
-    curves(left, parts, "time (steps x eta)", "root mean square", log="y", title=f"both layers, d = {d}")
-    frozen = [Series(name, *_at(table, FROZEN, name, d)[:2]) for name in ("sig", "opp", "perp")]
-    curves(middle, frozen, "time (steps x eta)", "", log="y", title="first layer alone")
+    for axes, layers, label in ((left, BOTH, "root mean square"), (middle, FROZEN, "")):
+        lines = [replace(over_time(phases, layers, name, d), low=None, high=None) for name in ("sig", "opp", "perp")]
+        title = f"both layers, d = {d}" if layers == BOTH else "first layer alone"
+        curves(axes, lines, "time (steps x eta)", label, log="y", title=title)
     margins = [
-        Series(f"{short}: {name}", *_at(table, row, metric, d))
-        for row, short in ((BOTH, "both"), (FROZEN, "first"))
-        for name, metric in (("smallest", "gamma min"), ("largest", "gamma max"))
+        replace(over_time(phases, layers, metric, d), name=f"{short}: {name}")
+        for layers, short in ((BOTH, "both"), (FROZEN, "first"))
+        for name, metric in (("smallest", "margin_min"), ("largest", "margin_max"))
     ]
     curves(right, margins, "time (steps x eta)", "", log="y", title="clusters' margins")
     caption = (
         f"Networks of d = {d} by one-pass SGD. Left: signal, opposite signal and the rest of the neurons. Middle: the "
         "same with a frozen second layer, where the signal grows linearly. Right: margins, with 95 % intervals."
     )
-    keep = ("d", "row", "seed", "time", "sig", "opp", "perp", "gamma min", "gamma max", "test_acc")
-    return {ENTRIES[3]: Picture(fig, caption, data=[{k: r[k] for k in keep} for r in timed])}
+    return {ENTRIES[3]: Picture(fig, caption, data=[asdict(r) for r in phases.rows])}
 
 
 def cost(trial: Trial) -> Cost:
@@ -310,6 +306,8 @@ EXPERIMENT = Experiment(
     id="xor_sgd/phases",
     title="XOR in two phases: find the signal, then balance the clusters",
     reproduces=ENTRIES,
+    rows=(Growth, Phase),
+    version=2,
     Config=Config,
     presets={
         "smoke": Config(d=(16,), p=40, batch=4.0, time=6.0, n_test=200, seeds=(0, 1)),

@@ -15,10 +15,11 @@ reported for every share of d as well, and hardly depends on it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import geometric_interval
-from featlearn.lab.experiment import Cost, Deviation, Experiment, SummaryRow, Table, TrialResult
+from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.statistics import law_errors, power_fit
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
@@ -38,8 +39,9 @@ from featlearn.works.xor_sgd.experiments.budgets import (
     kernel_budgets,
     network_budgets,
     plain_ticks,
+    role_of,
 )
-from featlearn.works.xor_sgd.rows import Chosen, choose, pairs
+from featlearn.works.xor_sgd.rows import Budget, Selected, chosen
 
 ENTRIES = ("xor_sgd.theorem3_1", "xor_sgd.prior_rates")
 KERNELS = ("NTK", "RBF")
@@ -129,151 +131,120 @@ def run_trial(trial: NetworkTrial | KernelTrial) -> TrialResult:
     """Train until the target, or factorise and read off the smallest size."""
     if isinstance(trial, NetworkTrial):
         key = Key("xor_sgd/samples") / trial.d / trial.batch
-        return TrialResult(network_budgets(trial, boolean(trial.d, trial.device), key))
-    return TrialResult(kernel_budgets(trial, boolean(trial.d, "cpu"), Key("xor_sgd/samples") / trial.method / trial.d))
+        found = network_budgets(trial, boolean(trial.d, trial.device), key)
+    else:
+        key = Key("xor_sgd/samples") / trial.method / trial.d
+        found = kernel_budgets(trial, boolean(trial.d, "cpu"), key)
+    return TrialResult(
+        [
+            Budget(
+                learner=cast(Any, trial.method),
+                d=trial.d,
+                share=m.share,
+                noise=m.noise,
+                role=role_of(m.seed),
+                seed=m.seed,
+                samples=m.samples,
+                over=m.over,
+            )
+            for m in found
+        ]
+    )
 
 
-def _fits(name: str, points: Sequence[Chosen], entry: str) -> list[SummaryRow]:
+def points(found: Sequence[Selected[Budget]]) -> tuple[list[float], list[float]]:
+    """Dimensions and budgets, one of each a reported seed."""
+    pairs = [(float(p.d), n) for p in found for n in p.samples]
+    return [d for d, _ in pairs], [n for _, n in pairs]
+
+
+def fits(name: str, found: Sequence[Selected[Budget]], entry: str) -> list[SummaryRow]:
     """Exponent with its interval, and the misfit of each law."""
-    d, n = pairs(points)
+    d, n = points(found)
     if len(set(d)) < 2 or len(d) < 3:
         return []
-    fit, errors = power_fit(d, n), law_errors(d, n)
-    rows = [
-        SummaryRow(
-            "", row=name, metric="exponent", value=fit.slope, low=fit.low, high=fit.high, n=fit.points, entry=entry
-        )
-    ]
+    fit = power_fit(d, n)
+    rows = [SummaryRow.interval("", name, "exponent", (fit.slope, fit.low, fit.high), fit.points, entry=entry)]
     return rows + [
-        SummaryRow("", row=name, metric=f"misfit of {law}", value=e, low=e, high=e, n=len(d), entry=entry)
-        for law, e in errors.items()
+        SummaryRow.exact("", name, f"misfit of {law}", e, n=len(d), entry=entry) for law, e in law_errors(d, n).items()
     ]
 
 
-def summarise(table: Table) -> Sequence[SummaryRow]:
-    """Budgets at the chosen point, exponents of every learner and of every batch share, misfit of the laws."""
-    out = []
+def summarise(table: Rows) -> Sequence[SummaryRow]:
+    """Budgets at the selected point, exponents of every learner and of every batch share, misfit of the laws."""
+    budgets, out = table.of(Budget), []
     for row in ("Network", *KERNELS):
+        if not any(r.learner == row for r in budgets.rows):
+            continue
         entry = ENTRIES[row != "Network"]
-        points = choose(table, row)
-        out += _fits(row, points, entry)
-        for p in points:
+        found = chosen(budgets, row)
+        out += fits(row, found, entry)
+        for p in found:
             setting = f"d = {p.d}"
             if p.samples:
-                mean, low, high = geometric_interval(p.samples)
-                out.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric="samples",
-                        value=mean,
-                        low=low,
-                        high=high,
-                        n=len(p.samples),
-                        entry=entry,
-                    )
-                )
-                out.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric="samples / d",
-                        value=mean / p.d,
-                        low=low / p.d,
-                        high=high / p.d,
-                        n=len(p.samples),
-                    )
-                )
+                n, (mean, low, high) = len(p.samples), geometric_interval(p.samples)
+                out.append(SummaryRow.interval(setting, row, "samples", (mean, low, high), n, entry=entry))
+                out.append(SummaryRow.interval(setting, row, "samples / d", (mean / p.d, low / p.d, high / p.d), n))
             names = ("batch / d", "eta d / batch") if row == "Network" else ("bandwidth^2 / d", "penalty")
-            for name, value in zip(names, (p.share, p.noise), strict=True):
-                out.append(SummaryRow(setting, row=row, metric=name, value=value, low=value, high=value, n=1))
+            out += [
+                SummaryRow.exact(setting, row, name, value) for name, value in zip(names, p.choice.point, strict=True)
+            ]
             if row == "Network":
-                out.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric="best step size is inside the grid",
-                        value=p.inner,
-                        low=p.inner,
-                        high=p.inner,
-                        n=1,
-                    )
-                )
-                out.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric="smallest batch is best",
-                        value=p.first_share,
-                        low=p.first_share,
-                        high=p.first_share,
-                        n=1,
-                    )
-                )
+                for axis in ("step size", "batch"):
+                    inside = float(axis not in p.choice.at_edge)
+                    out.append(SummaryRow.exact(setting, row, f"selected {axis} is inside the grid", inside))
             if p.missed:
-                out.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric="seeds that never arrived",
-                        value=p.missed,
-                        low=p.missed,
-                        high=p.missed,
-                        n=1,
-                    )
-                )
-    for share in sorted({r["share"] for r in table.rows if r["row"] == "Network"}):
-        points = choose(table, "Network", share)
-        out += [r for r in _fits(f"Network, batch {share:g} d", points, ENTRIES[0]) if r.metric == "exponent"]
-        out += [
-            SummaryRow(
-                f"d = {p.d}",
-                row=f"Network, batch {share:g} d",
-                metric="best step size is inside the grid",
-                value=p.inner,
-                low=p.inner,
-                high=p.inner,
-                n=1,
-            )
-            for p in points
-        ]
+                out.append(SummaryRow.exact(setting, row, "seeds that never arrived", p.missed))
+    for share in sorted({r.share for r in budgets.rows if r.learner == "Network"}):
+        found, name = chosen(budgets, "Network", share), f"Network, batch {fraction(share)}"
+        out += [r for r in fits(name, found, ENTRIES[0]) if r.metric == "exponent"]
+        for p in found:
+            inside = float("step size" not in p.choice.at_edge)
+            out.append(SummaryRow.exact(f"d = {p.d}", name, "selected step size is inside the grid", inside))
     return out
 
 
-def draw(table: Table) -> Mapping[str, Picture]:
-    """Budgets against d with the fitted exponents; and what the choice of step size and batch costs."""
+def fraction(share: float) -> str:
+    """ "d/8" of 0.125, "d" of 1."""
+    return "d" if share == 1 else f"d/{1 / share:g}" if share < 1 else f"{share:g} d"
+
+
+def draw(table: Rows) -> Mapping[str, Picture]:
+    """Budgets against d with the fitted exponents; and what the selection of step size and batch costs."""
+    budgets = table.of(Budget)
     fig = style.figure(10, 4.6)
     with style.applied(10):
         left, right = fig.subplots(1, 2)
     series, data = [], []
     for row in ("Network", *KERNELS):
-        points = [p for p in choose(table, row) if p.samples]
-        if not points:
+        if not any(r.learner == row for r in budgets.rows):
             continue
-        spread = [geometric_interval(p.samples) for p in points]
-        d, n = pairs(points)
+        found = [p for p in chosen(budgets, row) if p.samples]
+        if not found:
+            continue
+        d, n = points(found)
         name = row
         if len(set(d)) > 1 and len(d) > 2:
             fit = power_fit(d, n)
             name = f"{row}: {fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
-        mean, low, high = zip(*spread, strict=True)
-        series.append(Series(name, [p.d for p in points], mean, low, high))
-        data += [{"row": row, "d": p.d, "seed": i, "samples": n} for p in points for i, n in enumerate(p.samples)]
+        mean, low, high = zip(*(geometric_interval(p.samples) for p in found), strict=True)
+        series.append(Series(name, [p.d for p in found], mean, low, high))
+        data += [{"row": row, "d": p.d, "seed": i, "samples": n} for p in found for i, n in enumerate(p.samples)]
     if not series:
         return {}
     curves(left, series, "d", "samples to the target", log="xy", title="exponent and 95 % interval")
     plain_ticks(left, sorted({r["d"] for r in data})[::2])
-    network = [r for r in table.rows if r["row"] == "Network" and r["samples"]]
+    network = [r for r in budgets.rows if r.learner == "Network" and r.samples]
     if network:
-        d = max(r["d"] for r in network)
+        d = max(r.d for r in network)
         lines = []
-        for share in sorted({r["share"] for r in network if r["d"] == d}):
+        for share in sorted({r.share for r in network if r.d == d}):
             at: dict[float, list[float]] = {}
             for r in network:
-                if r["d"] == d and r["share"] == share:
-                    at.setdefault(r["noise"], []).append(r["samples"] / d)
+                if r.d == d and r.share == share:
+                    at.setdefault(r.noise, []).append((r.samples or 0.0) / d)
             x = sorted(at)
-            lines.append(Series(f"batch {share:g} d", x, [sum(at[v]) / len(at[v]) for v in x]))
+            lines.append(Series(f"batch {fraction(share)}", x, [sum(at[v]) / len(at[v]) for v in x]))
         curves(right, lines, "step size, as eta d / batch", "samples / d", log="xy", title=f"d = {d}, all seeds")
         plain_ticks(right, sorted({v for line in lines for v in line.x}))
     caption = (
@@ -310,6 +281,8 @@ EXPERIMENT = Experiment(
     id="xor_sgd/samples",
     title="Samples that SGD and kernels need for XOR, against the dimension",
     reproduces=ENTRIES,
+    rows=(Budget,),
+    version=2,
     Config=Config,
     presets={
         "smoke": Config(
@@ -338,7 +311,7 @@ EXPERIMENT = Experiment(
         Deviation(
             "batch",
             reported="at least d / theta (Theorem 3.1)",
-            ours="shares of d from 1/32 to 1",
+            ours="shares of d from 1/1024 to 1, at least one sample",
             why="steps alone do not measure samples: with batches of d and more the budget only follows the batch",
         ),
         Deviation("theta, p", reported="1 / log^C(d), at least 1 / theta", ours="0.1, 100", why="C is not given"),
