@@ -445,7 +445,8 @@ def main(words: Sequence[str] | None = None) -> int:
     killers = Killers(works, [t for t in tests if (CHECKOUT / t).exists()])
     found: list[Result] = []
     start, status = time.monotonic(), 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell lets what it starts with & ignore the first
+        signal.signal(number, signal.default_int_handler)
     try:
         run_all(
             mutants,
