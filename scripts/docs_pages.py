@@ -306,8 +306,10 @@ def methods(kind: type) -> Iterator[tuple[str, str]]:
 def pages() -> Iterator[tuple[str, str, str, str]]:
     """(section, title, path, Markdown) of every generated page."""
     from featlearn import works
+    from featlearn.report import glossary
 
     yield "", "", "cli.md", cli_page()
+    yield "", "", "glossary.md", glossary.markdown()
     yield "Works", "Overview", "works.md", works_page()
     for id_ in works.EXPERIMENTS:
         yield "Experiments", id_, f"experiments/{id_}.md", experiment_page(works.load_experiment(id_))
