@@ -26,7 +26,7 @@ import threading
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -289,7 +289,7 @@ def run_all(
             ready.abort()
             told.put(e)
 
-    with tempfile.TemporaryDirectory(prefix="featlearn-mutants-", ignore_cleanup_errors=True) as folder:
+    with _undisturbed() as cleaning, tempfile.TemporaryDirectory(prefix="featlearn-mutants-") as folder:
         original = Path(folder, "original")
         mutate_run.snapshot(checkout, original, commit)
         copies = [Copy(original, Path(folder, f"copy{i}"), heavy) for i in range(workers)]
@@ -311,12 +311,30 @@ def run_all(
                 found.append(said)
                 print(f"{len(found)}/{len(mutants)} {line_of(said)}", flush=True)
         finally:
+            cleaning()
             for copy in copies:
                 copy.close(for_good=True)
             for thread in threads:
                 if thread.ident:
                     thread.join()
     return found
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[Callable[[], None]]:
+    """A function to call before cleaning up: from there to the end of the block a second Ctrl-C does nothing."""
+    signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {s: signal.getsignal(s) for s in signals}
+
+    def cleaning() -> None:
+        for s in signals:
+            signal.signal(s, signal.SIG_IGN)
+
+    try:
+        yield cleaning
+    finally:
+        for s, handler in before.items():
+            signal.signal(s, handler)
 
 
 def line_of(r: Result) -> str:

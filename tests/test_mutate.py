@@ -246,6 +246,8 @@ def test_ctrl_c_leaves_no_trace(checkout, tmp_path):
     assert servers
     time.sleep(0.5)  # in the midst of the next
     process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)  # an impatient second one does not stop the cleaning
     rest = process.communicate(timeout=60)[0]
     assert process.returncode == 130, rest
     assert contents(checkout) == before
