@@ -1,7 +1,8 @@
 """What both halves of the claims share: the cube, networks and exact expectations on it, in float64.
 
-The target is the XOR of the first two coordinates. A network is (w, a): w (p, d), a (p), f(x) = mean_j a_j relu(<w_j, x>), relu'(0) = 0. Gradients carry the factor p of
-the work, so they are those of one neuron: grad_w = a E[l'(x) 1(w.x > 0) x], grad_a = E[l'(x) relu(w.x)].
+The target is the XOR of the first two coordinates. A network is (w, a): w (p, d), a (p),
+f(x) = mean_j a_j relu(<w_j, x>), relu'(0) = 0. Gradients carry the factor p of the work, so they are those of one
+neuron: grad_w = a E[l'(x) 1(w.x > 0) x], grad_a = E[l'(x) relu(w.x)].
 """
 
 from dataclasses import dataclass
