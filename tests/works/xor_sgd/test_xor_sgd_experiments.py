@@ -64,7 +64,7 @@ def test_a_budget_is_where_one_long_run_crosses_the_target():
         stage = Stage(goal - done, rate_w, 0.0, rate_a, batch=3)
         key = Key("budget") / "data" / evaluation
         net = fit_one_pass(net, lambda n, k: ((b := draw(n, k)).x, b.y), [stage], key, sets=[0]).net
-        done, evaluation = goal, look + 1
+        done, evaluation = goal, evaluation + 1
         right.append((done * 3, 100 * float((net(test.x)[:, 0] * test.y > 0).float().mean())))
         budget = max(budget * 1.1, done * 3)
     assert right[-2][0] <= row["samples"] <= right[-1][0]

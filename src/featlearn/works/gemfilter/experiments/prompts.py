@@ -15,7 +15,7 @@ from featlearn.data.texts import check_essays, essays, split
 from featlearn.methods.gemfilter.layouts import Layout
 from featlearn.methods.gemfilter.selecting import Scoring, best, score_layer
 from featlearn.methods.gemfilter.views import watched
-from featlearn.tasks.needles import Needle, Prompt, hide, needles
+from featlearn.tasks.needles import STREAMS, Needle, Prompt, hide, needles
 
 SETS = ("validation", "reported")
 
