@@ -5,13 +5,18 @@ a measurement, the second returns what was measured, by name, and the judge pair
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import Any, Literal
 
 from featlearn.errors import BadStatement
 from featlearn.lab.judge import Finding, judge, worst
+from featlearn.lab.row import Row
 from featlearn.lab.statement import Outcome, Statement
-from featlearn.lab.uncertainty import Observation
+from featlearn.lab.table import Table
+from featlearn.lab.uncertainty import Derived, Estimate, Observation, Waits
 
 Scope = Literal["premise unmet", "premise not decidable", "other size", "as stated"]
 SCOPES: tuple[Scope, ...] = ("premise unmet", "premise not decidable", "other size", "as stated")
@@ -110,9 +115,9 @@ class Verdict:
 
     @property
     def covers(self) -> bool:
-        """Whether it covers its entries: it stands as stated or in another size, a statement of the source (not only a
-        derived one) could have failed, and the outcome is one."""
-        decided = self.reported in ("confirmed", "contradicted")
+        """Whether it covers its entries: no premise is known to be unmet, a statement of the source (not only a derived
+        one) could have failed, and the outcome is one."""
+        decided = self.reported in ("confirmed", "contradicted") and self.scope != "premise unmet" and not self.error
         tested = any(
             f.outcome in ("confirmed", "contradicted") and f.statement.form != "derived" for f in self.findings
         )
@@ -138,19 +143,48 @@ def scope_of(premises: Sequence[Premise]) -> Scope:
 def faces(findings: Sequence[Finding]) -> tuple[Outcome, Outcome | Literal[""]]:
     """As reported: the worst of all statements but the corrected ones. As corrected, where there is a corrected form:
     the worst of all but those it replaces."""
-    reported = [f.outcome for f in findings if f.statement.form != "corrected"]
+    reported: list[Outcome] = [f.outcome for f in findings if f.statement.form != "corrected"]
     replaced = {f.statement.twin for f in findings if f.statement.form == "corrected"}
-    corrected = [f.outcome for f in findings if f.statement.name not in replaced] if replaced else []
+    corrected: list[Outcome] = [f.outcome for f in findings if f.statement.name not in replaced] if replaced else []
     return worst(reported or [f.outcome for f in findings]), worst(corrected) if corrected else ""
 
 
 def settle(claim: Claim, key: Any) -> Settings:
-    """The settings of a claim: as listed, or drawn with its own key."""
-    return claim.settings(key / "settings") if callable(claim.settings) else claim.settings
+    """The settings of a claim: as listed, or drawn with its own key. Errors: BadStatement where they hold what was
+    measured."""
+    found = claim.settings(key / "settings") if callable(claim.settings) else claim.settings
+    _refuse_measured(claim.id, "settings", found)
+    return found
+
+
+def _refuse_measured(claim: str, what: str, thing: Any, depth: int = 4) -> None:
+    """Errors: BadStatement for rows, tables and observations in what statements are made of."""
+    if isinstance(thing, Row | Table | Estimate | Waits | Derived):
+        raise BadStatement(f"{claim}: {what} hold a {type(thing).__name__}: predictions are made without measurements")
+    if depth == 0 or isinstance(thing, str | bytes | type):
+        return
+    inner: list[Any] = []
+    if isinstance(thing, Mapping):
+        inner = list(thing.values())
+    elif isinstance(thing, Sequence | AbstractSet):
+        inner = list(thing)
+    elif is_dataclass(thing):
+        inner = [getattr(thing, f.name) for f in fields(thing)]
+    elif isinstance(thing, partial):
+        inner = [thing.func, *thing.args, *thing.keywords.values()]
+    elif isinstance(thing, FunctionType):
+        names = thing.__code__.co_names
+        inner = [*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
+        inner += [c.cell_contents for c in thing.__closure__ or ()]
+        named = [thing.__globals__.get(n) for n in names]
+        inner += [g for g in named if not isinstance(g, FunctionType | ModuleType | type)]
+    for one in inner:
+        _refuse_measured(claim, what, one, depth - 1)
 
 
 def predict(claim: Claim, settings: Settings) -> tuple[Statement, ...]:
-    """Its statements. Errors: BadStatement for none, and for two of one name."""
+    """Its statements. Errors: BadStatement for none, for two of one name, for a function that holds measurements."""
+    _refuse_measured(claim.id, "statements", claim.statements)
     found = tuple(claim.statements(settings))
     names = [s.name for s in found]
     if not found or len(set(names)) < len(names):

@@ -7,6 +7,7 @@ Example:
     ('equal', 'reported')
 """
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
@@ -59,9 +60,11 @@ class Statement:
     may share one. axis: what its elements run over. value: a number, an array or a law of covariates; for "between"
     the lower end, with `upper`. margin: for exact values the numerical error allowed, for estimates an equivalence
     margin, both fixed beforehand. source: where value comes from.
-    rival: the value under the nearest wrong answer, which must lie outside the limits; None for a bound without a
-    competitor. trivial: what an object that has learnt nothing attains. where: a premise on covariates, element by
-    element; least: how many elements must meet it. quantifier, share: how many of the elements must agree.
+    rival: the value under the nearest wrong answer, which must lie outside the limits, of an equality by two margins or
+    more (what lies nearer to the rival must not agree); None for a bound without a competitor. trivial: what an object
+    that has learnt nothing attains. where: a premise on covariates, element by element; least: how many elements must
+    meet it, given with it. quantifier, share: how many of the elements must agree; quantifier_says: the words of the
+    source for anything but every.
     form: reported; corrected (our form of a sentence that is wrong as reported: `twin` names it); derived (follows
     from the source by a named derivation); criterion (a threshold of ours for words of the source).
     expect: the outcome that we stand behind.
@@ -82,8 +85,9 @@ class Statement:
     trivial_says: str = ""
     where: Callable[[Mapping[str, np.ndarray]], np.ndarray] | None = None
     where_says: str = ""
-    least: int = 1
+    least: int = 0
     quantifier: Quantifier = "every"
+    quantifier_says: str = ""
     share: float = 1.0
     form: Form = "reported"
     twin: str = ""
@@ -102,10 +106,19 @@ class Statement:
             raise self._bad("a rival without words", "say in rival_says what it stands for")
         if self.quantifier == "share" and not 0 < self.share < 1:
             raise self._bad(f"share = {self.share}", "between 0 and 1")
+        if (self.quantifier == "every") != (not self.quantifier_says):
+            raise self._bad(
+                f"quantifier = {self.quantifier!r}", "with the source's words in quantifier_says, or 'every'"
+            )
+        for other in (self.rival, self.trivial):
+            if isinstance(other, Control) and other.name == self.observed_as:
+                raise self._bad(f"control({other.name!r})", "another observation than the one it is compared with")
         if self.relation == "between" and not self.upper > np.max(np.asarray(self.value)):
             raise self._bad(f"upper = {self.upper}", "above value")
         if (self.where is None) != (not self.where_says):
             raise self._bad("a premise and its words", "give both where and where_says")
+        if (self.where is None) != (self.least < 1):
+            raise self._bad(f"least = {self.least}", "with `where` the number of elements that must meet it, else none")
         if isinstance(self.value, Law):
             return
         value = np.asarray(self.value, dtype=np.float64)
@@ -124,9 +137,25 @@ class Statement:
         """Name of the observation."""
         return self.of or self.name
 
-    def limits(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def only(self, kept: np.ndarray) -> "Statement":
+        """The statement on some of its elements: with their margins, where each has its own."""
+        if np.size(self.margin) == 1:
+            return self
+        made = copy.copy(self)  # not replace(): the other arrays keep their length, so no check may run again
+        object.__setattr__(made, "margin", np.ravel(self.margin)[kept])
+        return made
+
+    def needed(self, n: int) -> int:
+        """How many of n elements must agree."""
+        return {"every": n, "some": 1, "share": math.ceil(self.share * n)}[self.quantifier]
+
+    def met_by(self, inside: np.ndarray) -> bool:
+        """Whether enough elements agree."""
+        return int(np.sum(inside)) >= self.needed(np.size(inside))
+
+    def limits(self, value: np.ndarray, margins: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest number that agrees, element by element, margin included."""
-        m = np.asarray(self.margin, dtype=np.float64)
+        m = margins * np.asarray(self.margin, dtype=np.float64)
         none = np.full(np.broadcast_shapes(value.shape, m.shape), math.inf)
         if self.relation == "equal":
             return value - m, value + m
@@ -136,20 +165,24 @@ class Statement:
             return value - m, none
         return value - m, np.broadcast_to(self.upper + m, none.shape)
 
-    def inside(self, other: np.ndarray, value: np.ndarray) -> np.ndarray:
+    def inside(self, other: np.ndarray, value: np.ndarray, margins: float = 1.0) -> np.ndarray:
         """Where another value would agree with the statement."""
-        low, high = self.limits(value)
+        low, high = self.limits(value, margins)
         return (other >= low) & (other <= high)
 
     def check_rival(self, rival: np.ndarray, value: np.ndarray) -> None:
-        """Errors: BadStatement for a rival that cannot be, or that agrees with the statement in every element."""
+        """Errors: BadStatement for a rival that cannot be, or that agrees with the statement in as many elements as it
+        asks for; of an equality also for one within two margins."""
         if not np.isfinite(rival).all() or not all(map(self.quantity.holds, np.ravel(rival))):
             raise self._bad(
                 "a rival that cannot be",
                 f"a {self.quantity.name} from {self.quantity.low:g} to {self.quantity.high:g}",
             )
-        if np.all(self.inside(rival, value)):
-            raise self._bad("a rival within the limits", "one that the statement refuses, or a narrower margin")
+        if self.met_by(self.inside(rival, value, 2 - 1e-9 if self.relation == "equal" else 1.0)):
+            raise self._bad(
+                "a rival within the limits, or nearer than two margins to an equality",
+                "one that the statement refuses, or a narrower margin",
+            )
 
 
 def _make(relation: Relation, name: str, quantity: Quantity, value: Value, source: str, more: Any) -> Statement:

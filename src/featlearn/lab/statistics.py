@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import stats
 
+from featlearn.errors import EmptyArm
 from featlearn.lab.estimate import student_quantile
+from featlearn.lab.quantity import REAL, Quantity
+from featlearn.lab.uncertainty import Estimate, mean_of
 
 Points = Sequence[float] | Sequence[int] | np.ndarray
 LAWS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -45,6 +49,31 @@ def power_fit(d: Points, n: Points) -> Power:
     rest = y - y.mean() - slope * centred
     half = student_quantile(len(x) - 2) * math.sqrt(float(rest @ rest) / (len(x) - 2) / float(centred @ centred))
     return Power(slope, slope - half, slope + half, len(x))
+
+
+def within_slope(x: np.ndarray, y: np.ndarray, unit: str, quantity: Quantity = REAL) -> Estimate:
+    """Mean over units of the least-squares slope within each, refused on lack of fit.
+
+    x, y: (units, levels), at the same levels for every unit, whose own height falls out. Lack of fit: Hotelling's T^2
+    of the levels' mean deviations from the line, orthogonal to height and slope, at 5 %.
+    Errors: EmptyArm for fewer than two units more than levels.
+    """
+    n, k = y.shape
+    if k < 2 or n < 3 or n <= k - 1:
+        raise EmptyArm(f"{n} units at {k} levels have no slope with a test of fit: more units")
+    centred_x, centred_y = x - x.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
+    slopes = (centred_x * centred_y).sum(1) / (centred_x**2).sum(1)
+    made, q = mean_of(slopes, quantity, unit), k - 2
+    if q == 0:
+        return made
+    rest = centred_y - made.value * centred_x
+    line = np.column_stack([np.ones(k), x.mean(0) - x.mean(), np.eye(k)[:, :q]])
+    z = rest @ np.linalg.qr(line)[0][:, 2:]
+    mean, spread = z.mean(0), np.atleast_2d(np.cov(z.T))
+    f = n * float(mean @ np.linalg.solve(spread, mean)) * (n - q) / (q * (n - 1))
+    p = float(stats.f.sf(f, q, n - q))
+    fit = f"the levels do not lie on a line (Hotelling: F = {f:.3g}, p = {p:.2g})" if p < 0.05 else ""
+    return replace(made, refused=fit)
 
 
 def law_errors(d: Points, n: Points) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from featlearn.errors import BadStatement, DuplicateRow, EmptyArm, MissingUnit
-from featlearn.lab.row import check, check_level, column
+from featlearn.lab.row import check, check_level, column, columns
 from featlearn.lab.uncertainty import Estimate, mean_of
 
 R = TypeVar("R")
@@ -30,12 +30,17 @@ def _order(values: Iterable[Any]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Table(Generic[R]):
-    """Rows of one type. absent: planned trials without rows, by reason; says: the selections made so far."""
+    """Rows of one type.
+
+    absent: planned trials without rows, by reason; says: the selections made so far; lost: how many rows a predicate
+    left out, which its estimates repeat.
+    """
 
     kind: type[R]
     rows: tuple[R, ...]
     absent: tuple[str, ...] = ()
     says: str = ""
+    lost: str = ""
 
     @staticmethod
     def of(
@@ -50,11 +55,13 @@ class Table(Generic[R]):
 
         planned: the (key, unit) that must be there. absent: planned trials that have no rows; with `allow_absent` the
         claim names them itself.
-        Errors: OutOfRange, NotFinite, UnknownLevel; DuplicateRow; MissingUnit for what was planned and is not there;
-        EmptyArm without rows.
+        Errors: OutOfRange, NotFinite, UnknownLevel; TypeError for a row of another type; DuplicateRow; MissingUnit for
+        what was planned and is not there; EmptyArm without rows.
         """
         found: dict[Identity, R] = {}
         for row in rows:
+            if type(row) is not kind:
+                raise TypeError(f"a row of {type(row).__name__} stands among those of {kind.__name__}: read them apart")
             check(row)  # pyright: ignore[reportArgumentType]
             if identity(row) in found:
                 raise DuplicateRow(f"{kind.__name__} has {_named(row)} twice: add the column that tells them apart")
@@ -83,8 +90,13 @@ class Table(Generic[R]):
         return self._selected(rows, ", ".join(f"{k} = {v!r}" for k, v in equal.items()))
 
     def keep(self, test: Callable[[R], bool], says: str) -> "Table[R]":
-        """Rows that pass a test, named by what it says. Errors: EmptyArm."""
-        return self._selected(tuple(r for r in self.rows if test(r)), says)
+        """Rows that pass a test, named by what it says; how many it leaves out stands beside what is made of the rest.
+
+        Errors: EmptyArm.
+        """
+        rows = tuple(r for r in self.rows if test(r))
+        lost = f"{len(rows)} of {len(self)} rows: {says}" if len(rows) < len(self) else ""
+        return replace(self._selected(rows, says), lost="; ".join(s for s in (self.lost, lost) if s))
 
     def _selected(self, rows: tuple[R, ...], says: str) -> "Table[R]":
         said = "; ".join(s for s in (self.says, says) if s)
@@ -135,30 +147,61 @@ class Table(Generic[R]):
         found: dict[Any, list[float]] = {}
         for r, v in zip(self.rows, values, strict=True):
             found.setdefault(getattr(r, self._unit), []).append(float(v))
-        counts = {u: len(v) for u, v in found.items()}
+        self._alike({u: len(v) for u, v in found.items()})
+        return {u: float(np.mean(v)) for u, v in found.items()}
+
+    def _alike(self, counts: Mapping[Any, int]) -> None:
         if len(set(counts.values())) > 1:
             few = min(counts, key=lambda u: counts[u])
             raise MissingUnit(
                 f"{self._unit} {few} has {counts[few]} rows of {self.kind.__name__} where others have"
                 f" {max(counts.values())}: run what is missing, or select first"
             )
-        return {u: float(np.mean(v)) for u, v in found.items()}
 
-    def mean(self, name: str) -> Estimate:
-        """Mean of a column: within the unit first, then over units."""
-        return mean_of(list(self.per_unit(name).values()), column(self.kind, name).quantity, self._unit)
+    def _mixed(self, rows: Sequence[R], over: Sequence[str], arms: Iterable[str] = ()) -> None:
+        """Errors: BadStatement where rows of several settings would be averaged and no one said so."""
+        known = columns(self.kind)
+        for wanted in over:
+            column(self.kind, wanted)
+        key = set(self.kind.key)  # pyright: ignore[reportAttributeAccessIssue]
+        settings = [n for n, c in known.items() if n in key or c.quantity.levels]
+        for n in settings:
+            levels = {getattr(r, n) for r in rows}
+            if len(levels) > 1 and n not in (*over, *arms, self._unit):
+                raise BadStatement(
+                    f"{self.kind.__name__}: rows of {len(levels)} values of {n} would be averaged: select one with"
+                    f" where(), or name it in over=({n!r},)"
+                )
 
-    def paired(self, name: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> Estimate:
+    def mean(self, name: str, over: Sequence[str] = ()) -> Estimate:
+        """Mean of a column: within the unit first, then over units.
+
+        over: the settings (columns of the key, columns with levels) whose values are averaged. Errors: as `per_unit`;
+        BadStatement for rows of several settings that are not named.
+        """
+        found = self.per_unit(name)
+        self._mixed(self.rows, over)
+        made = mean_of(list(found.values()), column(self.kind, name).quantity, self._unit)
+        return replace(made, says=self.lost)
+
+    def paired(self, name: str, one: Mapping[str, Any], two: Mapping[str, Any], over: Sequence[str] = ()) -> Estimate:
         """Mean difference of a column, arm `one` less arm `two`.
 
-        Rows are matched on the key without the arms' own columns, then averaged within the unit. The estimate knows
-        the mean of `two` as its reference. Errors: MissingUnit for a row that has no partner.
+        Rows are matched on the key without the arms' own columns, then averaged within the unit, over the settings that
+        `over` names. The estimate knows the mean of `two` as its reference, and its room up to the top of the range and
+        down to chance, or to the bottom. Errors: as `mean`; BadStatement for arms
+        that are not told apart by the same columns; MissingUnit for a row that has no partner.
         """
         c = column(self.kind, name)
+        if set(one) != set(two) or dict(one) == dict(two):
+            raise BadStatement(
+                f"{self.kind.__name__}: arms {dict(one)} and {dict(two)}: two values of the same columns"
+            )
+        parts = [self.where(**arm) for arm in (one, two)]
+        self._mixed(parts[0].rows + parts[1].rows, over, one)
         free = [k for k in self.kind.key if k not in one and k not in two]  # pyright: ignore[reportAttributeAccessIssue]
         sides: list[dict[Identity, float]] = []
-        for arm in (one, two):
-            part = self.where(**arm)
+        for arm, part in zip((one, two), parts, strict=True):
             values = part.column(name)
             side: dict[Identity, float] = {}
             for r, v in zip(part.rows, values, strict=True):
@@ -176,11 +219,13 @@ class Table(Generic[R]):
         found: dict[Any, list[float]] = {}
         for m, v in sides[0].items():
             found.setdefault(m[-1], []).append(v - sides[1][m])
+        self._alike({u: len(v) for u, v in found.items()})
         span = c.quantity.high - c.quantity.low
         difference = replace(c.quantity, name="difference", low=-span, high=span, whole=False, chance=None)
         made = mean_of([float(np.mean(v)) for v in found.values()], difference, self._unit)
         reference = float(np.mean(list(sides[1].values())))
-        return replace(made, reference=reference, room=(c.quantity.high - reference, reference - c.quantity.low))
+        floor = c.quantity.low if c.quantity.chance is None else c.quantity.chance  # guessing is as bad as it gets
+        return replace(made, says=self.lost, reference=reference, room=(c.quantity.high - reference, reference - floor))
 
 
 def _named(row: Any) -> str:

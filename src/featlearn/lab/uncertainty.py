@@ -24,11 +24,12 @@ FEW_SPREADS = 3.0
 class Estimate:
     """A mean (or a fitted number) with what is needed for its interval at any level.
 
-    value; error: its standard error; degrees: of Student's t; n units called `unit`. Units without any spread say nothing
-    about their error, so outside of shares their interval is the whole domain: give what is certain as a number.
-    refused: why it may not stand for an equality (lack of fit). says: rows that were left out of it. reference: where it is a difference, the mean of the arm it is taken against, and room
-    how far that arm is from the top and from the bottom of its range. parts: local estimates, such as the exponents
-    between neighbours of a fit that is refused.
+    value; error: its standard error; degrees: of Student's t; n units called `unit`. Units without any spread say
+    nothing about their error, so outside of shares their interval is the whole domain: give what is certain as a
+    number. refused: why it may not stand for an equality (lack of fit). says: rows that were left out of it.
+    reference: where it is a difference, the mean of the arm it is taken against, and room how far that arm is from the
+    top of its range and from the bottom, or from chance. parts: local estimates, such as the exponents between
+    neighbours of a fit that is refused.
     """
 
     value: float
@@ -57,8 +58,9 @@ class Estimate:
         return max(low, ends[0]), min(high, ends[1])
 
     def moved(self, value: float) -> "Estimate":
-        """The same precision about another value."""
-        return replace(self, value=value, parts=())
+        """The same precision about another value; local estimates move along."""
+        parts = tuple(p.moved(p.value + value - self.value) for p in self.parts)
+        return replace(self, value=value, parts=parts)
 
 
 def _near_an_end(e: Estimate, ends: tuple[float, float], level: float) -> tuple[float, float]:
@@ -87,7 +89,7 @@ def mean_of(values: Sequence[float] | np.ndarray, quantity: Quantity, unit: str)
     if not np.isfinite(x).all():
         raise NotFinite(f"values that are not finite cannot be averaged over {unit}")
     error = float(x.std(ddof=1)) / math.sqrt(x.size) if x.size > 1 else math.inf
-    return Estimate(float(x.mean()), error, x.size - 1, x.size, unit, quantity)
+    return Estimate(float(x.mean()), error, float(x.size - 1), x.size, unit, quantity)
 
 
 def slope(
@@ -96,8 +98,8 @@ def slope(
     """Least-squares slope of y against x, several independent units at every x, refused on lack of fit.
 
     Its standard error takes the spread about the line or, where larger, the pure error of the replicates. Lack of fit:
-    the F test of the level means about the line against the pure error, at 5 %; without replicates or with two levels it
-    cannot be tested, and `refused` says so. parts: the slopes between neighbouring levels, at the pure error.
+    the F test of the level means about the line against the pure error, at 5 %; without replicates or with two levels
+    it cannot be tested, and `refused` says so. parts: the slopes between neighbouring levels, at the pure error.
 
     Give logarithms for an exponent.
     """
@@ -133,9 +135,9 @@ def slope(
             gap = levels[i + 1] - levels[i]
             error = math.sqrt(pure * (1 / counts[i] + 1 / counts[i + 1])) / gap
             local = float((means[i + 1] - means[i]) / gap)
-            parts.append(Estimate(local, error, pure_freedom, len(x), unit, quantity))
+            parts.append(Estimate(local, error, float(pure_freedom), len(x), unit, quantity))
     error = math.sqrt(variance / float(centred @ centred))
-    return Estimate(fitted, error, len(x) - 2, len(x), unit, quantity, refused, parts=tuple(parts))
+    return Estimate(fitted, error, float(len(x) - 2), len(x), unit, quantity, refused, parts=tuple(parts))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeVar
 
+import numpy as np
+
 from featlearn.errors import EmptyArm
 from featlearn.lab.quantity import COUNT, PERCENT, POSITIVE, REAL, SEED
 from featlearn.lab.row import Row
@@ -101,6 +103,33 @@ class Phase(Row):
     outside: Annotated[float, POSITIVE]
     imbalance: Annotated[float, REAL]
     excess: Annotated[float, REAL]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing(Row):
+    """When a network of one dimension reaches its loss (steps times eta); None where it was not waited for long enough.
+
+    batch: in units of d. start: root mean square of the signal at the start, over theta. growth: the factor a step by
+    which it grows early on.
+    """
+
+    experiment, key = "xor_sgd/time", ("eta", "batch", "d")
+    kind: Literal["crossing"] = "crossing"
+    d: Annotated[int, COUNT]
+    eta: Annotated[float, POSITIVE]
+    batch: Annotated[float, POSITIVE]
+    theta: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    start: Annotated[float, POSITIVE]
+    growth: Annotated[float, POSITIVE]
+    time: Annotated[float, POSITIVE] | None
+
+
+def by_seed(table: Table[Crossing]) -> tuple[np.ndarray, np.ndarray]:
+    """Regressor 2 log(1 / start) and times, both (seeds, dimensions), of one step size and batch."""
+    seeds = list(table.by("seed").values())
+    x = np.array([[2 * math.log(1 / r.start) for r in part.rows] for part in seeds])
+    return x, np.array([part.column("time") for part in seeds])
 
 
 R = TypeVar("R", Budget, Variant)

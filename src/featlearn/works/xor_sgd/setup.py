@@ -8,9 +8,12 @@ neuron: grad_w = a E[l'(x) 1(w.x > 0) x], grad_a = E[l'(x) relu(w.x)].
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from featlearn.core import Key
+from featlearn.learn import Stage, fit_one_pass
+from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights
 
 Array = np.ndarray
 TAU1, TAU2 = (2 * np.pi) ** -0.5, 2**0.5 / 4
@@ -135,3 +138,27 @@ def heavy_net(
     rest /= np.linalg.norm(rest, axis=1, keepdims=True)
     w = length * (mu[which] + opp * side + perp * rest)
     return Net(w, np.where(which < 2, 1.0, -1.0) * np.linalg.norm(w, axis=1) * balance)
+
+
+def engine(net: Net) -> TwoLayer:
+    """The network as the engine holds it, in float64: (1, p, d), with a_j / p in the second layer."""
+    w, a = torch.from_numpy(net.w.copy())[None], torch.from_numpy(net.a / len(net.a))[None]
+    return TwoLayer(w, torch.zeros_like(a), a, "relu")
+
+
+def engine_step(net: Net, x: Float[Array, "n d"], y: Float[Array, " n"], eta: float) -> Net:
+    """The network after one step of the engine's SGD on the minibatch (x, y), both layers moving."""
+    rate_w, rate_a = mean_field_rates(eta, len(net.a))
+
+    def given(n: int, key: Key) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.from_numpy(x), torch.from_numpy(y)
+
+    stage = Stage(1, rate_w, 0.0, rate_a, batch=len(x))
+    end = fit_one_pass(engine(net), given, [stage], Key("given")).net
+    return Net(end.w[0].numpy(), neuron_weights(end)[0].numpy())
+
+
+def tensors(net: Net) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """w (1, p, d), a (1, p) and the means (2, d), as the measures take them."""
+    means = torch.from_numpy(centres(net.w.shape[1])[[0, 2]])
+    return torch.from_numpy(net.w)[None], torch.from_numpy(net.a)[None], means

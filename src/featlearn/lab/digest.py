@@ -1,0 +1,138 @@
+"""Digests: what a result depends on, as a short text that changes when it does.
+
+A digest of code covers the syntax trees of the functions that a function can reach within featlearn, without comments,
+docstrings, positions or module paths, so that a move or a reformatting changes nothing.
+"""
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+PACKAGE = "featlearn"
+ENGINE = ("featlearn.lab", "featlearn.report", "featlearn.errors")
+"""What judges and shows: a change there is a change of all verdicts, which its own tests answer for."""
+
+
+def text_digest(text: str) -> str:
+    """Sixteen hexadecimal digits of a text."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def rows_digest(rows: Iterable[Any]) -> str:
+    """Of rows: mappings or row dataclasses of numbers and text."""
+    plain = [
+        dataclasses.asdict(r) if dataclasses.is_dataclass(r) and not isinstance(r, type) else dict(r) for r in rows
+    ]
+    return text_digest(json.dumps(plain, sort_keys=True))
+
+
+def code_digest(*functions: Callable[..., Any]) -> str:
+    """Of the functions and of all that they reach within featlearn.
+
+    Reached: functions and classes that a body names, directly or as an attribute of a module of featlearn, and plain
+    constants. Not seen: what is imported inside a body by a computed name.
+    """
+    found: dict[str, str] = {}
+    stack: list[Any] = [*functions]
+    seen: set[int] = set()
+    while stack:
+        thing = inspect.unwrap(stack.pop()) if callable(stack[-1]) else stack.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, functools.partial):
+            stack += [thing.func, *thing.args, *thing.keywords.values()]
+        elif isinstance(thing, FunctionType) and _ours(thing.__module__):
+            found.setdefault(thing.__qualname__, "")
+            found[thing.__qualname__] += _tree(thing.__module__, thing.__qualname__)
+            stack += _named(thing.__code__, thing.__globals__)
+            stack += [c.cell_contents for c in thing.__closure__ or () if callable(c.cell_contents)]
+        elif isinstance(thing, type) and _ours(thing.__module__):
+            found.setdefault(thing.__qualname__, "")
+            found[thing.__qualname__] += _tree(thing.__module__, thing.__qualname__)
+            for base in thing.__mro__[1:]:
+                stack.append(base)
+            for member in vars(thing).values():
+                inner = getattr(member, "fget", None) or getattr(member, "__func__", member)
+                if isinstance(inner, FunctionType):
+                    stack += _named(inner.__code__, inner.__globals__)
+        elif isinstance(thing, _Constant):
+            found[f"constant {thing.name}"] = thing.shown
+    return text_digest(json.dumps(sorted(found.items())))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Constant:
+    name: str
+    shown: str
+
+
+def _ours(module: str) -> bool:
+    return module.split(".")[0].startswith(PACKAGE) and not module.startswith(ENGINE)
+
+
+def _named(code: CodeType, names: Mapping[str, Any]) -> list[Any]:
+    """What a body, and the bodies inside it, name."""
+    out: list[Any] = []
+    codes = [code]
+    while codes:
+        one = codes.pop()
+        codes += [c for c in one.co_consts if isinstance(c, CodeType)]
+        for name in one.co_names:
+            thing = names.get(name)
+            if isinstance(thing, ModuleType):
+                if _ours(thing.__name__):
+                    out += [vars(thing)[n] for n in one.co_names if n in vars(thing) and n != name]
+            elif isinstance(thing, FunctionType | type | functools.partial):
+                out.append(thing)
+            elif isinstance(thing, bool | int | float | str):
+                out.append(_Constant(name, repr(thing)))
+            elif isinstance(thing, tuple | list | Mapping):
+                inner = list(thing.values()) if isinstance(thing, Mapping) else list(thing)
+                out += [v for v in inner if isinstance(v, FunctionType | type)]
+                if all(isinstance(v, bool | int | float | str | tuple) for v in inner):
+                    out.append(_Constant(name, repr(thing)))
+    return out
+
+
+@functools.cache
+def _trees(module: str) -> Mapping[str, str]:
+    """Qualified name -> dump of its syntax tree, without docstrings, of one module."""
+    source = inspect.getsource(sys.modules[module])
+    out: dict[str, str] = {}
+
+    def visit(node: ast.AST, path: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                here = f"{path}{child.name}"
+                visit(child, here + (".<locals>." if not isinstance(child, ast.ClassDef) else "."))
+                out[here] = out.get(here, "") + ast.dump(_bare(child))
+            else:
+                visit(child, path)
+
+    visit(ast.parse(source), "")
+    return out
+
+
+def _bare(node: Any) -> Any:
+    for inner in ast.walk(node):
+        body = getattr(inner, "body", None)
+        if isinstance(body, list):
+            inner.body = [  # pyright: ignore[reportAttributeAccessIssue]
+                n for n in body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))
+            ]
+    return node
+
+
+def _tree(module: str, name: str) -> str:
+    try:
+        return _trees(module).get(name, "")
+    except (OSError, KeyError):  # typed at a prompt: no source
+        return ""
