@@ -28,7 +28,7 @@ class Quantity:
 
     def holds(self, value: float) -> bool:
         """Whether a number lies in the domain."""
-        return self.low <= value <= self.high and (not self.whole or value == round(value))
+        return bool(self.low <= value <= self.high and (not self.whole or value == round(value)))
 
     def at_chance(self, value: float) -> "Quantity":
         """The same with the value that guessing attains."""

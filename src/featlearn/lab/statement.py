@@ -155,7 +155,8 @@ class Statement:
 
     def limits(self, value: np.ndarray, margins: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest number that agrees, element by element, margin included."""
-        m = margins * np.asarray(self.margin, dtype=np.float64)
+        # arithmetic on arrays without axes gives numbers, so a single value has an axis of one
+        value, m = np.atleast_1d(value), margins * np.atleast_1d(np.asarray(self.margin, dtype=np.float64))
         none = np.full(np.broadcast_shapes(value.shape, m.shape), math.inf)
         if self.relation == "equal":
             return value - m, value + m

@@ -201,16 +201,11 @@ class Table(Generic[R]):
         self._mixed(parts[0].rows + parts[1].rows, over, one)
         free = [k for k in self.kind.key if k not in one and k not in two]  # pyright: ignore[reportAttributeAccessIssue]
         sides: list[dict[Identity, float]] = []
-        for arm, part in zip((one, two), parts, strict=True):
+        for part in parts:
             values = part.column(name)
             side: dict[Identity, float] = {}
             for r, v in zip(part.rows, values, strict=True):
-                match = (*(getattr(r, k) for k in free), getattr(r, self._unit))
-                if match in side:
-                    raise DuplicateRow(
-                        f"{self.kind.__name__}: two rows of {dict(arm)} match {match}; name more columns"
-                    )
-                side[match] = float(v)
+                side[(*(getattr(r, k) for k in free), getattr(r, self._unit))] = float(v)
             sides.append(side)
         for here, there, arm in ((sides[0], sides[1], two), (sides[1], sides[0], one)):
             lost = [m for m in here if m not in there]

@@ -72,8 +72,8 @@ class Judged:
     """A verdict as it is kept and shown.
 
     verdict, corrected: outcomes of the faces as reported and, where there is one, as corrected. premises: (says,
-    detail, met: yes, no, not decidable, other size). accuses: quote, place, reading, hits, derivation, or empty. code, rows:
-    digests of the claim's code and of the rows it read. when, seconds, made: from the file beside it.
+    detail, met: yes, no, not decidable, other size). accuses: quote, place, reading, hits, derivation, or empty.
+    code, rows: digests of the claim's code and of the rows it read. when, seconds, made: from the file beside it.
     """
 
     id: str

@@ -350,7 +350,7 @@ def one_step_cosine(key: object, tables: Tables) -> Evidence:
     where = [(three, "d=100"), (one, ""), (three, "d=2000")]
     theirs = np.array([0.967, 0.848, 0.560])
     forgets = np.array([final(t, s, "One Step", "cos").mean() for t, s in where])
-    keeps = np.array([final(t, s, "One Step, start kept", "cos").mean() for t, s in where])
+    keeps = np.array([final(t, s, "One Step + start", "cos").mean() for t, s in where])
     cases = [
         Case(
             "cosine at d = 100, 500, 2000, start forgotten",

@@ -28,7 +28,7 @@ from featlearn.works._settings import check_seeds
 
 METHODS = ("Network", "NTK", "RF", "One Step", "Two Step", "Linear")
 WITHOUT = " w/o structure"
-KEPT = "One Step, start kept"
+KEPT = "One Step + start"
 
 
 @dataclass(frozen=True)
@@ -380,8 +380,7 @@ DEVIATIONS = (
         "One Step",
         reported="cosine 0.848; the regulariser of the simulations is not listed",
         ours="two rows: `One Step` forgets the start as lambda = 1/(2 eta) of the theory does, `One "
-        "Step, start kept` adds "
-        "the step to it",
+        "Step + start` adds the step to it",
         why="the reported cosines fall with d as they do when the start is kept",
     ),
     Deviation("test set", reported="size not stated", ours="n_test new samples", why="needed"),

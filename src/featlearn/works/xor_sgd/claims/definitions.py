@@ -80,7 +80,8 @@ def sees_data(settings: None, key: Key) -> Mapping[str, Observation]:
     task = BooleanXor(d=TURNED, pair=PAIR, basis="random")
     truth = task.draw(key / "truth")
     batch = task.sample(truth, SAMPLES, key / "samples")
-    assert truth.basis is not None and batch.group is not None
+    assert truth.basis is not None
+    assert batch.group is not None
     means, few = truth.means.double(), slice(0, 400)
     turned_back = (batch.x[few].double() @ truth.basis.double()).numpy()
     y, group = batch.y.double().numpy(), batch.group.numpy()

@@ -322,8 +322,8 @@ CLAIMS: tuple[Claim, ...] = (
             reading="for every network, as it is stated, with H_rho = E||a_w w||",
             hits="statement",
             derivation="One neuron along mu_1 with label +1 has f(mu_1) = ||mu_1|| |a| ||w|| = sqrt(2) H_rho, so that "
-            "g_min = 2 / (1 + exp(sqrt(2) H_rho)): 0.00696 at H_rho = 4, below exp(-4) = 0.0183. exp(-sqrt(2) H_rho) <= "
-            "g_min holds for all networks, and (D.1) itself where the four margins are balanced.",
+            "g_min = 2 / (1 + exp(sqrt(2) H_rho)): 0.00696 at H_rho = 4, below exp(-4) = 0.0183. exp(-sqrt(2) H_rho) "
+            "<= g_min holds for all networks, and (D.1) itself where the four margins are balanced.",
         ),
     ),
 )

@@ -1,19 +1,19 @@
 """Time until the test loss of XOR networks is 0.1, against log d, finely enough to tell two rates of growth apart.
 
-Theorem 3.1 takes C log(d)/eta steps. Eq. (4.3) multiplies ||w_sig|| by 1 + eta tau_1 |a|/||w|| a step, where tau_1 is
-1/sqrt(2 pi), and |a|/||w|| stays near 1 in phase 1. So times (steps x eta) should grow by 0.5 eta / log(1 + eta tau_1) a
-unit of log d: 1.3027 at eta = 0.2, 1.2782 at 0.1. The proof's envelope has 1 + 2 eta tau_1 for the square instead, which
-would give eta / log(1 + 2 eta tau_1): 1.3508 and 1.3027.
+Theorem 3.1 takes C log(d)/eta steps. Eq. (4.3) multiplies ||w_sig|| by 1 + eta tau_1 |a|/||w|| a step, where tau_1 =
+1/sqrt(2 pi), and |a|/||w|| stays near 1 in phase 1. So times (steps x eta) should grow by 0.5 eta / log(1 + eta tau_1)
+a unit of log d: 1.3027 at eta = 0.2, 1.2782 at 0.1. The proof's envelope has 1 + 2 eta tau_1 for the square instead,
+which would give eta / log(1 + 2 eta tau_1): 1.3508 and 1.3027.
 
 Settings, fixed before any row of a reported seed, after exploration on scratch seeds of 2000 and above. Minibatch noise
 adds eta^2 a^2 d/(2 m) to ||w||^2 - a^2 a step, so batches of d/theta move the slope past the envelope (1.374 on 24
 scratch seeds) without a lack of fit: hence batches of 40 d, a second step size at the same noise a unit of time (0.1
-with 20 d), and batches of d/theta = 5 d as the control that must differ. The unit is the seed: the two plane coordinates
-and the signs of the second layer of a start are the same in every dimension, the others are drawn anew, and every start
-is uniform on its sphere. The regressor is 2 log(theta / rms ||w_sig(0)||), log d plus a constant on average, which takes out
-how much signal a start happens to have. 24 seeds give the interval of the slope a half width of about 0.005; the margin
-0.02 is below half of the distance to the envelope (0.024) and bounds the sum of what finite batches (+0.010) and finite d
-(about -0.017) are known to shift.
+with 20 d), and batches of d/theta = 5 d as the control that must differ. The unit is the seed: the two plane
+coordinates and the signs of the second layer of a start are the same in every dimension, the others are drawn anew,
+and every start is uniform on its sphere. The regressor is 2 log(theta / rms ||w_sig(0)||), log d plus a constant on
+average, which takes out how much signal a start happens to have. 24 seeds give the interval of the slope a half width
+of about 0.005; the margin 0.02 is below half of the distance to the envelope (0.024) and bounds the sum of what finite
+batches (+0.010) and finite d (about -0.017) are known to shift.
 """
 
 import math

@@ -1,0 +1,93 @@
+"""Coverage: the one verdict of an inventory entry, with a sentence why, and whether it counts as covered."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from featlearn.lab.claim import SCOPES
+from featlearn.lab.statement import OUTCOMES
+
+PENDING = "re-examination pending"
+"""The verdict of claims that wait for the typed form: shown, and counting for nothing."""
+
+
+class ClaimState(Protocol):
+    """What coverage needs of a verdict (lab.verdicts.Judged is one)."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def entries(self) -> Sequence[str]: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def scope(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def covers(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What an experiment says of the entries it reproduces. rows: whether there are any; of its reported numbers of one
+    entry, how many were reproduced and how many there are (0 where the paper has none)."""
+
+    experiment: str
+    entry: str
+    rows: bool
+    good: int = 0
+    reported: int = 0
+
+
+@dataclass(frozen=True)
+class EntryState:
+    """An entry's verdict: an outcome, PENDING, "k of n reproduced", "run", "not run" or "no check"."""
+
+    id: str
+    verdict: str
+    scope: str
+    why: str
+    covered: bool
+    by: tuple[str, ...]
+
+
+def entry_state(
+    entry: str,
+    claims: Iterable[ClaimState],
+    experiments: Iterable[Reproduction],
+    *,
+    pending: bool = False,
+    reasons: Sequence[str] = (),
+) -> EntryState:
+    """The verdict of one entry.
+
+    By its claims where it has some: the worst outcome and the worst scope of them. Else by the experiment that
+    reproduces it. pending: the claims of its work wait for re-examination, so they count for nothing. reasons: why
+    nothing of it can be checked, from the inventory.
+    Covered: a claim covers it (a statement of the source could have failed), or an experiment has rows for it.
+    """
+    mine = [c for c in claims if entry in c.entries]
+    runs = [r for r in experiments if r.entry == entry]
+    with_rows = [r for r in runs if r.rows]
+    by = (*(c.id for c in mine), *(r.experiment for r in runs))
+    covered = bool(with_rows) or (not pending and any(c.covers for c in mine))
+    if mine and pending:
+        return EntryState(entry, PENDING, "", "its claims were judged in the former form", bool(with_rows), by)
+    if mine:
+        outcomes = [o for o in OUTCOMES if any(c.verdict == o for c in mine)]
+        verdict = outcomes[0] if outcomes else "not run"
+        scope = min((c.scope for c in mine), key=[*SCOPES].index)
+        why = next((c.why for c in mine if c.verdict == verdict), "")
+        return EntryState(entry, verdict, scope, why, covered, by)
+    if with_rows:
+        good, reported = sum(r.good for r in with_rows), sum(r.reported for r in with_rows)
+        names = ", ".join(r.experiment for r in with_rows)
+        if reported:
+            return EntryState(entry, f"{good} of {reported} reproduced", "", f"by {names}", True, by)
+        return EntryState(entry, "run", "", f"by {names}; the paper reports no number", True, by)
+    if runs:
+        return EntryState(entry, "not run", "", f"featlearn run {runs[0].experiment}", False, by)
+    if reasons:
+        return EntryState(entry, "no check", "", "; ".join(reasons), False, by)
+    return EntryState(entry, "not run", "", "no claim or experiment yet", False, by)
