@@ -31,6 +31,7 @@ HEADERS = {*RETIRED, "no print", "choose", "find.best"}
 IN_ANY_FILE = {
     "print": "the built-in function",
     "print_json": "writes to stdout",
+    "cell_contents": "of a closure in Python",
     "_print_reply": "writes to stdout",
     "_print_differences": "writes to stdout",
     "look_up": "a verb: in a table",
@@ -57,6 +58,7 @@ TEXTS = {
     ("choose", "tasks/needles.py"): "a part of the path of random keys, which stays so that committed prompts do",
     ("choose", "apply/gemfilter/answer.py"): "a verb: the function that chooses tokens",
     ("choose", "cli/gemfilter/generate.py"): "a verb: the function that chooses tokens",
+    ("cells", "works/xor_sgd/claims/limits.py"): "of a cube that hyperplanes cut",
     ("printed", "works/amplification/claims/start.py"): "a part of the path of random keys",
     ("fresh", "works/emergence/claims/general_steps.py"): "a part of the path of random keys",
 }

@@ -10,7 +10,7 @@ from featlearn.lab.pending import judge, verify
 from featlearn.works.emergence.claims import simulations
 
 CLAIMS = {c.id.removeprefix("emergence."): c for c in simulations.CLAIMS}
-METHODS = (*simulations.ORDERED, "One Step, start kept")
+METHODS = (*simulations.ORDERED, "One Step + start")
 
 
 def canned(number: int, change=None, seeds=5) -> Rows:
@@ -29,7 +29,7 @@ def canned(number: int, change=None, seeds=5) -> Rows:
                         "trial": f"{setting}{seed}{suffix}",
                     }
                     for metric in ("train_acc", "test_acc", "cos"):
-                        name = "One Step" if method.endswith("kept") else method
+                        name = "One Step" if method.endswith("+ start") else method
                         found = reported(entry, setting=setting, row=name + suffix, metric=metric) or (
                             () if suffix else reported(entry, setting=setting, row=name, metric=metric)
                         )
