@@ -6,6 +6,7 @@ and not the imports. Where fork is not safe (anywhere but Linux) the caller star
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -14,10 +15,13 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 FORKS = sys.platform.startswith("linux")
+T = TypeVar("T")
 SECONDS = 300.0
 """After this long a test counts as stuck."""
 
@@ -33,6 +37,22 @@ def mutate(package: Path, scratch: Path, file: str, old: str, new: str) -> Path:
     shutil.copytree(package, src / "featlearn", ignore=shutil.ignore_patterns("__pycache__"))
     (src / "featlearn" / file).write_text(text.replace(old, new))
     return src
+
+
+def draw(mutants: Sequence[T], *, share: float, seed: str) -> list[T]:
+    """That share of the mutants (at least one), in their order; each keeps its lot whatever others there are."""
+
+    def lot(mutant: T) -> str:
+        return hashlib.sha256(f"{seed}{mutant!r}".encode()).hexdigest()
+
+    drawn = set(sorted(mutants, key=lot)[: max(1, round(share * len(mutants)))])
+    return [m for m in mutants if m in drawn]
+
+
+def commit(root: Path) -> str:
+    """The commit a checkout stands at, or "none"."""
+    done = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else "none"
 
 
 class _Recorder:

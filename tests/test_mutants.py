@@ -1,15 +1,19 @@
-"""Each committed mutant must turn its test red; and the runner must not call red what is only broken."""
+"""Each committed mutant must turn its test red; and the runner must not call red what is only broken.
+
+A run takes a tenth of them, drawn by the commit; `make mutants` takes all. FEATLEARN_MUTANTS is `all` or another seed.
+"""
 
 import importlib
 import os
 import queue
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from mutants import Mutant
-from mutation import Server, mutate
+from mutation import CHECKOUT, Server, commit, draw, mutate
 
 import featlearn
 
@@ -24,7 +28,9 @@ def collected() -> list[Mutant]:
 
 
 MUTANTS = collected()
-NAMES = [f"{m.file}-{i}" for i, m in enumerate(MUTANTS)]
+NAMES = {m: f"{m.file}-{i}" for i, m in enumerate(MUTANTS)}
+SEED = os.environ.get("FEATLEARN_MUTANTS") or commit(CHECKOUT)
+DRAWN = MUTANTS if SEED == "all" else draw(MUTANTS, share=0.1, seed=SEED)
 
 
 class Runner:
@@ -76,14 +82,14 @@ def queued(runner, request) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=NAMES)
+@pytest.mark.parametrize("mutant", DRAWN, ids=[NAMES[m] for m in DRAWN])
 def test_mutant_is_seen(mutant, runner, queued):
     found = runner.start(mutant).result()
     assert found["failed"], f"{mutant.test} stays green, or broke ({found['broken']}):\n{found['log']}"
     assert found["home"] is None or not Path(found["home"]).is_relative_to(PACKAGE)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=NAMES)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=list(NAMES.values()))
 def test_mutant_stands_in_the_file_once(mutant):
     text = (PACKAGE / mutant.file).read_text()
     assert text.count(mutant.old) == 1
@@ -92,6 +98,24 @@ def test_mutant_stands_in_the_file_once(mutant):
 
 def test_no_mutant_twice():
     assert len({(m.file, m.old, m.new) for m in MUTANTS}) == len(MUTANTS)
+
+
+def test_the_draw_is_a_tenth_that_changes_with_the_seed_and_stays_with_it():
+    one, again, other = (draw(MUTANTS, share=0.1, seed=seed) for seed in ("a", "a", "b"))
+    assert one == again
+    assert one != other
+    assert len(one) == round(len(MUTANTS) / 10)
+    assert one == [m for m in MUTANTS if m in one]
+    # one mutant less takes no other mutant out of the draw
+    fewer = draw([m for m in MUTANTS if m != one[0]], share=0.1, seed="a")
+    assert set(one[1:]) <= set(fewer) <= set(MUTANTS) - {one[0]}
+    seen = {m for seed in range(100) for m in draw(MUTANTS, share=0.1, seed=str(seed))}
+    assert len(seen) > 0.99 * len(MUTANTS)  # one in 38,000 is never drawn: 0.9^100
+
+
+def test_the_draw_of_a_run_follows_the_commit():
+    assert re.fullmatch("[0-9a-f]{40,}|none", commit(CHECKOUT))
+    assert commit(Path("/")) == "none"
 
 
 TRIALS = "tests/lab/test_trial.py::test_experiment_and_version_count"
