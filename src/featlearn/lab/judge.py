@@ -96,13 +96,13 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
     outcome, why = _outcome(statement, agree, against)
     why = "; ".join(w for w in (why, unfit, _left_out(observation)) if w)
     attained = _attained(statement, observed, value)
-    weak = _weak(statement, value, others, attained, observation)
+    weak, one_way = _weak(statement, value, others, attained), _no_room(statement, value, observation)
     if outcome == "confirmed":
         for other, says in zip(_others(statement), (statement.rival_says, statement.trivial_says), strict=True):
             if isinstance(other, Control) and not _violates(statement, other, seen, value, kept, levels):
                 outcome, why = "inconclusive", f"the control ({says or other.name}) is not seen to violate it"
-    if weak and outcome != "contradicted":
-        outcome, why = "too weak to test", weak
+    if one_way or (weak and outcome != "contradicted"):
+        outcome, why = "too weak to test", one_way or weak
     return Finding(
         statement=whole,
         outcome=outcome,
@@ -230,7 +230,6 @@ def _weak(
     value: np.ndarray,
     others: Sequence[np.ndarray | None],
     attained: float,
-    observation: Observation,
 ) -> str:
     """Why the statement cannot fail here, or ""."""
     q = statement.quantity
@@ -246,6 +245,11 @@ def _weak(
             return f"met by {says or 'an object that has learnt nothing'}"
     if statement.rival is None and statement.relation != "equal" and not attained >= 0.5:
         return f"a bound without competitor of which {attained:.2g} is attained: nothing comes near it"
+    return ""
+
+
+def _no_room(statement: Statement, value: np.ndarray, observation: Observation) -> str:
+    """Why a difference could only have gone one way, or ""."""
     for e in _estimates(observation):
         if e.reference is None:
             continue
