@@ -12,12 +12,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types docs clean
+# What `make lowest` and `make newest` run: the tests that meet the dependencies, without works and long ones.
+QUICK := --numprocesses 2 --dist loadfile -m "not slow" $(addprefix --ignore=tests/,works lab test_mutants.py test_package.py test_gates.py)
+NEWEST := python3.14 python3.13 python3.12
+
+.PHONY: help demo test lint types docs wheel wheel-test lowest newest mutants hooks clean
 
 help:
 	@echo "make demo    install into .venv, run emergence/table1 at preset small, print its table and page"
 	@echo "make test    install with the development tools, then ruff, pyright and pytest"
 	@echo "make docs    build the documentation into build/docs/"
+	@echo "make wheel-test   build the wheel and use it in an empty environment"
+	@echo "make lowest  quick tests with the lowest declared version of every dependency"
+	@echo "make newest  quick tests with the newest Python that is installed"
+	@echo "make mutants      every committed mutant (make test: a drawn tenth); ONLY=lab/trial those of some files"
+	@echo "make hooks   ruff before each commit"
 	@echo "make clean   remove .venv, caches and built documentation; runs/, site/ and evidence/ stay"
 
 demo: $(VENV)/.installed
@@ -37,6 +46,36 @@ types: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "build/docs/index.html"
+
+wheel: $(VENV)/.installed-dev
+	@rm -rf build/wheel
+	@$(BIN)/python -m pip wheel --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel .
+
+wheel-test: wheel
+	@$(BIN)/python scripts/wheel_test.py build/wheel/*.whl
+
+mutants: $(VENV)/.installed-dev
+	@FEATLEARN_MUTANTS=all $(BIN)/python -m pytest tests/test_mutants.py -k "$(ONLY)"
+
+hooks: $(VENV)/.installed-dev
+	@$(BIN)/pre-commit install
+
+# Warnings of old releases about even newer ones are not ours to mend: they are no errors here.
+lowest: $(VENV)/.installed-dev
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
+	@$(BIN)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct --editable ".[dev]"
+	@build/lowest/bin/python -m pytest -W default $(QUICK)
+
+newest: $(VENV)/.installed-dev
+	@for python in $(NEWEST); do if $$python -c "$(BARE)" 2>/dev/null; then found=$$python; break; fi; done; \
+	if [ -z "$$found" ]; then \
+	  echo "no newer Python here ($(NEWEST)): install one or name it (make newest NEWEST=python3.14)" >&2; \
+	  exit 1; \
+	fi; \
+	$(BIN)/uv venv --quiet --clear --python "$$(command -v $$found)" build/newest && \
+	$(BIN)/uv pip install --quiet --python build/newest/bin/python --editable ".[dev]" && \
+	build/newest/bin/python --version && \
+	build/newest/bin/python -m pytest -W default $(QUICK)
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache src/*.egg-info
