@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -104,3 +105,9 @@ def _house_rules(request, monkeypatch, tmp_path_factory):
     _running.append(request.node.nodeid)
     yield
     _running.pop()
+
+
+@pytest.fixture(scope="session")
+def catalog_kept() -> None:
+    """The catalog of this checkout is in its cache, so that `list` only reads it."""
+    subprocess.run([sys.executable, "-c", "from featlearn import catalog; catalog.read()"], check=True, timeout=300)
