@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import subprocess
 import sys
@@ -21,6 +22,7 @@ LLM = {"transformers", "tokenizers", "safetensors", "accelerate", "gguf"}
 
 # room -> (rooms it may import, packages it may import, packages it may import inside functions only)
 RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "errors": (set(), set(), set()),
     "core": (set(), {"numpy", "torch", "jaxtyping"}, set()),
     "tasks": ({"core"}, TENSOR, set()),
     "nets": ({"core"}, TENSOR, {"torchvision"}),
@@ -32,15 +34,14 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "lab": (set(), {"numpy", "scipy"}, {"threadpoolctl"}),  # which only sets the threads of numpy's own libraries
     "report": ({"lab"}, {"numpy"}, PLOT | {"scipy", "rich", "pandas", "pyarrow"}),
 }
-_LIBRARY = {"core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data"}
-RULES["works"] = (_LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers"})
-RULES["apply"] = (_LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers", "accelerate"})
+LIBRARY = {"core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data"}
+RULES["works"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers"})
+RULES["apply"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers", "accelerate"})
 # `--help` must not wait for torch, so the command line imports rooms inside functions (tested below by running it).
 RULES["cli"] = (set(RULES) | {"catalog"}, {"tyro", "rich", "numpy"}, {"torch"})
 # The command line's table of contents: made once from the code, then only read.
 RULES["catalog"] = (set(RULES) - {"cli", "apply", "catalog"}, set(), set())
 RULES["__init__"] = (set(), set(), set())
-RULES["errors"] = (set(), set(), set())
 for _room in set(RULES) - {"errors", "__init__"}:
     RULES[_room][0].add("errors")  # each names what it refuses
 
@@ -315,3 +316,16 @@ def _has_docstring(thing: object) -> bool:
     doc = thing.__doc__ or ""
     # a dataclass without a docstring gets its signature as one
     return bool(doc) and not doc.startswith(f"{getattr(thing, '__name__', '')}(")
+
+
+def test_the_table_of_rooms_in_contributing_is_current():
+    path = PACKAGE.parents[1] / "scripts/rooms_table.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    rooms_table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(rooms_table)
+    text = rooms_table.PAGE.read_text()
+    assert len(rooms_table.MARKED.findall(text)) == 1
+    assert rooms_table.page(text) == text, "run: python scripts/rooms_table.py"
+    assert {m for line in text.splitlines() if (m := line[3:].split("`")[0]) in RULES} == set(RULES) - {"__init__"}
