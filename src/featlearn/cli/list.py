@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,9 @@ def list_command(args: Sequence[str]) -> int:
     ]
     experiments = [e for e in found["experiments"] if options.work in ("", e["id"].split("/")[0])]
     claims = [c for c in found["claims"] if options.work in ("", c["id"].split(".")[0])]
+    entries = [e for e in found["entries"] if options.work in ("", e["id"].split(".")[0])]
     if options.json:
-        print_json({"works": works, "experiments": experiments, "claims": claims})
+        print_json({"works": works, "experiments": experiments, "claims": claims, "entries": entries})
         return DONE
     from rich.table import Table
 
@@ -56,10 +57,26 @@ def list_command(args: Sequence[str]) -> int:
     if claims:
         table = Table("claim", "says", "verdict", title="Claims", title_justify="left")
         for c in claims:
-            as_expected = c["verdict"] in (c["expected"], "not run")
-            table.add_row(c["id"], c["says"], c["verdict"] if as_expected else f"{c['verdict']} (!)")
+            table.add_row(c["id"], c["says"], verdict_words(c))
         out.print(table)
+        pending = sum(c["pending"] for c in claims)
+        if pending:
+            out.print(f"{pending} claims wait for re-examination in the typed form and count for nothing", markup=False)
     return DONE
+
+
+def verdict_words(claim: Mapping[str, Any]) -> str:
+    """A claim's verdict in a cell of the table: both faces and the scope, stale or pending where it is."""
+    words = claim["verdict"]
+    if claim["pending"]:
+        return f"({words}: re-examination pending)"
+    if claim["corrected"]:
+        words += f" as reported, {claim['corrected']} as corrected"
+    if claim["scope"] != "as stated":
+        words += f" ({claim['scope']})"
+    if claim["stale"]:
+        words += f" [stale: its {claim['stale']} changed]"
+    return words if claim["expected"] == claim["verdict"] or claim["verdict"] == "not run" else f"{words} (!)"
 
 
 def with_local_verdicts(found: dict[str, Any], store: Path) -> dict[str, Any]:
@@ -69,5 +86,8 @@ def with_local_verdicts(found: dict[str, Any], store: Path) -> dict[str, Any]:
         if path.is_file():
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 data = json.loads(path.read_bytes())
-                claim["verdict"], claim["mechanism"] = str(data["verdict"]), bool(data["mechanism"])
+                claim["verdict"], claim["why"] = str(data["verdict"]), str(data["why"])
+                if not claim["pending"]:
+                    claim["scope"], claim["corrected"] = str(data["scope"]), str(data["corrected"])
+                    claim["expected"] = claim["verdict"] if data["as_expected"] else ""
     return found

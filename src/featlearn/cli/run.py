@@ -52,7 +52,14 @@ def load_experiment(name: str) -> Any:
         except Exception as e:  # the user's own file: the place in it is what helps
             raise CommandError(f"{name} cannot be loaded: {last_line(e)}{_place(e, name)}") from e
     if name not in works.EXPERIMENTS:
-        known = list(works.EXPERIMENTS)
+        named = (
+            [id_ for id_ in works.EXPERIMENTS if name in works.load_experiment(id_).reproduces] if "." in name else []
+        )
+        if len(named) == 1:
+            return works.load_experiment(named[0])
+        if named:
+            raise CommandError(f"{name} is reproduced by {', '.join(named)}: name one of them")
+        known = [*works.EXPERIMENTS]
         raise CommandError(
             f"no experiment {name!r}{nearest(name, known)}; `featlearn list` shows all, a file of your own ends in .py"
         )

@@ -1,10 +1,10 @@
-"""`featlearn verify`: check claims, say what each inventory entry of a work came to."""
+"""`featlearn verify`: check claims, and say what each statement and each inventory entry came to."""
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
@@ -12,11 +12,16 @@ from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._parse import nearest, parse
 from featlearn.cli._show import console, print_json, warn
 
+if TYPE_CHECKING:
+    from featlearn.lab.experiment import Rows
+    from featlearn.lab.store import Store
+    from featlearn.lab.verdicts import Judged, JudgedStatement
+
 
 @dataclass(frozen=True)
 class VerifyOptions:
     what: tyro.conf.Positional[str]
-    """A work (emergence) or the id of one claim (emergence.lemma5)."""
+    """A work (emergence), a claim (emergence.lemma5) or an entry of the inventory (fourier.theorem4_9)."""
     json: bool = False
     """One JSON document on stdout."""
     store: str = "runs"
@@ -24,28 +29,32 @@ class VerifyOptions:
 
 
 def verify_command(args: Sequence[str]) -> int:
-    """Check the claims of a work, or one claim."""
-    options = parse(
-        VerifyOptions, args, "featlearn verify", "Check the claims of a work, or one claim. Claims never train."
-    )
+    """Check the claims of a work, of an entry, or one claim."""
+    about = "Check the claims of a work, of an entry, or one claim. Claims never train."
+    options = parse(VerifyOptions, args, "featlearn verify", about)
     from featlearn import catalog
     from featlearn.lab.store import StoreError
 
     claims, whole = claims_of(options.what)
     store = catalog.layers(options.store)
     try:
-        judged = check(claims, tables_of(store), store, options.json)
+        judged = [*check(claims, tables_of(store), store)]
     except StoreError as e:
         raise CommandError(str(e), FAILED) from e
     if options.json:
-        print_json([_row(v, e) for v, e in judged])
+        from featlearn.lab.verdicts import as_json
+
+        print_json([as_json(v) for v in judged])
     else:
-        _show(options.what, judged, store if whole else None)
-    return DONE if all(v.as_expected and not e for v, e in judged) else FAILED
+        show(judged)
+        if whole:
+            show_entries(options.what, judged, store)
+    return DONE if all(v.as_expected for v in judged) else FAILED
 
 
 def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
-    """The claims of a work or the one of that id, and whether it is a whole work; CommandError with the nearest."""
+    """The claims of a work, of an entry or the one of that id, and whether it is a whole work; CommandError with the
+    nearest."""
     from featlearn import works
     from featlearn.lab import inventory
 
@@ -54,142 +63,126 @@ def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
         if work in inventory.WORKS and "." not in what:
             return (), True  # a work without claims: everything is "not run"
         raise CommandError(f"no work or claim {what!r}{nearest(what, inventory.WORKS)}; `featlearn list` shows all")
-    claims = works.load_claims(work)
+    claims: tuple[Any, ...] = works.load_claims(work)
     if what == work:
         return claims, True
-    found = tuple(c for c in claims if c.id == what)
-    if not found:
-        raise CommandError(f"no claim {what!r}{nearest(what, [c.id for c in claims])}; `featlearn list` shows all")
-    return found, False
+    found = tuple(c for c in claims if c.id == what) or tuple(c for c in claims if what in c.entries)
+    if found:
+        return found, False
+    entries = [e.id for e in inventory.load(work).entries]
+    if what in entries:
+        runs = [x for x in works.EXPERIMENTS if what in works.load_experiment(x).reproduces]
+        remedy = f"`featlearn run {runs[0]}` reproduces it" if runs else "nothing checks it yet"
+        raise CommandError(f"{what} has no claim; {remedy}")
+    known = [c.id for c in claims] + entries
+    raise CommandError(f"no claim or entry {what!r}{nearest(what, known)}; `featlearn list` shows all")
 
 
-def tables_of(store: Any) -> Callable[[str], Any]:
-    """Experiment id -> Table of its latest complete run: preset paper, else cpu, else small, in any layer; or None."""
+def tables_of(store: "Store") -> "Callable[[str], Rows | None]":
+    """Experiment id -> rows of its latest complete run: preset paper, else cpu, else small, in any layer; or None."""
     from featlearn import works
     from featlearn.lab.find import latest_complete
 
-    def tables(id_: str) -> Any:
+    def tables(id_: str) -> "Rows | None":
         found = latest_complete(works.load_experiment(id_), store)
         return None if found is None else found.table
 
     return tables
 
 
-def check(claims: Sequence[Any], tables: Callable[[str], Any], store: Any, quiet: bool) -> list[tuple[Any, str]]:
-    """(verdict, error) of every claim, each written as soon as it is known. A check that breaks is "not run"."""
+def check(claims: Sequence[Any], tables: "Callable[[str], Rows | None]", store: "Store") -> "Iterator[Judged]":
+    """The verdict on every claim, each written as soon as it is known. A check that breaks is "not run"."""
     from featlearn.core import Key
+    from featlearn.lab import pending, pending_verdicts, verdicts
+    from featlearn.lab.claim import broken
     from featlearn.lab.execute import last_line
-    from featlearn.lab.pending import Evidence, Verdict, verify
-    from featlearn.lab.pending_verdicts import write_verdict
 
-    out = []
-    err = console(err=True)
-    with err.status("") as status:
+    with console(err=True).status("") as status:
         for n, claim in enumerate(claims, start=1):
             status.update(f"{n}/{len(claims)} {claim.id}")
-            start, error = time.perf_counter(), ""
+            start = time.perf_counter()
+            if isinstance(claim, pending.Claim):
+                yield pending_verdicts.check(claim, Key("verify"), tables, store)
+                continue
             try:
-                verdict = verify(claim, Key("verify"), tables)
+                found = verdicts.check(claim, Key("verify"), tables)
             except Exception as e:
-                error = traceback.format_exc()
                 why = f"the check broke: {last_line(e)}"
-                verdict = Verdict(claim, "not run", why, Evidence(not_run=why), time.perf_counter() - start)
-            path = write_verdict(store, verdict, error)
-            if error:
-                warn(f"{claim.id}: {verdict.why} (traceback in {path})")
-            out.append((verdict, error))
-    return out
+                found = verdicts.judged(broken(claim, "not run", why, traceback.format_exc()))
+            found = replace(found, seconds=round(time.perf_counter() - start, 3))
+            path = verdicts.write(store, found)
+            if found.error:
+                warn(f"{claim.id}: {found.why} (traceback in {path})")
+            yield found
 
 
-def _row(verdict: Any, error: str) -> dict[str, Any]:
-    from featlearn.lab.pending_verdicts import NUMBERS, numbers_of
-
-    cases = verdict.evidence.cases
-    numbers = [numbers_of(c) for c in cases]
-    return {
-        "id": verdict.claim.id,
-        "entries": list(verdict.claim.entries),
-        "verdict": verdict.verdict,
-        "expected": verdict.claim.expected,
-        "why": verdict.why,
-        "cases": [c.name for c in cases],
-        **{name: [n[name] for n in numbers] for name in NUMBERS},
-        "seconds": round(verdict.seconds, 3),
-        "error": error,
-    }
+SIGN = {"equal": "=", "at most": "≤", "at least": "≥", "between": "from"}
 
 
-def coverage(work: str, judged: Sequence[tuple[Any, str]], store: Any) -> list[tuple[str, str, str]]:
-    """(entry, verdict, by) for every inventory entry of a work.
-
-    By the claims that cover it; else by the experiment that reproduces it (how many reported numbers, or the command
-    that runs it); else "not run".
-    """
-    from featlearn.lab import inventory
-
-    measured = reproduced(work, store)
-    out = []
-    for entry in inventory.load(work).entries:
-        found = [v for v, _ in judged if entry.id in v.claim.entries]
-        verdicts = ", ".join(dict.fromkeys(v.verdict for v in found))
-        by = ", ".join(v.claim.id for v in found)
-        out.append((entry.id, verdicts, by) if found else (entry.id, *measured.get(entry.id, ("not run", ""))))
-    return out
-
-
-def reproduced(work: str, store: Any) -> dict[str, tuple[str, str]]:
-    """Entry -> (how many of its reported numbers were reproduced, the rows), from the experiments of a work."""
-    from featlearn import works
-    from featlearn.lab.execute import summary_of
-    from featlearn.lab.find import latest_complete
-
-    out: dict[str, tuple[str, str]] = {}
-    for id_ in works.EXPERIMENTS:
-        if id_.split("/")[0] != work:
-            continue
-        experiment = works.load_experiment(id_)
-        found = latest_complete(experiment, store)
-        summary = () if found is None else summary_of(experiment, found.table)
-        for entry in experiment.reproduces:
-            reported = [r for r in summary if r.entry == entry and r.reported is not None]
-            good = sum(r.verdict == "reproduced" for r in reported)
-            if found is None:
-                state = ("not run", f"featlearn run {id_}")
-            elif reported:
-                state = (f"{good} of {len(reported)} reproduced", f"{id_}@{found.preset}")
-            else:
-                state = ("run", f"{id_}@{found.preset}")
-            if out.get(entry, ("not run",))[0] in ("not run", "run"):
-                out[entry] = state
-    return out
-
-
-def _show(what: str, judged: Sequence[tuple[Any, str]], whole: Any) -> None:
-    from rich.table import Table
+def show(judged: "Sequence[Judged]") -> None:
+    """A few lines for each claim: its verdict, and of each statement what was predicted, found, and the rival."""
     from rich.text import Text
 
     out = console()
-    table = Table(
-        "claim",
-        "verdict",
-        "expected",
-        "why",
-        title=None if whole is None else f"Claims of {what}",
-        title_justify="left",
-    )
-    for v, error in judged:
-        style = "green" if v.as_expected and not error else "bold red"
-        table.add_row(v.claim.id, Text(v.verdict, style=style), v.claim.expected, Text(v.why))
-    if judged:
-        out.print(table)
-    if whole is not None:
-        table = Table("entry", "verdict", "by", title="Coverage", title_justify="left")
-        for entry, verdicts, by in coverage(what, judged, whole):
-            table.add_row(entry, Text(verdicts, style="dim" if verdicts == "not run" else ""), by)
-        out.print(table)
-    different = [v.claim.id for v, e in judged if e or not v.as_expected]
+    for v in judged:
+        faces = f"{v.verdict} as reported, {v.corrected} as corrected" if v.corrected else v.verdict
+        scope = "" if v.scope == "as stated" else f", {v.scope}"
+        style = "bold" if v.as_expected else "bold red"
+        out.print(Text(f"{v.id}: {faces}{scope}{'' if v.as_expected else ' (not as expected)'}", style=style))
+        if not v.statements and v.why:
+            out.print(Text(f"  {v.why}"))
+        for s in v.statements:
+            out.print(Text(f"  {s.outcome}{'' if s.as_expected else f' (expected: {s.expect})'}: {line(s)}"))
+        if v.statements:
+            out.print(Text(f"  page: claim/{v.id}.html of the site that `featlearn report` makes", style="dim"))
+    different = [v.id for v in judged if not v.as_expected]
     ended = f"; not as expected: {', '.join(different)}" if different else ", all as expected" if judged else ""
-    out.print(f"{len(judged)} claims{ended}", markup=False)
+    waiting = sum(v.scope == "re-examination pending" for v in judged)
+    counted = f" ({waiting} wait for re-examination and count for nothing)" if waiting else ""
+    out.print(f"{len(judged)} claims{ended}{counted}", markup=False)
 
 
-__all__ = ["VerifyOptions", "check", "claims_of", "coverage", "reproduced", "tables_of", "verify_command"]
+def line(s: "JudgedStatement") -> str:
+    """One statement: name, relation and value, what was observed, the rival."""
+    upper = f" to {s.upper:.5g}" if s.upper is not None else ""
+    margin = f" ± {s.margin:.2g}" if s.margin else ""
+    said = f"{s.name} {SIGN[s.relation]} {span(s.value)}{upper}{margin} {s.unit}".rstrip()
+    seen = f"observed {span(s.observed)}"
+    if len(s.observed) == 1 and (s.low[0], s.high[0]) != (s.observed[0], s.observed[0]):
+        ends = ["open" if e is None else f"{e:.5g}" for e in (s.low[0], s.high[0])]
+        seen += f" [{ends[0]}, {ends[1]}]"
+    if s.kept != s.of:
+        seen += f", {s.kept} of {s.of} elements"
+    rival = f"; rival {span(s.rival)} ({s.rival_says})" if s.rival else ""
+    weak = f"; {s.why}" if s.outcome not in ("confirmed", "contradicted") else ""
+    return f"{said}; {seen}{rival}{weak}"
+
+
+def span(values: Sequence[float]) -> str:
+    """One number, or the least and the largest of several."""
+    low, high = min(values), max(values)
+    return f"{low:.5g}" if low == high else f"{low:.5g} .. {high:.5g} ({len(values)})"
+
+
+def show_entries(work: str, judged: "Sequence[Judged]", store: "Store") -> None:
+    """The one verdict of every entry of a work."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from featlearn import works
+    from featlearn.lab import inventory
+    from featlearn.lab.coverage import entry_state
+    from featlearn.lab.find import latest_complete, reproductions
+
+    runs = []
+    for id_ in works.EXPERIMENTS:
+        if id_.split("/")[0] == work:
+            experiment = works.load_experiment(id_)
+            runs += reproductions(experiment, latest_complete(experiment, store))
+    table = Table("entry", "verdict", "scope", "covered", "by", title="Entries", title_justify="left")
+    for e in inventory.load(work).entries:
+        found = entry_state(e.id, judged, runs, pending=work in works.PENDING, reasons=e.reasons)
+        style = "dim" if found.verdict == "not run" else ""
+        by = ", ".join(found.by) or found.why
+        table.add_row(e.id, Text(found.verdict, style=style), found.scope, "yes" if found.covered else "no", by)
+    console().print(table)

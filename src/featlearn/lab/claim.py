@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
 from featlearn.errors import BadStatement
@@ -172,6 +172,8 @@ def _refuse_measured(claim: str, what: str, thing: Any, depth: int = 4) -> None:
         inner = [getattr(thing, f.name) for f in fields(thing)]
     elif isinstance(thing, partial):
         inner = [thing.func, *thing.args, *thing.keywords.values()]
+    elif isinstance(thing, MethodType):
+        inner = [thing.__self__, thing.__func__]
     elif isinstance(thing, FunctionType):
         names = thing.__code__.co_names
         inner = [*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]

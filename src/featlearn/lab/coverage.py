@@ -67,12 +67,14 @@ def entry_state(
     nothing of it can be checked, from the inventory.
     Covered: a claim covers it (a statement of the source could have failed), or an experiment has rows for it.
     """
-    mine = [c for c in claims if entry in c.entries]
+    named = [c for c in claims if entry in c.entries]
+    mine = [c for c in named if c.scope != PENDING]
+    pending = pending or len(mine) < len(named)
     runs = [r for r in experiments if r.entry == entry]
     with_rows = [r for r in runs if r.rows]
-    by = (*(c.id for c in mine), *(r.experiment for r in runs))
+    by = (*(c.id for c in named), *(r.experiment for r in runs))
     covered = bool(with_rows) or (not pending and any(c.covers for c in mine))
-    if mine and pending:
+    if named and pending:
         return EntryState(entry, PENDING, "", "its claims were judged in the former form", bool(with_rows), by)
     if mine:
         outcomes = [o for o in OUTCOMES if any(c.verdict == o for c in mine)]

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featlearn.lab.execute import hashes_of
+from featlearn.lab.coverage import Reproduction
+from featlearn.lab.execute import hashes_of, summary_of
 from featlearn.lab.experiment import Experiment, Rows
 from featlearn.lab.store import Record, Store
 
@@ -45,6 +46,19 @@ def latest_complete(experiment: Experiment, store: Store, presets: Sequence[str]
         if table.rows and not table.missing and not table.failed:
             return Found(preset, config, table)
     return None
+
+
+def reproductions(experiment: Experiment, found: Found | None) -> list[Reproduction]:
+    """What the rows of an experiment say of each entry it reproduces."""
+    if found is None:
+        return [Reproduction(experiment.id, entry, False) for entry in experiment.reproduces]
+    summary = summary_of(experiment, found.table)
+    out = []
+    for entry in experiment.reproduces:
+        reported = [r for r in summary if r.entry == entry and r.reported is not None]
+        good = sum(r.verdict == "reproduced" for r in reported)
+        out.append(Reproduction(experiment.id, entry, True, good, len(reported)))
+    return out
 
 
 def stale(experiment: Experiment, store: Store) -> bool:

@@ -84,7 +84,9 @@ class Entry:
     `unstated`: what the paper leaves open. `ambiguities`, `ocr_or_source_issue`, `verified_by_hand`: errors and open
     readings found in it, and what checks by hand gave. `setting` and `numbers` are as reported, nested freely;
     `derived`: values that follow from what is reported but are not in the text; `own_runs`: results of runs of our
-    own; `from_code`: what the released code does. The mappings are shared by all callers: do not change them.
+    own; `from_code`: what the released code does. `checks`: each single check, in words, with the statements that make
+    it ("claim id: statement name") or "reason: ..." why none does. The mappings are shared by all callers: do not
+    change them.
     """
 
     id: str
@@ -105,6 +107,13 @@ class Entry:
     verified_by_hand: Mapping[str, Any] = field(default_factory=dict, hash=False)
     from_code: Mapping[str, Any] = field(default_factory=dict, hash=False)
     reported: tuple[Reported, ...] = ()
+    checks: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why checks of it are not made, where none is."""
+        found = [where for places in self.checks.values() for where in places]
+        return tuple(w.removeprefix("reason: ") for w in found if all(f.startswith("reason: ") for f in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +181,7 @@ def _index(work: str) -> tuple[Work, dict[str, Entry]]:
 _TEXT = ("where", "says", "check", "cost")
 _TABLES = ("setting", "numbers", "derived", "own_runs", "verified_by_hand", "from_code")
 _ENTRY_KEYS = frozenset(("id", "kind", "check_kind", "unstated", *_TEXT))
-_ENTRY_OPTIONAL = frozenset(("ambiguities", "ocr_or_source_issue", "reported", *_TABLES))
+_ENTRY_OPTIONAL = frozenset(("ambiguities", "ocr_or_source_issue", "reported", "checks", *_TABLES))
 _WORK_KEYS = frozenset(("id", "title", "documents", "about"))
 _REPORTED_KEYS = frozenset(("row", "metric", "value"))
 _REPORTED_OPTIONAL = frozenset(("setting", "unit", "spread"))
@@ -225,7 +234,21 @@ def _entry(raw: dict[str, Any], work: str) -> Entry:
         unstated=_strings(raw["unstated"], f"{where}: unstated"),
         ambiguities=_strings(raw.get("ambiguities", []), f"{where}: ambiguities"),
         reported=_reported(raw.get("reported", []), where),
+        checks=_checks(raw.get("checks", {}), where),
     )
+
+
+def _checks(raw: object, where: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(raw, dict):
+        raise InventoryError(f"{where}: checks must be a table")
+    found = {k: (v,) if isinstance(v, str) else _strings(v, f"{where}: checks.{k}") for k, v in raw.items()}
+    for words, places in found.items():
+        for place in places:
+            if ": " not in place:
+                raise InventoryError(
+                    f"{where}: checks.{words} is {place!r}, expected 'claim id: statement' or 'reason: ...'"
+                )
+    return found
 
 
 def _reported(raw: list[dict[str, Any]], where: str) -> tuple[Reported, ...]:

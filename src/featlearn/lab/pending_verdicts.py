@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict
+from featlearn.lab.coverage import PENDING
+from featlearn.lab.execute import last_line
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables, Verdict, verify
 from featlearn.lab.provenance import provenance
 from featlearn.lab.store import FORMAT, DamagedError, Store, StoreError, now, npz_bytes, read_json, write_atomic
 from featlearn.lab.trial import TrialError
+from featlearn.lab.verdicts import Judged
 
 SHOWN = 200
 NUMBERS = ("predict", "observe", "rival", "tolerance")
@@ -190,4 +195,36 @@ def _decode(value: Any) -> Any:
         np.asarray(value, dtype=np.float64)
         if isinstance(value, Sequence) and not isinstance(value, str)
         else float(value)
+    )
+
+
+def check(claim: Claim, key: Any, tables: Tables, store: Store) -> Judged:
+    """Judge a claim in its former form, keep the verdict, and give it in the words of the typed form, counting for
+    nothing. A check that breaks is "not run"."""
+    start, error = time.perf_counter(), ""
+    try:
+        verdict = verify(claim, key, tables)
+    except Exception as e:
+        error = traceback.format_exc()
+        why = f"the check broke: {last_line(e)}"
+        verdict = Verdict(claim, "not run", why, Evidence(not_run=why), time.perf_counter() - start)
+    write_verdict(store, verdict, error)
+    return Judged(
+        id=claim.id,
+        entries=claim.entries,
+        says=claim.says,
+        verdict=verdict.verdict,
+        corrected="",
+        scope=PENDING,
+        why=verdict.why,
+        error=error,
+        as_expected=verdict.as_expected and not error,
+        covers=False,
+        remarks=claim.reported,
+        accuses={},
+        premises=(),
+        statements=(),
+        code="",
+        rows="",
+        seconds=verdict.seconds,
     )

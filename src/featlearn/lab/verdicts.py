@@ -198,13 +198,13 @@ def path_of(root: Path, claim: str) -> Path:
 
 
 def write(store: Store, verdict: Judged) -> Path:
-    """Write a verdict and, beside it, how it was made; its path."""
+    """Write a verdict and, beside it, when, where and in how many seconds it was made; its path."""
     path = path_of(store.root, verdict.id)
     apart = ("when", "seconds", "made")
     kept = {f.name: getattr(verdict, f.name) for f in fields(verdict) if f.name not in apart}
     kept["statements"] = [asdict(s) for s in verdict.statements]
     text = json.dumps({"format": FORMAT, **kept}, indent=1, allow_nan=False, default=dict)
-    beside = {"format": FORMAT, "when": now(), "seconds": round(verdict.seconds, 3), "made": provenance()}
+    beside = {"format": FORMAT, "when": now(), "seconds": verdict.seconds, "made": provenance()}
     write_atomic(path.with_suffix(".made.json"), json.dumps(beside, indent=1).encode())
     write_atomic(path, text.encode())
     return path

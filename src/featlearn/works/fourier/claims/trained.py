@@ -12,7 +12,7 @@ from featlearn.measure import random_share
 from featlearn.works.fourier.claims.sizes import at_sizes, named
 from featlearn.works.fourier.rows import CIRCUITS, MARGIN
 
-Rows = Sequence[Mapping[str, Any]]
+Records = Sequence[Mapping[str, Any]]
 FIGURES = {
     3: (97, "fourier.figureC_1", "fourier.figureC_2"),
     4: (47, "fourier.figure4_1", "fourier.figure4_2"),
@@ -26,7 +26,7 @@ SPREAD = 0.35
 """Standard deviation of the largest share of one Gaussian vector over its mean, at most, for p of 5 to 97."""
 
 
-def ends(table: Rows) -> dict[tuple[int, int], Rows]:
+def ends(table: Rows) -> dict[tuple[int, int], Records]:
     """(k, p) -> the last rows of all seeds."""
     found: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for r in table.rows:
@@ -35,7 +35,7 @@ def ends(table: Rows) -> dict[tuple[int, int], Rows]:
     return dict(sorted(found.items()))
 
 
-def means(found: Mapping[Any, Rows], name: str) -> np.ndarray:
+def means(found: Mapping[Any, Records], name: str) -> np.ndarray:
     """Mean over seeds for each network; NaN, which no case accepts, where a seed has no value."""
     return np.array([np.mean([np.nan if r[name] is None else r[name] for r in rows]) for rows in found.values()])
 
@@ -111,7 +111,7 @@ def judge_cosines(table: Rows) -> Evidence:
     )
 
 
-def tested(found: Mapping[Any, Rows]) -> np.ndarray:
+def tested(found: Mapping[Any, Records]) -> np.ndarray:
     """Test accuracy of the worst seed; training accuracy where nothing was held out."""
     return np.array(
         [min(r["train_acc"] if r["test_acc"] is None else r["test_acc"] for r in rows) for rows in found.values()]
@@ -187,7 +187,7 @@ def judge_recipe(table: Rows) -> Evidence:
     return at_sizes(evidence, CIRCUITS, found, [(k, FIGURES[k][0]) for k in FIGURES])
 
 
-def by_penalty(table: Rows) -> dict[tuple[int, int], dict[tuple[int, float], Rows]]:
+def by_penalty(table: Rows) -> dict[tuple[int, int], dict[tuple[int, float], Records]]:
     """(k, p) -> neurons and lambda -> last rows of all seeds."""
     out: dict[tuple[int, int], dict[tuple[int, float], list[Mapping[str, Any]]]] = {}
     for pair, rows in ends(table).items():
@@ -196,7 +196,7 @@ def by_penalty(table: Rows) -> dict[tuple[int, int], dict[tuple[int, float], Row
     return {pair: dict(sorted(found.items())) for pair, found in out.items()}
 
 
-def best_lambda(table: Rows) -> dict[tuple[int, int], Rows]:
+def best_lambda(table: Rows) -> dict[tuple[int, int], Records]:
     """(k, p) -> rows of the width and lambda with the largest mean margin."""
     return {
         pair: max(found.values(), key=lambda rows: float(np.mean([r["margin"] for r in rows])))

@@ -13,7 +13,7 @@ from featlearn.lab.statistics import Trend, falling_trend
 from featlearn.works.fourier.claims.sizes import at_sizes
 from featlearn.works.fourier.rows import ATTENTION, DECAYED, EQUAL, GROKKING, REPORTED, START, SWAPPED, TRAINED
 
-Rows = Sequence[Mapping[str, Any]]
+Records = Sequence[Mapping[str, Any]]
 SPARSE, PLAIN, HEADS = 0.8, 0.2, 80.0
 """Share of power in the four strongest pairs of bins: of trained heads at least, of heads at the start at most; percent
 of heads. The paper shows pictures without numbers; these are the inventory's."""
@@ -26,7 +26,7 @@ CURVES = ((2, 97), (3, 31), (4, 11), (5, 5))
 Task = tuple[int, int, str]
 
 
-def by_task(table: Rows) -> dict[Task, dict[str, Rows]]:
+def by_task(table: Rows) -> dict[Task, dict[str, Records]]:
     """(k, p, readout) -> row name -> rows of all seeds."""
     found: dict[Task, dict[str, list[Mapping[str, Any]]]] = {}
     for r in table.rows:
@@ -50,11 +50,11 @@ def named(tasks: Iterable[Task]) -> str:
     return ", ".join(f"k = {k}, p = {p}, read at {where}" for k, p, where in tasks)
 
 
-def mean(rows: Rows, name: str) -> float:
+def mean(rows: Records, name: str) -> float:
     return float(np.mean([r[name] for r in rows]))
 
 
-def sparse_cosines(trained: Rows, start: Rows) -> list[bool]:
+def sparse_cosines(trained: Records, start: Records) -> list[bool]:
     """Whether 80 % of trained heads are sparse, and whether heads at the start are not."""
     return [mean(trained, "sparse") >= HEADS, mean(start, "top4") <= PLAIN]
 
@@ -139,7 +139,7 @@ def judge_accuracy(table: Rows) -> Evidence:
 Waits = dict[int, list[tuple[float, bool]]]
 
 
-def ratios(rows: Rows, level: int) -> Waits:
+def ratios(rows: Records, level: int) -> Waits:
     """k -> (step of the test accuracy over step of the training accuracy at `level` percent, whether the test accuracy
     never came and the ratio is what was waited, so a lower bound), for each seed whose training accuracy came."""
     found: Waits = {}

@@ -30,7 +30,7 @@ from featlearn.works.gemfilter.rows import (
     STREAMING,
 )
 
-Rows = Sequence[Mapping[str, Any]]
+Records = Sequence[Mapping[str, Any]]
 LAYERS, HEADS, GROUPS, HEAD_DIM = 30, 9, 3, 64
 """SmolLM2-135M."""
 MIDDLE_HALF = range(LAYERS // 4, 3 * LAYERS // 4 + 1)
@@ -41,7 +41,7 @@ def filter_layer() -> int:
     return KNOWN["llama", LAYERS, 576, 49152].layer
 
 
-def units(rows: Rows, metric: str, by: Sequence[str] = ("setting", "needle")) -> dict[tuple[Any, ...], float]:
+def units(rows: Records, metric: str, by: Sequence[str] = ("setting", "needle")) -> dict[tuple[Any, ...], float]:
     """Mean of a metric by independent unit."""
     found: dict[tuple[Any, ...], list[float]] = {}
     for r in rows:
@@ -50,7 +50,7 @@ def units(rows: Rows, metric: str, by: Sequence[str] = ("setting", "needle")) ->
     return {unit: float(np.mean(values)) for unit, values in found.items()}
 
 
-def of(table: Rows, row: str, layers: Sequence[int] | None = None) -> Rows:
+def of(table: Rows, row: str, layers: Sequence[int] | None = None) -> Records:
     """The rows of a method or rule, of some layers."""
     return [r for r in table.rows if r["row"] == row and (layers is None or r["layer"] in layers)]
 
@@ -167,13 +167,13 @@ def judge_last_row(table: Rows) -> Evidence:
     )
 
 
-def located_share(rows: Rows, layer: int) -> float:
+def located_share(rows: Records, layer: int) -> float:
     """Share of prompts in which a layer keeps at least 90 % of the needle."""
     here = [r["recall"] >= 90 for r in rows if r["layer"] == layer]
     return float(np.mean(here)) if here else 0.0
 
 
-def first_layer(rows: Rows) -> int:
+def first_layer(rows: Records) -> int:
     """The first layer that keeps the needle in at least 90 % of the prompts; the depth if none does."""
     return next((i for i in range(LAYERS) if located_share(rows, i) >= 0.9), LAYERS)
 
@@ -332,7 +332,7 @@ def judge_focus(table: Rows) -> Evidence:
     )
 
 
-def with_keep(rows: Rows, keep: int = 256) -> list[dict[str, Any]]:
+def with_keep(rows: Records, keep: int = 256) -> list[dict[str, Any]]:
     """Rows with the budget of the experiment's paper preset beside them."""
     return [{**r, "keep": r.get("keep", keep)} for r in rows]
 

@@ -29,7 +29,7 @@ from featlearn.works.nuclear.rows import (
     settings,
 )
 
-Rows = Sequence[Mapping[str, Any]]
+Records = Sequence[Mapping[str, Any]]
 REPORTED = {ERM: 0.76, NU: 0.94}
 LOSSES = (0.25, 0.35, 0.5, 0.6)
 """Training losses at which two penalties are compared."""
@@ -50,7 +50,7 @@ def no_less(name: str, least: float, found: np.ndarray, unit: str = "") -> Case:
     )
 
 
-def mean(rows: Rows, metric: str) -> float:
+def mean(rows: Records, metric: str) -> float:
     """Mean over seeds; NaN, which no case accepts, where nothing was run."""
     return float(np.mean([r[metric] for r in rows])) if rows else np.nan
 
@@ -58,10 +58,10 @@ def mean(rows: Rows, metric: str) -> float:
 # --- two inputs ------------------------------------------------------------------------------------------------------
 
 
-def paths(table: Rows) -> dict[tuple[int, float], dict[str, Rows]]:
+def paths(table: Rows) -> dict[tuple[int, float], dict[str, Records]]:
     """(n, size of the start) -> method -> its evaluations with a free head."""
     evaluations = [r for r in table.rows if "step" in r and r["head"] == FREE]
-    out: dict[tuple[int, float], dict[str, Rows]] = {}
+    out: dict[tuple[int, float], dict[str, Records]] = {}
     for key in sorted({(r["n"], r["scale"]) for r in evaluations}):
         found = {
             name: [r for r in evaluations if ((r["n"], r["scale"]), r["row"]) == (key, name)] for name in (ERM, NU)
@@ -71,19 +71,19 @@ def paths(table: Rows) -> dict[tuple[int, float], dict[str, Rows]]:
     return out
 
 
-def over_time(rows: Rows, metric: str = "ood") -> tuple[np.ndarray, np.ndarray]:
+def over_time(rows: Records, metric: str = "ood") -> tuple[np.ndarray, np.ndarray]:
     """Steps, and the mean over seeds of a measure there."""
     steps = sorted({r["step"] for r in rows})
     return np.array(steps, float), np.array([mean([r for r in rows if r["step"] == t], metric) for t in steps])
 
 
-def passes(rows: Rows, level: float) -> float:
+def passes(rows: Records, level: float) -> float:
     """First evaluation at which the median start has the accuracy; infinite where there is none."""
     steps, values = over_time(rows)
     return float(steps[np.argmax(values >= level)]) if (values >= level).any() else np.inf
 
 
-def described(found: Mapping[tuple[int, float], Mapping[str, Rows]]) -> str:
+def described(found: Mapping[tuple[int, float], Mapping[str, Records]]) -> str:
     """When each method passes the reported numbers, over all n and starts, in words."""
 
     def between(values: Sequence[float], digits: int = 0) -> str:
@@ -188,7 +188,7 @@ def judge_order(table: Rows) -> Evidence:
     )
 
 
-def at_losses(rows: Rows) -> np.ndarray:
+def at_losses(rows: Records) -> np.ndarray:
     """OOD accuracy of one penalty at LOSSES, between its weights linearly; NaN outside."""
     points = sorted((r["train_loss"], r["ood"]) for r in rows)
     if not points:
@@ -364,7 +364,7 @@ def judge_alternatives(table: Rows) -> Evidence:
     return Evidence((case,), (PHOTOGRAPHS,), f"SWAD-NU less SWAD-CORAL: {words}. MIRO needs a pretrained network.")
 
 
-def falls(rows: Rows, metric: str) -> Case:
+def falls(rows: Records, metric: str) -> Case:
     """Spearman's correlation with the weight, mean over seeds, at most -0.8 on each kind of data."""
     found = np.array([np.mean(correlations([r for r in rows if r["setting"] == s], metric)) for s in settings(rows)])
     name, most = f"Spearman of {RANKS[metric]} with the weight, mean over seeds", np.full(len(found), -0.8)
@@ -380,7 +380,7 @@ def falls(rows: Rows, metric: str) -> Case:
     )
 
 
-def lower_at_the_end(rows: Rows) -> Case:
+def lower_at_the_end(rows: Records) -> Case:
     """Stable rank of the features without a penalty less that with the largest weight, on each kind of data."""
     found = [over_weights([r for r in rows if r["setting"] == s], "rank") for s in settings(rows)]
     drop = np.array([v[0] - v[-1] for v in found])
@@ -397,7 +397,7 @@ def lower_at_the_end(rows: Rows) -> Case:
     )
 
 
-def of_rank(judge: Callable[[Rows], Sequence[Case]]) -> Callable[[Rows], Evidence]:
+def of_rank(judge: Callable[[Records], Sequence[Case]]) -> Callable[[Rows], Evidence]:
     """A judge of the rows of ERM with at least three weights for every kind of data."""
 
     def check(table: Rows) -> Evidence:
@@ -421,12 +421,12 @@ def of_rank(judge: Callable[[Rows], Sequence[Case]]) -> Callable[[Rows], Evidenc
     return check
 
 
-def over_weights(rows: Rows, metric: str) -> np.ndarray:
+def over_weights(rows: Records, metric: str) -> np.ndarray:
     """Means over seeds and held-out domains by weight, ascending."""
     return np.array([mean([r for r in rows if r["weight"] == w], metric) for w in sorted({r["weight"] for r in rows})])
 
 
-def largest_is_not_best(rows: Rows) -> Case:
+def largest_is_not_best(rows: Records) -> Case:
     """By how many points the best weight beats the largest, on each kind of data."""
     found = [100 * over_weights([r for r in rows if r["setting"] == s], "test") for s in settings(rows)]
     lead = np.array([v.max() - v[-1] for v in found])
