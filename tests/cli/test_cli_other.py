@@ -29,7 +29,7 @@ HEAVY = ("torch", "transformers", "matplotlib", "scipy", "sklearn", "numpy")
     "words, allowed",
     [(["--help"], ()), (["list"], ()), (["list", "--json"], ()), (["run", "--help"], ()), (["lisst"], ())],
 )
-def test_nothing_heavy_is_loaded(words, allowed):
+def test_nothing_heavy_is_loaded(words, allowed, catalog_kept):
     code = (
         "import sys\nfrom featlearn.cli import main\nstatus = main(sys.argv[1:])\n"
         "print([m for m in sys.modules if m.split('.')[0] in " + repr(HEAVY) + "], file=sys.stderr)\n"
@@ -63,10 +63,6 @@ def test_help_and_version(featlearn):
 
 
 # --- list ------------------------------------------------------------------------------------------------------------
-
-
-def test_catalog_is_up_to_date():
-    assert catalog.PATH.read_text() == catalog.text(catalog.make()), "run: python -m featlearn.catalog"
 
 
 def test_list_json(featlearn):
