@@ -158,7 +158,8 @@ def test_what_a_quantity_cannot_be_is_refused_not_judged():
 
 
 def test_a_bound_that_every_number_meets_is_too_weak():
-    for s in (at_least("x", POSITIVE, 0.0, "(1)"), at_most("x", SHARE, 1.0, "(1)"), between("x", COSINE, -1.0, 1.0, "(1)")):
+    whole = at_least("x", POSITIVE, 0.0, "(1)"), at_most("x", SHARE, 1.0, "(1)"), between("x", COSINE, -1.0, 1.0, "(1)")
+    for s in whole:
         assert outcome(s, np.array([0.4])) == "too weak to test"
     per_element = at_most("x", SHARE, np.array([1.0, 0.5]), "(1)", rival=0.9, rival_says="most")
     assert outcome(per_element, np.array([1.0, 0.4])) == "confirmed"
@@ -251,6 +252,12 @@ def test_a_law_that_is_not_finite_is_refused():
     s = at_most("x", REAL, law, "(1)", rival=law.but(rate=9.0), rival_says="more")
     with pytest.raises(NotFinite), np.errstate(divide="ignore"):
         outcome(s, Derived(np.ones(2), {"t": np.array([0.0, 1.0])}))
+
+
+def test_a_covariate_that_is_nan_is_not_dropped_by_a_premise():
+    s = at_most("x", REAL, 2.0, "(1)", where=lambda c: c["t"] > 0, where_says="t above 0", least=1)
+    with pytest.raises(NotFinite, match="'t' has nan"):
+        outcome(s, Derived(np.array([1.5, 9.0]), {"t": np.array([1.0, math.nan])}))
 
 
 def test_a_rival_law_within_the_limits_is_refused_when_judged():

@@ -213,6 +213,12 @@ def test_what_a_predicate_leaves_out_stands_beside_the_estimate(table):
     assert table.keep(lambda r: True, "all").lost == ""
 
 
+def test_trials_that_are_allowed_to_be_absent_stand_beside_the_estimate():
+    some = Table.of(Score, rows(dims=(10,)), absent=("a diverged", "b failed"), allow_absent=True)
+    assert some.where(method="NTK").mean("accuracy").says == "2 planned trials have no rows"
+    assert some.paired("accuracy", {"method": "Two Step"}, {"method": "NTK"}).says == "2 planned trials have no rows"
+
+
 def test_by_gives_ascending_groups_whose_rows_add_up(table):
     groups = table.by("d")
     assert list(groups) == [10, 20]

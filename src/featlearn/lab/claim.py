@@ -16,7 +16,7 @@ from featlearn.lab.judge import Finding, judge, worst
 from featlearn.lab.row import Row
 from featlearn.lab.statement import Outcome, Statement
 from featlearn.lab.table import Table
-from featlearn.lab.uncertainty import Derived, Estimate, Observation, Waits
+from featlearn.lab.uncertainty import Derived, Estimate, Law, Observation, Waits
 
 Scope = Literal["premise unmet", "premise not decidable", "other size", "as stated"]
 SCOPES: tuple[Scope, ...] = ("premise unmet", "premise not decidable", "other size", "as stated")
@@ -194,6 +194,8 @@ def predict(claim: Claim, settings: Settings) -> tuple[Statement, ...]:
             f"{claim.id}: {'no statement' if not found else 'two statements of one name'} is not allowed"
         )
     for s in found:
+        for part in (s.value, s.rival, s.trivial, s.where):
+            _refuse_measured(claim.id, f"laws of {s.name!r}", part.function if isinstance(part, Law) else part)
         if s.form == "corrected" and s.twin not in names:
             raise BadStatement(f"{claim.id}: {s.name!r} corrects {s.twin!r}, which is no statement of the claim")
     accused = [s.name for s in found if s.expect == "contradicted"]

@@ -73,6 +73,11 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
     observation = seen[name]
     shape = elements(observation, 0.9, 0.9)[0].shape
     covariates = observation.covariates if isinstance(observation, Derived) else {}
+    for word, c in covariates.items():
+        if np.isnan(np.asarray(c, dtype=np.float64)).any():
+            raise NotFinite(
+                f"statement {statement.name!r}: its covariate {word!r} has nan: a premise would drop it unseen"
+            )
     kept = kept_of(statement, covariates, shape)
     n, of = int(kept.sum()), kept.size
     needed = statement.needed(max(n, 1))

@@ -150,6 +150,10 @@ class Table(Generic[R]):
         self._alike({u: len(v) for u, v in found.items()})
         return {u: float(np.mean(v)) for u, v in found.items()}
 
+    def _missing(self) -> str:
+        lacks = f"{len(self.absent)} planned trials have no rows" if self.absent else ""
+        return "; ".join(s for s in (self.lost, lacks) if s)
+
     def _alike(self, counts: Mapping[Any, int]) -> None:
         if len(set(counts.values())) > 1:
             few = min(counts, key=lambda u: counts[u])
@@ -182,7 +186,7 @@ class Table(Generic[R]):
         found = self.per_unit(name)
         self._mixed(self.rows, over)
         made = mean_of(list(found.values()), column(self.kind, name).quantity, self._unit)
-        return replace(made, says=self.lost)
+        return replace(made, says=self._missing())
 
     def paired(self, name: str, one: Mapping[str, Any], two: Mapping[str, Any], over: Sequence[str] = ()) -> Estimate:
         """Mean difference of a column, arm `one` less arm `two`.
@@ -220,7 +224,9 @@ class Table(Generic[R]):
         made = mean_of([float(np.mean(v)) for v in found.values()], difference, self._unit)
         reference = float(np.mean(list(sides[1].values())))
         floor = c.quantity.low if c.quantity.chance is None else c.quantity.chance  # guessing is as bad as it gets
-        return replace(made, says=self.lost, reference=reference, room=(c.quantity.high - reference, reference - floor))
+        return replace(
+            made, says=self._missing(), reference=reference, room=(c.quantity.high - reference, reference - floor)
+        )
 
 
 def _named(row: Any) -> str:

@@ -1,0 +1,355 @@
+"""Blind tests: honest claims pass for every kind of observation, and each planted fault is caught by name."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import pytest
+import torch
+
+from featlearn.core.key import Key
+from featlearn.errors import NotFinite
+from featlearn.lab import blind as blind_module
+from featlearn.lab.blind import apart, blind, blind_rows, blind_statement, like, without_results
+from featlearn.lab.claim import Claim
+from featlearn.lab.judge import judge
+from featlearn.lab.quantity import COSINE, PERCENT, POSITIVE, REAL, SEED, SHARE
+from featlearn.lab.row import Row
+from featlearn.lab.statement import at_least, at_most, between, control, equal, exponent, order
+from featlearn.lab.table import Table
+from featlearn.lab.uncertainty import Derived, Law, Waits, elements, mean_of, slope
+from featlearn.measure.fourier import gini
+from featlearn.tasks import boolean_xor
+
+KEY = Key("test")
+LAW = Law(lambda t, rate: rate * t, rate=2.0)
+T = np.arange(1.0, 9.0)
+RNG = np.random.default_rng(0)
+POWER = slope(np.repeat(np.log([8.0, 16.0, 32.0]), 4), np.repeat([0.0, 0.9, 1.5], 4) + RNG.normal(0, 0.02, 12), "seed")
+
+
+def near(value, quantity=REAL, spread=0.01):
+    return mean_of(value + spread * np.array([-1.0, 0.5, 0.0, 1.0, -0.5]), quantity, "seed")
+
+
+HONEST = {
+    "number": (equal("x", REAL, 1.0, "(1)", margin=0.1, rival=2.0, rival_says="two"), 1.0),
+    "array": (at_most("x", POSITIVE, np.array([1.0, 2.0, 3.0]), "(1)"), np.array([0.9, 1.9, 3.0])),
+    "matrix": (at_most("x", POSITIVE, 3.0, "(1)"), np.array([[0.9, 1.9], [2.0, 3.0]])),
+    "estimate": (equal("x", REAL, 1.0, "(1)", margin=0.1, rival=2.0, rival_says="two"), near(1.02)),
+    "bounded estimate": (
+        at_least("x", PERCENT, 80.0, "(1)", rival=50.0, rival_says="guessing"),
+        near(95.0, PERCENT, 1.0),
+    ),
+    "share of units": (
+        at_most("x", SHARE, 0.6, "(1)", rival=0.9, rival_says="most"),
+        mean_of(np.zeros(5), SHARE, "seed"),
+    ),
+    "estimates": (
+        between("x", COSINE, 0.1, 0.5, "(1)", rival=0.9, rival_says="nine"),
+        [near(0.2, COSINE), near(0.4, COSINE)],
+    ),
+    "difference": (order("x", PERCENT, "(1)", delta=1.0), dataclasses.replace(near(6.0), quantity=PERCENT)),
+    "fit": (exponent("x", "at most", 1.6, "(1)", rival=2.0, rival_says="two"), POWER),
+    "law": (
+        equal(
+            "x",
+            REAL,
+            LAW,
+            "(4.3)",
+            margin=0.1,
+            rival=LAW.but(rate=1.0),
+            rival_says="half",
+            where=lambda c: c["t"] > 2,
+            where_says="t above 2",
+            least=4,
+        ),
+        Derived(np.where(T > 2, 2 * T, 0.0), {"t": T}),
+    ),
+    "times": (at_least("x", POSITIVE, 5.0, "(1)", rival=1.0, rival_says="at once"), Waits(T + 5, T > 4)),
+    "some": (
+        at_least("x", SHARE, 0.5, "(1)", rival=0.1, rival_says="few", quantifier="some", quantifier_says="there is"),
+        np.array([0.1, 0.6, 0.2]),
+    ),
+    "each margin": (
+        equal("x", REAL, T, "(1)", margin=T / 10, rival=2 * T, rival_says="twice"),
+        T * 1.05,
+    ),
+}
+
+
+def flaws(statement, seen, judging=None, monkeypatch=None, **others):
+    if judging is not None:
+        monkeypatch.setattr(blind_module, "judge", judging)
+    return blind_statement(statement, {"x": seen, **others}, 2, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_an_honest_statement_has_no_flaw(kind):
+    statement, seen = HONEST[kind]
+    assert judge(statement, {"x": seen}, 2).outcome == "confirmed"
+    assert flaws(statement, seen) == []
+
+
+def says(outcome_of):
+    """A judge whose outcome is replaced where the observation was planted."""
+
+    def judging(statement, seen, m=1, alpha=0.05):
+        found = judge(statement, seen, m, alpha)
+        return dataclasses.replace(found, outcome=outcome_of(statement, seen, found))
+
+    return judging
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_a_judge_that_confirms_everything_is_caught_three_times(kind, monkeypatch):
+    statement, seen = HONEST[kind]
+    found = flaws(statement, seen, says(lambda s, o, f: "confirmed"), monkeypatch)
+    assert any("its rival is confirmed" in f for f in found) is (statement.rival is not None)
+    assert any("both ends" in f for f in found)
+    assert any("past its limit" in f for f in found) is (statement.quantifier == "every")
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_a_judge_without_power_is_caught(kind, monkeypatch):
+    statement, seen = HONEST[kind]
+    first = []
+
+    def stingy(s, o, f):
+        first.append(1)
+        return "confirmed" if len(first) == 1 else "inconclusive"
+
+    assert any("too little power" in f for f in flaws(statement, seen, says(stingy), monkeypatch))
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_a_judge_that_drops_nan_is_caught(kind, monkeypatch):
+    statement, seen = HONEST[kind]
+
+    def dropping(s, o, m=1, alpha=0.05):
+        try:
+            return judge(s, o, m, alpha)
+        except NotFinite:
+            return judge(s, {"x": seen}, m, alpha)
+
+    assert f"{statement.name}: nan is judged" in flaws(statement, seen, dropping, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix", "estimates", "law", "times", "each margin"])
+def test_a_judge_that_looks_at_the_mean_alone_is_caught(kind, monkeypatch):
+    statement, seen = HONEST[kind]
+
+    def averaging(s, o, found):
+        low, high = s.limits(found.value)
+        shift = float(np.mean(found.observed - np.where(np.isfinite(low), low, high)))
+        width = float(np.mean(high - low))
+        return "confirmed" if (0 <= shift <= width if np.isfinite(low).all() else shift <= 0) else "contradicted"
+
+    assert any("past its limit" in f for f in flaws(statement, seen, says(averaging), monkeypatch))
+
+
+def test_a_margin_of_zero_for_an_equality_of_estimates_has_too_little_power():
+    statement = equal("x", REAL, 1.0, "(1)", rival=2.0, rival_says="two")
+    assert any("too little power" in f for f in flaws(statement, near(1.0)))
+    narrow = equal("x", REAL, 1.0, "(1)", margin=0.001, rival=2.0, rival_says="two")
+    assert any("too little power" in f for f in flaws(narrow, near(1.0)))
+
+
+def test_statements_that_are_too_weak_or_unmet_have_no_further_flaw():
+    assert flaws(at_most("x", POSITIVE, 1e6, "(1)"), np.array([1.0])) == []
+    unmet = at_most("x", POSITIVE, 1.0, "(1)", where=lambda c: c["t"] > 99, where_says="t above 99", least=1)
+    assert flaws(unmet, Derived(2 * T, {"t": T})) == []
+
+
+@pytest.mark.parametrize("made", [lambda x: 1.001 * x, lambda x: x + 1, lambda x: 3 - 2 * x])
+def test_a_control_that_is_computed_from_the_observation_is_caught(made):
+    statement = at_most("x", REAL, 0.95, "(1)", rival=control("start"), rival_says="the start")
+    seen = np.array([0.1, 0.5, 0.9])
+    assert any("computed from" in f for f in flaws(statement, seen, start=made(seen) + 0.0))
+    assert flaws(statement, seen, start=np.array([2.0, 1.4, 1.9])) == []
+    trivial = at_most("x", REAL, 0.95, "(1)", rival=3.0, rival_says="three", trivial=control("start"))
+    assert any("computed from" in f for f in flaws(trivial, seen, start=made(seen) + 0.0))
+
+
+def test_a_premise_that_can_see_the_observation_is_caught():
+    x = np.array([0.1, 0.5, 0.9, 7.0])
+    statement = at_most("x", POSITIVE, 1.0, "(1)", where=lambda c: c["size"] < 1, where_says="small", least=3)
+    assert any("which is the observation" in f for f in flaws(statement, Derived(x, {"size": x.copy()})))
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_a_planted_observation_keeps_its_kind_and_precision(kind):
+    _, seen = HONEST[kind]
+    values = elements(seen, 0.9, 0.95)[0]
+    planted = like(seen, values + 1)
+    found = elements(planted, 0.9, 0.95)
+    assert found[0] == pytest.approx(values + 1)
+    if kind not in ("times", "share of units", "bounded estimate"):
+        before = elements(seen, 0.9, 0.95)
+        assert found[1] - before[1] == pytest.approx(np.ones_like(before[1]))
+
+
+# Whole claims.
+
+
+def toy(statements, observe, **more):
+    return Claim(id="toy.x", entries=(), says="", statements=statements, observe=observe, **more)
+
+
+STATE: dict[str, float] = {}
+
+
+def test_statements_that_follow_what_was_observed_are_caught():
+    def observe(settings, key):
+        settings["limit"] = 0.7
+        return {"x": np.array([0.65])}
+
+    smuggled = toy(lambda s: (at_most("x", SHARE, s.get("limit", 0.9), "(1)"),), observe, settings={})
+    assert any("changes once it has observed" in f for f in blind(smuggled, KEY))
+    honest = toy(lambda s: (at_most("x", SHARE, 0.9, "(1)"),), lambda s, key: {"x": np.array([0.65])})
+    assert blind(honest, KEY) == []
+
+
+@pytest.mark.parametrize("field", ["value", "margin", "rival", "law", "upper", "where"])
+def test_every_number_of_a_statement_is_watched(field):
+    state = {"v": 0.1}
+
+    def observe(settings, key):
+        state["v"] = 0.2
+        return {"x": Derived(np.array([0.5]), {"t": np.array([0.25])})}
+
+    def statements(settings):
+        v, law = state["v"], Law(lambda t, a: a * t, a=2 + state["v"])
+        two = {"rival": 2.0, "rival_says": "two"}
+        made = {
+            "value": lambda: equal("x", REAL, 0.4 + v, "(1)", margin=0.3, **two),
+            "margin": lambda: equal("x", REAL, 0.5, "(1)", margin=v, **two),
+            "rival": lambda: equal("x", REAL, 0.5, "(1)", rival=2.0 + v, rival_says="two"),
+            "law": lambda: equal("x", REAL, law, "(1)", margin=0.2, rival=law.but(a=9.0), rival_says="nine"),
+            "upper": lambda: between("x", REAL, 0.3, 0.6 + v, "(1)", **two),
+            "where": lambda: equal(
+                "x", REAL, 0.5, "(1)", where=lambda c: c["t"] < v + 0.1, where_says="t", least=1, **two
+            ),
+        }
+        return (made[field](),)
+
+    assert any("changes once it has observed" in f for f in blind(toy(statements, observe), KEY))
+
+
+def test_statements_that_read_results_are_caught(tmp_path):
+    (tmp_path / "evidence.json").write_text("0.7")
+    np.save(tmp_path / "evidence.npy", 0.7)
+    ways = {
+        "evidence.json": lambda: float((tmp_path / "evidence.json").read_text()),
+        "evidence.npy": lambda: float(np.load(tmp_path / "evidence.npy")),
+    }
+    for name, reading in ways.items():
+        claim = toy(lambda s, r=reading: (at_most("x", SHARE, r(), "(1)"),), lambda s, key: {"x": 0.65})
+        assert blind(claim, KEY) == [f"toy.x: statements read {name}"]
+    with without_results() as wanted:
+        (tmp_path / "notes.txt").write_text("x")
+    assert wanted == []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Row):
+    key = ("method",)
+    kind: Literal["score"] = "score"
+    method: Literal["ours", "theirs"]
+    seed: Annotated[int, SEED]
+    accuracy: Annotated[float, PERCENT]
+
+
+TABLE = Table.of(
+    Score,
+    [
+        Score(method=m, seed=s, accuracy=a + b)
+        for m, a in (("ours", 80.0), ("theirs", 70.0))
+        for s, b in enumerate((0.0, 0.5, 1.0, 6.0))
+    ],
+)
+ARMS = {"method": "ours"}, {"method": "theirs"}
+
+
+def reading(observe):
+    statements = [at_least("x", PERCENT, 79.0, "Table 1", rival=50.0, rival_says="guessing")]
+    return toy(lambda s: statements, observe, reads=(Score,))
+
+
+def test_an_honest_claim_on_rows_has_no_flaw():
+    wide = toy(
+        lambda s: [at_least("x", PERCENT, 70.0, "Table 1", rival=50.0, rival_says="guessing")],
+        lambda s, table: {"x": table.where(method="ours").mean("accuracy")},
+        reads=(Score,),
+    )
+    assert blind(wide, KEY, (TABLE,)) == []
+
+
+def test_a_claim_that_hangs_on_the_names_of_its_seeds_is_caught():
+    first = reading(lambda s, table: {"x": np.array([table.where(method="ours").rows[0].accuracy - 2])})
+    assert any("renaming units" in f for f in blind_rows(first, KEY, (TABLE,)))
+    named = reading(
+        lambda s, table: {"x": np.array([r.accuracy for r in table.where(method="ours").rows if r.seed == 3] or [70.0])}
+    )
+    assert any("renaming units" in f for f in blind_rows(named, KEY, (TABLE,)))
+
+
+def test_a_table_that_takes_what_is_not_all_there_is_caught(monkeypatch):
+    plain = Table.of
+    monkeypatch.setattr(
+        blind_module.Table, "of", staticmethod(lambda kind, rows, planned=None, **k: plain(kind, rows, **k))
+    )
+    claim = reading(lambda s, table: {"x": table.where(method="ours").mean("accuracy")})
+    found = blind_rows(claim, KEY, (TABLE,))
+    assert [f for f in found if "is accepted" in f] == [
+        "toy.x: Score without unit 3 is accepted",
+        "toy.x: Score without method = 'theirs' is accepted",
+    ]
+
+
+def test_a_table_that_keeps_the_order_of_rows_is_caught(monkeypatch):
+    monkeypatch.setattr(
+        blind_module.Table,
+        "of",
+        staticmethod(lambda kind, rows, **k: Table(kind, tuple(rows)) if not k.get("planned") else 1 / 0),
+    )
+    claim = reading(lambda s, table: {"x": np.array([table.rows[-1].accuracy + 4])})
+    with pytest.raises(ZeroDivisionError):
+        blind_rows(claim, KEY, (TABLE,))
+
+
+# Apart.
+
+
+def spread(p):
+    return gini(torch.tensor([0.5, 0.25, 0.25]) * p).item()
+
+
+def test_halves_that_share_a_function_of_the_package_are_caught():
+    shared = toy(lambda s: (at_most("x", POSITIVE, spread(1) + 0.1, "(1)"),), lambda s, key: {"x": spread(2)})
+    found = apart(shared, KEY)
+    assert [f for f in found if f.endswith("measure/fourier.py:gini")]
+    assert apart(shared, KEY, allowed=[f.rsplit(" ", 1)[1] for f in found]) == []
+    honest = toy(lambda s: (at_most("x", POSITIVE, 0.3, "(1)"),), lambda s, key: {"x": spread(2)})
+    assert apart(honest, KEY) == []
+
+
+def test_a_law_or_a_premise_that_measures_is_caught():
+    law = Law(lambda t, rate: rate * t + 0 * spread(1), rate=2.0)
+    for more in ({"value": law}, {"where": lambda c: c["t"] > spread(1)}):
+        fields = {"value": LAW, "where": lambda c: c["t"] > 0, "where_says": "t", "least": 1, **more}
+        statement = equal("x", REAL, fields.pop("value"), "(1)", rival=LAW.but(rate=1.0), rival_says="half", **fields)
+        claim = toy(lambda s, made=statement: (made,), lambda s, key: {"x": Derived(2 * T + 0 * spread(2), {"t": T})})
+        assert any("fourier.py:gini" in f for f in apart(claim, KEY))
+
+
+def test_what_a_cache_holds_is_run_again():
+    """A cached function that one half has called would leave no trace in the other."""
+    signs = boolean_xor._bytes_as_signs
+    claim = toy(
+        lambda s: (at_most("x", REAL, float(signs().max()) + 1, "(1)"),),
+        lambda s, key: {"x": float(signs().max())},
+    )
+    signs()
+    assert any("_bytes_as_signs" in f for f in apart(claim, KEY))
