@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from featlearn.lab.claim import SCOPES
 from featlearn.lab.statement import OUTCOMES
@@ -11,6 +11,7 @@ PENDING = "re-examination pending"
 """The verdict of claims that wait for the typed form: shown, and counting for nothing."""
 
 
+@runtime_checkable
 class ClaimState(Protocol):
     """What coverage needs of a verdict (lab.verdicts.Judged is one)."""
 

@@ -103,9 +103,9 @@ def _named(code: CodeType, names: Mapping[str, Any]) -> list[Any]:
 
 
 @functools.cache
-def _trees(module: str) -> Mapping[str, str]:
+def _trees(module: ModuleType) -> Mapping[str, str]:
     """Qualified name -> dump of its syntax tree, without docstrings, of one module."""
-    source = inspect.getsource(sys.modules[module])
+    source = inspect.getsource(module)
     out: dict[str, str] = {}
 
     def visit(node: ast.AST, path: str) -> None:
@@ -133,6 +133,6 @@ def _bare(node: Any) -> Any:
 
 def _tree(module: str, name: str) -> str:
     try:
-        return _trees(module).get(name, "")
+        return _trees(sys.modules[module]).get(name, "")
     except (OSError, KeyError):  # typed at a prompt: no source
         return ""

@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featlearn.errors import DamagedError, RunError, StoreError, TrialError
 from featlearn.lab.experiment import Experiment, Rows, SummaryRow
 from featlearn.lab.provenance import device, fixed_threads, peak_mib, provenance
-from featlearn.lab.store import DamagedError, Manifest, Record, Store, StoreError, manifest_hash, now
+from featlearn.lab.store import Manifest, Record, Store, manifest_hash, now
 from featlearn.lab.submit import Handle, Serial, Submit
-from featlearn.lab.trial import TrialError, check_id, fields_of, trial_hash
+from featlearn.lab.trial import check_id, fields_of, trial_hash
 
 Progress = Callable[[int, int, float], None]
-
-
-class RunError(Exception):
-    """A run that cannot start: one line."""
 
 
 class Done(NamedTuple):

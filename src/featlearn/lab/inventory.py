@@ -17,6 +17,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from featlearn.errors import InventoryError
+
 __all__ = ["CHECK_KINDS", "WORKS", "Entry", "InventoryError", "Reported", "Work", "entry", "load", "reported"]
 
 WORKS: tuple[str, ...] = (
@@ -52,13 +54,6 @@ exact: an equality or inequality, decided without sampling. statistical: samplin
 figure: a picture whose qualitative content is checked. data-needed: data or weights that nobody can bundle.
 prose: nothing to compute.
 """
-
-
-class InventoryError(KeyError):
-    """An id that does not exist, or a file that breaks the format; one line, with the nearest valid name."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])  # KeyError would show the repr
 
 
 @dataclass(frozen=True, slots=True)

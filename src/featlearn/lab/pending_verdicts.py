@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.errors import DamagedError, StoreError, TrialError
 from featlearn.lab.coverage import PENDING
 from featlearn.lab.execute import last_line
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables, Verdict, verify
 from featlearn.lab.provenance import provenance
-from featlearn.lab.store import FORMAT, DamagedError, Store, StoreError, now, npz_bytes, read_json, write_atomic
-from featlearn.lab.trial import TrialError
+from featlearn.lab.store import FORMAT, Store, now, npz_bytes, read_json, write_atomic
 from featlearn.lab.verdicts import Judged
 
 SHOWN = 200

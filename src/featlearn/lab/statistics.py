@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from featlearn.errors import EmptyArm
 from featlearn.lab.estimate import student_quantile
@@ -71,7 +71,7 @@ def within_slope(x: np.ndarray, y: np.ndarray, unit: str, quantity: Quantity = R
     z = rest @ np.linalg.qr(line)[0][:, 2:]
     mean, spread = z.mean(0), np.atleast_2d(np.cov(z.T))
     f = n * float(mean @ np.linalg.solve(spread, mean)) * (n - q) / (q * (n - 1))
-    p = float(stats.f.sf(f, q, n - q))
+    p = float(special.fdtrc(q, n - q, f))
     fit = f"the levels do not lie on a line (Hotelling: F = {f:.3g}, p = {p:.2g})" if p < 0.05 else ""
     return replace(made, refused=fit)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.errors import DamagedError, NewerError, OlderError, StoreError
 from featlearn.lab.experiment import Experiment, Rows, TrialResult
 from featlearn.lab.row import Row
 from featlearn.lab.row import plain as plain_row
@@ -33,22 +34,6 @@ FORMAT = 2
 """Raised when a name in a file changes: 2 says trial and reported where 1 said cell and reported."""
 STATUSES = ("ok", "diverged", "failed")
 DAY = 86400.0
-
-
-class StoreError(Exception):
-    """A store that cannot be read or written: one line with the file, what is wrong and the remedy."""
-
-
-class DamagedError(StoreError):
-    """A file that is there and does not hold what it must."""
-
-
-class NewerError(StoreError):
-    """A file of a format that only a newer featlearn knows."""
-
-
-class OlderError(StoreError):
-    """A file of a format that this featlearn no longer reads."""
 
 
 @dataclass(frozen=True)

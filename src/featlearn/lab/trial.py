@@ -16,11 +16,9 @@ import math
 import re
 from typing import Any
 
+from featlearn.errors import TrialError
+
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-class TrialError(ValueError):
-    """A trial or config that cannot be named: one line with the field, its value and the remedy."""
 
 
 def fields_of(value: Any, where: str = "trial") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from featlearn.errors import BadStatement, EmptyArm, NotFinite
 from featlearn.lab.quantity import EXPONENT, Quantity
@@ -49,7 +49,7 @@ class Estimate:
         low, high = self.quantity.low, self.quantity.high
         if self.n < 2 or self.degrees < 1:
             return low, high
-        half = float(stats.t.ppf(0.5 + level / 2, self.degrees)) * self.error
+        half = float(special.stdtrit(self.degrees, 0.5 + level / 2)) * self.error
         ends = (self.value - half, self.value + half)
         if self.quantity.bounded and self.quantity.name != "cosine":
             ends = _near_an_end(self, ends, level)
@@ -69,8 +69,8 @@ def _near_an_end(e: Estimate, ends: tuple[float, float], level: float) -> tuple[
     if spread > 0 and min(e.value - low, high - e.value) >= FEW_SPREADS * spread:
         return ends
     hits, tail = e.n * (e.value - low) / (high - low), (1 - level) / 2
-    left = 0.0 if hits <= 0 else float(stats.beta.ppf(tail, hits, e.n - hits + 1))
-    right = 1.0 if hits >= e.n else float(stats.beta.ppf(1 - tail, hits + 1, e.n - hits))
+    left = 0.0 if hits <= 0 else float(special.betaincinv(hits, e.n - hits + 1, tail))
+    right = 1.0 if hits >= e.n else float(special.betaincinv(hits + 1, e.n - hits, 1 - tail))
     return min(ends[0], low + (high - low) * left), max(ends[1], low + (high - low) * right)
 
 
@@ -125,7 +125,7 @@ def slope(
         refused = "two levels: lack of fit cannot be tested"
     else:
         ratio = float((counts * (means - line) ** 2).sum()) / (len(levels) - 2) / pure if pure else math.inf
-        p = float(stats.f.sf(ratio, len(levels) - 2, pure_freedom))
+        p = float(special.fdtrc(len(levels) - 2, pure_freedom, ratio))
         if p < 0.05:
             refused = f"the points do not lie on a line (lack of fit: F = {ratio:.3g}, p = {p:.2g})"
     variance = max(rest, pure) if pure_freedom else rest

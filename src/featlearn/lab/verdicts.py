@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.errors import LabError
+from featlearn.errors import DamagedError, LabError, TrialError
 from featlearn.lab.claim import Accusation, Claim, Verdict, broken, verdict_of
 from featlearn.lab.digest import code_digest, rows_digest
 from featlearn.lab.experiment import Rows
 from featlearn.lab.judge import Finding
 from featlearn.lab.provenance import provenance
 from featlearn.lab.statement import Control
-from featlearn.lab.store import FORMAT, DamagedError, Store, now, read_json, write_atomic
-from featlearn.lab.trial import TrialError
+from featlearn.lab.store import FORMAT, Store, now, read_json, write_atomic
 from featlearn.lab.uncertainty import Law
 
 SHOWN = 200

@@ -370,10 +370,11 @@ def end_rows(
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """At the last step and where the median start has the paper's accuracy; ends over weights."""
+    last = max((r["step"] for r in table.rows if "step" in r), default=None)
     rows = [
         {**r, "setting": f"{r['setting']}, {r['head']}, start {r['scale']:g}"}
         for r in table.rows
-        if "step" in r and r["step"] == max(q["step"] for q in table.rows if "step" in q)
+        if "step" in r and r["step"] == last
     ]
     out = []
     for e in estimates(rows, metrics=METRICS):

@@ -1,0 +1,56 @@
+"""Coverage: one verdict an entry, and what counts."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from featlearn.lab.coverage import PENDING, Reproduction, entry_state
+
+
+@dataclass(frozen=True)
+class State:
+    id: str
+    verdict: str
+    scope: str = "as stated"
+    covers: bool = True
+    entries: tuple[str, ...] = ("w.e",)
+    why: str = "because"
+
+
+def state(*claims, runs=(), **more):
+    return entry_state("w.e", claims, runs, **more)
+
+
+def test_the_worst_outcome_and_the_worst_scope_of_its_claims():
+    found = state(State("w.a", "confirmed", "premise unmet"), State("w.b", "inconclusive", covers=False))
+    assert (found.verdict, found.scope, found.by) == ("inconclusive", "premise unmet", ("w.a", "w.b"))
+    assert found.covered  # by the first
+
+
+def test_claims_of_other_entries_do_not_count():
+    assert state(State("w.a", "confirmed", entries=("w.other",))).verdict == "not run"
+
+
+@pytest.mark.parametrize("verdict", ["too weak to test", "inconclusive", "not run"])
+def test_an_outcome_that_decides_nothing_covers_nothing(verdict):
+    assert not state(State("w.a", verdict, covers=False)).covered
+
+
+def test_pending_claims_are_shown_and_count_for_nothing():
+    found = state(State("w.a", "holds", PENDING), pending=True)
+    assert (found.verdict, found.covered) == (PENDING, False)
+    assert state(State("w.a", "holds", PENDING)).verdict == PENDING  # told by its scope
+    assert state(State("w.a", "holds", PENDING), runs=[Reproduction("w/x", "w.e", True)], pending=True).covered
+
+
+def test_reported_numbers_where_no_claim_is():
+    runs = [Reproduction("w/x", "w.e", True, 3, 4), Reproduction("w/y", "w.e", True, 1, 1)]
+    assert state(runs=runs).verdict == "4 of 5 reproduced"
+    assert state(runs=[Reproduction("w/x", "w.e", True)]).verdict == "run"
+    assert state(runs=[Reproduction("w/x", "w.e", False)]).why == "featlearn run w/x"
+    assert not state(runs=[Reproduction("w/x", "w.e", False)]).covered
+
+
+def test_a_reason_stands_where_nothing_can_be_checked():
+    found = state(reasons=("prose",))
+    assert (found.verdict, found.why, found.covered) == ("no check", "prose", False)
