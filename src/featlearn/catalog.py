@@ -84,21 +84,20 @@ def make() -> dict[str, Any]:
     from featlearn import works
     from featlearn.lab import inventory
     from featlearn.lab.coverage import entry_state
-    from featlearn.lab.find import latest_complete, reproductions, stale
+    from featlearn.lab.find import evidence_state, latest_complete, reproductions
 
     store = layers("runs-that-are-not-there")
     experiments, runs = [], []
     for id_ in works.EXPERIMENTS:
         e = works.load_experiment(id_)
         found = latest_complete(e, store, ("paper", "cpu"))
-        state = "ok" if found else "stale" if stale(e, store) else "none"
         experiments.append(
             {
                 "id": id_,
                 "title": e.title,
                 "reproduces": list(e.reproduces),
                 "presets": list(e.presets),
-                "evidence": state,
+                "evidence": evidence_state(e, store, found),
             }
         )
         runs += reproductions(e, found)

@@ -33,6 +33,7 @@ def rows_digest(rows: Iterable[Any]) -> str:
     return text_digest(json.dumps(plain, sort_keys=True))
 
 
+@functools.lru_cache(maxsize=512)
 def code_digest(*functions: Callable[..., Any]) -> str:
     """Of the functions and of all that they reach within featlearn.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featlearn.errors import DamagedError, RunError, StoreError, TrialError
+from featlearn.lab.digest import code_digest
 from featlearn.lab.experiment import Experiment, Rows, SummaryRow
 from featlearn.lab.provenance import device, fixed_threads, peak_mib, provenance
 from featlearn.lab.store import Manifest, Record, Store, manifest_hash, now
@@ -158,6 +159,7 @@ def compute(experiment: Experiment, trial: Any, root: str | Path, threads: int =
         seeds=_seeds(fields),
         started=now(),
         threads=threads,
+        code=code_digest(experiment.run_trial),
         provenance=provenance(),
     )
     start, store = time.perf_counter(), Store(root)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from featlearn.lab.coverage import Reproduction
+from featlearn.lab.digest import code_digest
 from featlearn.lab.execute import hashes_of, summary_of
 from featlearn.lab.experiment import Experiment, Rows
 from featlearn.lab.store import Record, Store
@@ -59,6 +60,18 @@ def reproductions(experiment: Experiment, found: Found | None) -> list[Reproduct
         good = sum(r.verdict == "reproduced" for r in reported)
         out.append(Reproduction(experiment.id, entry, True, good, len(reported)))
     return out
+
+
+def evidence_state(experiment: Experiment, store: Store, found: Found | None) -> str:
+    """ "ok"; "stale" where the rows come from another version, or from code that has changed since; "none".
+
+    Rows without a digest of their code were made before digests were kept: nothing is known of their code.
+    """
+    if found is None:
+        return "stale" if stale(experiment, store) else "none"
+    now = code_digest(experiment.run_trial)
+    records = (store.read(experiment.id, h) for h in hashes_of(experiment, experiment.trials(found.config)))
+    return "stale" if any(r is not None and r.code not in ("", now) for r in records) else "ok"
 
 
 def stale(experiment: Experiment, store: Store) -> bool:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from featlearn.errors import DamagedError, NewerError, OlderError, StoreError
+from featlearn.lab.digest import rows_digest
 from featlearn.lab.experiment import Experiment, Rows, TrialResult
 from featlearn.lab.row import Row
 from featlearn.lab.row import plain as plain_row
@@ -42,7 +43,8 @@ class Record:
 
     trial: its fields; status: "ok", "diverged" (error says where) or "failed" (error is the traceback); rows: flat,
     JSON-able; arrays: size in bytes of the sibling .npz, 0 for none; seeds: of the trial, where it has any;
-    started: UTC; seconds: wall clock; peak_mib: highest memory of the process so far; provenance: commit, versions.
+    started: UTC; seconds: wall clock; peak_mib: highest memory of the process so far; code: digest
+    of what its run_trial reached, "" where it was not kept; digest: of its rows; provenance: commit, versions.
     """
 
     experiment: str
@@ -59,6 +61,8 @@ class Record:
     peak_mib: float | None = None
     device: str = "cpu"
     threads: int = 1
+    code: str = ""
+    digest: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
@@ -257,6 +261,8 @@ class Store:
         record = _build(Record, read_json(path, AGAIN), path, AGAIN)
         if record.hash != hash_ or record.experiment != experiment:
             raise DamagedError(f"{path} is damaged (it holds trial {record.hash} of {record.experiment}): {AGAIN}")
+        if record.digest and record.digest != rows_digest(record.rows):
+            raise DamagedError(f"{path} is damaged (its rows were changed): {AGAIN}")
         if record.status not in STATUSES:
             raise DamagedError(f"{path} is damaged (status {record.status!r}): {AGAIN}")
         if record.arrays:
@@ -271,6 +277,7 @@ class Store:
         path = self.folder(record.experiment) / f"{record.hash}.json"
         packed = npz_bytes(arrays) if arrays else b""
         record = dataclasses.replace(record, rows=plain_rows(record.rows), arrays=len(packed))
+        record = dataclasses.replace(record, digest=rows_digest(record.rows))
         text = json.dumps(dataclasses.asdict(record), allow_nan=False, indent=1)
         if packed:
             write_atomic(path.with_suffix(".npz"), packed)
