@@ -172,7 +172,7 @@ def compute(experiment: Experiment, trial: Any, root: str | Path, threads: int =
         try:
             with fixed_threads(threads):
                 result = experiment.run_trial(trial)
-            record = store.write(finished(status="ok", rows=result.rows), result.arrays)
+            record = store.write(finished(status="ok", rows=plain_rows(result.rows)), result.arrays)
             return Done(hash_, "ok", record.seconds)
         except StoreError:
             raise

@@ -10,13 +10,11 @@ from featlearn import works
 from featlearn.core import Key, SettingError
 from featlearn.kernels import kernel_ridge
 from featlearn.lab.execute import run
-from featlearn.lab.experiment import Rows
 from featlearn.lab.store import Store
 from featlearn.learn import Stage, fit_one_pass
 from featlearn.nets import mean_field_rates, sphere_init
 from featlearn.works import _settings as settings
-from featlearn.works.xor_sgd import rows
-from featlearn.works.xor_sgd.experiments import budgets, limits, phases, samples
+from featlearn.works.xor_sgd.experiments import budgets, limits, phases, samples, time
 
 IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("xor_sgd/"))
 NETWORK = budgets.NetworkTrial(
@@ -54,7 +52,7 @@ def test_a_budget_is_where_one_long_run_crosses_the_target():
     trial = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(0,))
     draw = budgets.boolean(12, "cpu")
     [row] = budgets.network_budgets(trial, draw, Key("budget"))
-    assert row["samples"] > 4 * 12
+    assert row.samples > 4 * 12
     test = draw(400, Key("budget") / "test" / 0)
     net = sphere_init(40, 12, Key("budget") / "start" / 0, theta=0.1)
     rate_w, rate_a = mean_field_rates(1.0 * 3 / 12, 40)
@@ -67,7 +65,7 @@ def test_a_budget_is_where_one_long_run_crosses_the_target():
         done, evaluation = goal, evaluation + 1
         right.append((done * 3, 100 * float((net(test.x)[:, 0] * test.y > 0).float().mean())))
         budget = max(budget * 1.1, done * 3)
-    assert right[-2][0] <= row["samples"] <= right[-1][0]
+    assert right[-2][0] <= row.samples <= right[-1][0]
 
 
 def test_members_are_alone_or_together_alike():
@@ -75,17 +73,17 @@ def test_members_are_alone_or_together_alike():
     both = budgets.network_budgets(NETWORK, draw, Key("together"))
     trial = dataclasses.replace(NETWORK, noise=(1.0,), seeds=(1,))
     [one] = budgets.network_budgets(trial, draw, Key("together"))
-    [same] = [r for r in both if r["noise"] == 1.0 and r["seed"] == 1]
-    assert one["samples"] == pytest.approx(same["samples"], rel=0.02)
+    [same] = [r for r in both if r.noise == 1.0 and r.seed == 1]
+    assert one.samples == pytest.approx(same.samples, rel=0.02)
 
 
 def test_who_does_not_arrive_has_no_budget():
     trial = dataclasses.replace(NETWORK, noise=(1e-3, 30.0), most=20.0)
     rows = budgets.network_budgets(trial, budgets.boolean(12, "cpu"), Key("never"))
-    assert [r["samples"] for r in rows] == [None] * 4
-    assert all(r["over"] >= 4 * 12 for r in rows)
-    slow = [r for r in rows if r["noise"] < 1]
-    assert all(r["over"] >= 20 * 12 for r in slow)
+    assert [r.samples for r in rows] == [None] * 4
+    assert all(r.over >= 4 * 12 for r in rows)
+    slow = [r for r in rows if r.noise < 1]
+    assert all(r.over >= 20 * 12 for r in slow)
 
 
 @pytest.mark.parametrize("method", samples.KERNELS)
@@ -103,23 +101,8 @@ def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(method):
         sizes.append(float(n))
         scores.append(100 * float((fit(test.x)[:, 0] * test.y > 0).double().mean()))
         size *= 1.1
-    assert row["samples"] == budgets.crossing(sizes, scores, 99.9)
-    assert row["samples"] or row["over"] == sizes[-1]
-
-
-def test_the_choice_is_made_on_other_seeds():
-    table = tuple(
-        {"row": "Network", "d": 8, "share": 1.0, "noise": noise, "seed": seed, "samples": n, "trial": "x"}
-        for noise, seed, n in (
-            (1.0, 0, 50.0),
-            (1.0, 1000, 100.0),
-            (2.0, 0, 10.0),
-            (2.0, 1000, 200.0),
-            (0.5, 1000, 150.0),
-        )
-    )
-    [found] = rows.choose(Rows(table), "Network")
-    assert (found.noise, found.samples, found.inner) == (1.0, (50.0,), 1.0)
+    assert row.samples == budgets.crossing(sizes, scores, 99.9)
+    assert row.samples or row.over == sizes[-1]
 
 
 def test_growth_ratios_recover_a_planted_rate():
@@ -142,9 +125,9 @@ def test_gaussian_inputs_have_xor_labels():
 def test_fixed_set_finds_the_smallest_size():
     trial = limits.FixedTrial(8, 0, 30, 0.1, 75.0, 200, 16.0, 15.0, 0.25, "cpu")
     row = limits.fixed_set(trial)
-    assert 4 < row["samples"] < 128
+    assert 4 < row.samples < 128
     harder = limits.fixed_set(dataclasses.replace(trial, target=90.0))
-    assert harder["samples"] is None or harder["samples"] > row["samples"]
+    assert harder.samples is None or harder.samples > row.samples
 
 
 @pytest.mark.parametrize(
@@ -163,6 +146,8 @@ def test_fixed_set_finds_the_smallest_size():
         (lambda: phases.Config(seeds=(1, 1)), "seeds"),
         (lambda: limits.Config(variants=("Minibatch", "Adam")), "variants"),
         (lambda: limits.Config(d=(4,)), "d"),
+        (lambda: time.Config(eta=(0.3,), batch=(10.0,)), "eta"),
+        (lambda: time.Config(batch=(10.0,)), "eta"),
         (lambda: limits.Config(validation_seeds=()), "validation_seeds"),
         (lambda: settings.check_device("cuda:99x"), "device"),
     ],
@@ -181,3 +166,32 @@ def test_a_batch_that_several_shares_round_to_is_trained_once():
     batches = [(c.d, c.batch, c.seeds) for c in trials]
     assert len(set(batches)) == len(batches)
     assert min(c.batch for c in trials if c.d == 32) == min(c.batch for c in trials if c.d == 1024) == 1
+
+
+# time ----------------------------------------------------------------------------------------------------------------
+
+
+def test_starts_are_paired_across_dimensions_and_lie_on_their_spheres():
+    one, two, other = (time.paired_start(50, d, 0.2, seed) for d, seed in ((16, 3), (64, 3), (16, 4)))
+    for net in (one, two, other):
+        torch.testing.assert_close(net.w.norm(dim=2), torch.full((1, 50), 0.2))
+        torch.testing.assert_close(net.a.abs(), torch.full((1, 50), 0.2 / 50))
+    assert torch.equal(one.a.sign(), two.a.sign())
+    assert not torch.equal(one.a.sign(), other.a.sign())
+    torch.testing.assert_close(one.w[0, :, 0] / one.w[0, :, 1], two.w[0, :, 0] / two.w[0, :, 1])
+    assert not torch.allclose(one.w[0, :, 2] / one.w[0, :, 1], two.w[0, :, 2] / two.w[0, :, 1])
+
+
+def test_the_time_is_interpolated_in_log_loss():
+    assert time.reached([0.0, 1.0, 2.0], [1.0, 0.4, 0.1], 0.2) == pytest.approx(1.5)
+    assert time.reached([0.0, 1.0], [1.0, 0.4], 0.2) is None
+
+
+def test_a_run_in_pieces_ends_where_one_long_run_crosses():
+    """Growth and time agree with those of the same seed evaluated at every step, on another stream of samples."""
+    [trial, *_] = time.trials(time.Config(d=(16,), eta=(0.2,), batch=(40.0,), p=40, level=0.8, seeds=(0,)))
+    [row] = time.run_trial(trial).rows
+    again = time.run_trial(dataclasses.replace(trial, every=1)).rows[0]
+    assert row.time == pytest.approx(again.time, abs=0.5)
+    assert 1.07 < row.growth < 1.09  # 1 + 0.2 / sqrt(2 pi) = 1.0798
+    assert row.start == again.start
