@@ -1,6 +1,5 @@
 """The package from outside: make, documentation, the worked examples, and the guards of this test suite."""
 
-import ast
 import importlib.util
 import json
 import os
@@ -256,82 +255,6 @@ def test_the_measure_example_shows_features_moving(tmp_path):
     cosines = [float(line.split()[-1]) for line in done.stdout.splitlines()]
     assert len(cosines) == 5
     assert cosines[-1] > 0.9 > 0.7 > cosines[0]  # untrained: the best of 100 random directions in R^30
-
-
-def titled_blocks(page: Path) -> dict[str, str]:
-    """Path -> content of the python blocks that carry a path as their title."""
-    return dict(re.findall(r'```python title="(src/[^"]+)"\n(.*?)```', page.read_text(), re.S))
-
-
-@pytest.fixture(scope="module")
-def contributed(tmp_path_factory) -> Path:
-    """A copy of the package with the task and the experiment of CONTRIBUTING.md added as it says."""
-    root = tmp_path_factory.mktemp("contributed")
-    shutil.copytree(PACKAGE, root / "src/featlearn", ignore=shutil.ignore_patterns("__pycache__"))
-    files = titled_blocks(ROOT / "CONTRIBUTING.md")
-    assert sorted(files) == [
-        "src/featlearn/tasks/halfspace.py",
-        "src/featlearn/works/emergence/experiments/halfspace.py",
-    ]
-    for name, text in files.items():
-        assert not (root / name).exists(), f"{name} is taken: the example needs another name"
-        (root / name).write_text(text)
-    tasks = root / "src/featlearn/tasks/__init__.py"
-    text = tasks.read_text().replace("__all__ = [", "__all__ = [\n    'Halfspace',", 1)
-    tasks.write_text("from featlearn.tasks.halfspace import Halfspace as Halfspace\n" + text)
-    listed = root / "src/featlearn/works/emergence/__init__.py"
-    text, n = re.subn(r"(EXPERIMENTS[^=]*= \()", r'\1"halfspace",', listed.read_text(), count=1)
-    assert n == 1
-    listed.write_text(text)
-    return root
-
-
-@pytest.mark.slow
-def test_the_contributed_task_draws_and_refuses(contributed, tmp_path):
-    code = """
-from featlearn.core import Key, SettingError, Task
-from featlearn import tasks
-assert "Halfspace" in tasks.__all__
-task = tasks.Halfspace(d=20, flip=0.2)
-assert isinstance(task, Task)
-truth = task.draw(Key("a"))
-batch = task.sample(truth, 4000, Key("b"))
-clean = (batch.x @ truth.features[0] > 0) == (batch.y > 0)
-assert abs(float(clean.double().mean()) - 0.8) < 0.02  # 3.2 standard deviations of 4000 coins; 0.75 is 8 away
-assert bool((clean == (batch.group == 0)).all())
-try:
-    tasks.Halfspace(flip=0.5)
-except SettingError as e:
-    print(e)
-"""
-    done = python("-c", code, cwd=tmp_path, src=contributed / "src")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("flip = 0.5 is not allowed: in [0, 1/2)")
-
-
-@pytest.mark.slow
-def test_the_contributed_experiment_runs_and_agrees_with_its_formula(contributed, tmp_path):
-    words = ["-m", "featlearn.cli", "run", "emergence/halfspace", "--workers", "1", "--json"]
-    done = python(*words, cwd=tmp_path, src=contributed / "src")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["trials"]["ok"] == 80
-    value = {(r["setting"], r["row"]): r for r in found["summary"]}
-    for n in (100, 300, 1000, 3000):
-        measured, formula = value[f"n = {n}", "measured"], value[f"n = {n}", "formula"]["value"]
-        # the interval has 95 %; doubled it fails falsely once in 2000, and forgetting the flips is outside it
-        half = measured["high"] - measured["low"]
-        assert abs(measured["value"] - formula) < half
-        signal2 = (49 / n) / (1 / formula**2 - 1) / 0.8**2
-        without_flips = 1 / (1 + 49 / (n * signal2)) ** 0.5
-        assert abs(measured["value"] - without_flips) > half
-
-
-def test_the_contributed_files_keep_the_rules(contributed):
-    rules = load(ROOT / "tests/test_rooms.py")
-    for name in titled_blocks(ROOT / "CONTRIBUTING.md"):
-        assert rules.breaches((contributed / name).read_text(), name.removeprefix("src/featlearn/")) == []
-        assert ast.get_docstring(ast.parse((contributed / name).read_text()))
 
 
 # --- guards of this test suite ---------------------------------------------------------------------------------------

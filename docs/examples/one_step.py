@@ -4,15 +4,28 @@ An experiment of my own: run it with `featlearn run one_step.py`, sweep it with 
 """
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from featlearn.core import Key
-from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Cost, Experiment, SummaryRow, TrialResult
+from featlearn.lab.quantity import COSINE, COUNT, SEED
+from featlearn.lab.row import Row
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, gradients
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.report.style import figure
 from featlearn.tasks import ParityMix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Row):
+    """Cosine of the best neuron with the hidden direction after one step from n samples."""
+
+    experiment, key = "mine/one_step", ("n",)
+    kind: Literal["step"] = "step"
+    n: Annotated[int, COUNT]
+    seed: Annotated[int, SEED]
+    cos: Annotated[float, COSINE]
 
 
 @dataclass(frozen=True)
@@ -53,20 +66,24 @@ def run_trial(trial):
     net = gaussian_init(trial.m, trial.D, key / "net", sigma_w=0.01, sigma_b=0.01, sigma_a=0.01)
     first = gradients(net, batch.x, batch.y)
     cosine = closest_cosine(-first.w, truth.features[0])
-    row = {"setting": f"n = {trial.n}", "row": "one step", "n": trial.n, "seed": trial.seed, "cos": float(cosine)}
-    return TrialResult([row])
+    return TrialResult([Step(n=trial.n, seed=trial.seed, cos=float(cosine))])
+
+
+def means(table):
+    return {n: part.mean("cos") for n, part in table.of(Step).by("n").items()}  # over seeds
 
 
 def summarise(table):
-    found = estimates(table.rows, metrics=("cos",))
-    return [SummaryRow(*e.group, e.metric, e.value, e.low, e.high, e.n) for e in found]
+    found = means(table).items()
+    return [SummaryRow.interval(f"n = {n}", "one step", "cos", (e.value, *e.at(0.95)), e.n) for n, e in found]
 
 
 def draw(table):
-    found = estimates(table.rows, by=("n",), metrics=("cos",))
-    x, y, low, high = zip(*[(*e.group, e.value, e.low, e.high) for e in found], strict=True)
+    found = means(table)
+    low, high = zip(*(e.at(0.95) for e in found.values()), strict=True)
+    series = Series("one step", [*found], [e.value for e in found.values()], low, high)
     fig = figure()
-    curves(fig, [Series("one step", x, y, low, high)], "samples", "closest cosine", log="x")
+    curves(fig, [series], "samples", "closest cosine", log="x")
     return {
         "samples": Picture(fig, "Cosine of the best neuron after one gradient step, with 95 % intervals over seeds.")
     }
@@ -76,6 +93,7 @@ EXPERIMENT = Experiment(
     id="mine/one_step",
     title="Samples behind one gradient step",
     reproduces=(),
+    rows=(Step,),
     Config=Config,
     presets={
         "smoke": Config(D=20, k=3, m=8, sizes=(100, 1000), seeds=(0, 1)),
