@@ -250,7 +250,7 @@ def fit(
 
     Example:
         >>> from featlearn.nets import gaussian_init
-        >>> net = gaussian_init(8, 3, Key("n"), sigma_w=1, sigma_b=0, sigma_a=1)
+        >>> net = gaussian_init(8, 3, Key("n"), sigma_w=1.0, sigma_b=0.0, sigma_a=1.0)
         >>> x, y = torch.randn(20, 3), torch.ones(20)
         >>> fit(net, x, y, [Stage(steps=5, rate_w=0.1, rate_a=0.1)], Key("batches")).net.w.shape
         torch.Size([1, 8, 3])

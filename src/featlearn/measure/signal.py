@@ -83,8 +83,8 @@ def cluster_margins(
 
     Example:
         >>> w = torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
-        >>> cluster_margins(w, torch.tensor([[1.0, -1.0]]), torch.eye(2)).tolist()
-        [[1.0, -0.0, 2.0, 0.0]]
+        >>> cluster_margins(w, torch.tensor([[1.0, -1.0]]), torch.eye(2)).abs().tolist()
+        [[1.0, 0.0, 2.0, 0.0]]
     """
     check_orthogonal_pair(means.to(w))
     corners, y = _corners(means.to(w))

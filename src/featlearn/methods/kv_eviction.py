@@ -139,7 +139,8 @@ def evict(
 
     Example:
         >>> filled = prefill(model, ids, want=("snapkv",))
-        >>> generate(model, filled, evict(filled, "snapkv", 256), max_new_tokens=20)
+        >>> generate(model, filled, evict(filled, "snapkv", 256), max_new_tokens=20).shape[0]
+        1
     """
     n = prefilled.input_ids.shape[1]
     check_eviction(policy, budget, n, window=window, sinks=sinks, pool=pool, pooling=pooling)

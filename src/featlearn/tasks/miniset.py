@@ -219,7 +219,8 @@ def miniset(
 
     Example:
         >>> items = miniset(essays("sotu"), 5, 2048, tokenizer, Key("mini"))
-        >>> grade(items[0], "It is saffron.")
+        >>> len(items), grade(items[0], "It is none of these.")
+        (30, 0.0)
     """
     check_miniset(count, length)
     texts = tuple(sentences for e in essays if (sentences := _sentences(getattr(e, "text", e))))

@@ -284,8 +284,10 @@ def calibrate(
     fill.
 
     Example:
-        >>> found = calibrate(model, hidden(tokenizer, essays("sotu"), (1024, 2048), 12, Key("calibrate")))
-        >>> found.layer, found.mean(found.scoring, found.layer)
+        >>> found = calibrate(model, hidden(tokenizer, essays("sotu"), (512, 1024), 4, Key("calibrate")))
+        >>> share, low, high = found.mean(found.scoring, found.layer)
+        >>> 0 <= share <= 1
+        True
     """
     check(model, prompts, keep)
     layout = layout_of(model)

@@ -203,8 +203,8 @@ def longbench(
     are worded anew.
 
     Example:
-        >>> found = longbench(model, tokenizer, mini(essays("sotu"), tokenizer), keep=256)
-        >>> found.averages["gemfilter"]
+        >>> found = longbench(model, tokenizer, mini(essays("sotu"), tokenizer, count=1), keep=256, layer=18)
+        >>> mean, error = found.averages["gemfilter"]
     """
     if not items:
         raise SettingError("data", "no items", "at least one", "one JSON object a line")

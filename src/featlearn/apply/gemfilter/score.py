@@ -109,6 +109,7 @@ def score(
     Example:
         >>> found = score(model, tokenizer, questions_of("mine.jsonl"), methods=("full", "gemfilter"), keep=512)
         >>> found.costs[1].accuracy_difference
+        Difference(...)
     """
     if not items:
         raise SettingError("file", "no questions", "at least one", "one JSON object a line")

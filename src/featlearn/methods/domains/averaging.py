@@ -55,8 +55,9 @@ def window(losses: Sequence[float], rule: SwadRule) -> Window:
     algorithm 1. The published code also takes segments before `first` in that are under the threshold; this does not.
 
     Example:
-        >>> window([3, 2, 1, 1.1, 1.2, 9, 9], SwadRule(converge=3, tolerance=1))
-        Window(first=2, last=4, threshold=1.43, converged=True)
+        >>> found = window([3.0, 2.0, 1.0, 1.1, 1.2, 9.0, 9.0], SwadRule(converge=3, tolerance=1))
+        >>> found.first, found.last, round(found.threshold, 2), found.converged
+        (2, 4, 1.43, True)
     """
     c, n = rule.converge, len(losses)
     starts = (k for k in range(n - c + 1) if losses[k] == min(losses[k : k + c]))
@@ -100,10 +101,13 @@ class Swad:
     CPU.
 
     Example:
-        >>> swad = Swad(SwadRule())
-        >>> swad.step(net.state_dict())           # after every step
-        >>> swad.evaluated(validation_loss)       # after every evaluation; swad.over says that the valley has ended
+        >>> net, swad = nn.Linear(2, 1), Swad(SwadRule())
+        >>> swad.step(net.state_dict())  # after every step
+        >>> swad.evaluated(0.5)  # the loss, after every evaluation; swad.over says that the valley has ended
+        >>> swad.finish()
+        Window(first=0, last=0, threshold=inf, converged=False)
         >>> net.load_state_dict(swad.weights())
+        <All keys matched successfully>
     """
 
     def __init__(self, rule: SwadRule):

@@ -307,7 +307,9 @@ def with_nuclear_norm(
 
     Example:
         >>> erm_nu = with_nuclear_norm(erm, weight=0.01)
-        >>> outcome = erm_nu(featurizer, classifier, minibatches, State(Key("demo")))
+        >>> minibatches = [Minibatch(torch.ones(4, 2), torch.tensor([0, 1, 0, 1]))]
+        >>> sorted(erm_nu(nn.Linear(2, 3), nn.Linear(3, 2), minibatches, State(Key("demo"), step=101)).parts)
+        ['nuclear norm', 'risk']
     """
     if not 0 <= weight < float("inf"):
         raise SettingError("nuclear weight", weight, "0 or more", "0.01 is the default; 0 leaves the penalty out")

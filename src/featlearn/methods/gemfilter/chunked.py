@@ -89,7 +89,8 @@ def select_chunked(
     several devices, attention that is not causal, a chunk below 1, and as `offloaded_for_filter`.
 
     Example:
-        >>> select_chunked(model, ids, layer=13, keep=1024, offload=True).cost.peak_bytes / 2**30
+        >>> select_chunked(model, ids, layer=13, keep=1024, offload=True).cost.peak_bytes > 0
+        True
     """
     ask = check_request(model, input_ids, attention_mask, layer, keep, scoring, protect)
     if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:

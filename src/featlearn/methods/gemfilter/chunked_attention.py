@@ -26,7 +26,8 @@ class SinksAndWindow:
     Raises SettingError for negative sinks, a window below 1, a tail below 1.
 
     Example:
-        >>> select_chunked(model, ids, layer=13, keep=1024, attention=SinksAndWindow(sinks=64, window=1024))
+        >>> SinksAndWindow(sinks=64, window=1024)  # attention=... of select_chunked
+        SinksAndWindow(sinks=64, window=1024, ...)
     """
 
     sinks: int = 64
@@ -58,7 +59,9 @@ def attend(
     None: everything. Time h w (sinks + 2 window) d with a window, h w n d without.
 
     Example:
-        >>> attend(q[:, :, 100:], k, v, 100, scale=d**-0.5)
+        >>> q = k = v = torch.ones(1, 2, 120, 8)
+        >>> attend(q[:, :, 100:], k, v, 100, scale=8**-0.5).shape
+        torch.Size([1, 2, 20, 8])
     """
     h, w = queries.shape[1:3]
     stop, groups = start + w, keys.shape[1]

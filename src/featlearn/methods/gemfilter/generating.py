@@ -85,7 +85,8 @@ def generate(
 
     Example:
         >>> result = generate(model, ids, layer=13, keep=1024, tokenizer=tokenizer, max_new_tokens=50)
-        >>> result.text[0], result.selection.kept
+        >>> result.selection.kept
+        (1024,)
     """
     for name in OURS:
         if name in generate_kwargs:

@@ -44,6 +44,7 @@ def offloaded_for_filter(model: Any, layer: int) -> Iterator[int]:
     Raises SettingError as `check_layer`, and for weights in a container whose parts cannot be moved alone.
 
     Example:
+        >>> from featlearn.methods.gemfilter import select_chunked
         >>> with offloaded_for_filter(model, 13):
         ...     chosen = select_chunked(model, ids, layer=13, keep=1024)
     """

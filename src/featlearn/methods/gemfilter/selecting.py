@@ -112,7 +112,8 @@ def select(
 
     Example:
         >>> chosen = select(model, ids, layer=13, keep=1024)
-        >>> ids[0, chosen.indices[0]]
+        >>> ids[0, chosen.indices[0]].shape
+        torch.Size([1024])
     """
     ask = check_request(model, input_ids, attention_mask, layer, keep, scoring, protect)
     found, cost = measured(
