@@ -142,9 +142,9 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tests/tasks/test_gaussian_clusters.py::test_samples_lie_around_their_centres_with_the_reported_noise",
     ),
     (
-        "src/featlearn/core/types.py",
-        "return SettingError, (self.field, self.value, self.allowed, self.remedy)",
-        "return SettingError, (str(self),)",
+        "src/featlearn/errors.py",
+        "return type(self), (self.field, self.value, self.allowed, self.remedy)",
+        "return type(self), (str(self),)",
         "tests/core/test_types.py::test_setting_error_survives_a_worker_process",
     ),
     (

@@ -19,8 +19,9 @@ from featlearn.apply.domains.sources import Network, Source
 from featlearn.core import SettingError
 from featlearn.data import DataError, pictures
 from featlearn.data.decoding import Scale
+from featlearn.errors import StoreError
 from featlearn.lab.execute import run
-from featlearn.lab.store import Store, StoreError
+from featlearn.lab.store import Store
 from featlearn.lab.trial import trial_hash
 from featlearn.methods.domains import VALIDATION, Settings
 

@@ -11,10 +11,11 @@ from torture import chunk
 
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError, domains, pictures
-from featlearn.data.decoding import Facts, Unreadable
+from featlearn.data.decoding import Facts
 from featlearn.data.domains import Checks, folder, in_memory, table
 from featlearn.data.inspection import told_troubles
 from featlearn.data.pictures import Preprocessing, augmented, open_rgb, pixels, read
+from featlearn.errors import Unreadable
 
 KEY = Key("tests/domains")
 SMALL = Preprocessing(size=8)

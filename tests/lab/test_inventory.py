@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
+from featlearn.errors import InventoryError
 from featlearn.lab import inventory
-from featlearn.lab.inventory import CHECK_KINDS, WORKS, InventoryError, _parse, entry, load, reported
+from featlearn.lab.inventory import CHECK_KINDS, WORKS, _parse, entry, load, reported
 
 COUNTS = {
     "emergence": 71,

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
+from featlearn.errors import DamagedError, NewerError, TrialError
 from featlearn.lab.execute import run
 from featlearn.lab.find import latest_complete, origin, stale
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.lab.pending_verdicts import SHOWN, mechanism, numbers_of, path_of, read_verdict, to_json, write_verdict
-from featlearn.lab.store import DamagedError, NewerError, Store
-from featlearn.lab.trial import TrialError
+from featlearn.lab.store import Store
 
 CLAIM = Claim("w.c", entries=("w.e1", "w.e2"), says="two is two", check=lambda key, tables: Evidence())
 

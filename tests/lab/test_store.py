@@ -9,19 +9,9 @@ import time
 import numpy as np
 import pytest
 
+from featlearn.errors import DamagedError, NewerError, OlderError, StoreError
 from featlearn.lab.execute import plan, run
-from featlearn.lab.store import (
-    FORMAT,
-    DamagedError,
-    Manifest,
-    NewerError,
-    OlderError,
-    Record,
-    Store,
-    StoreError,
-    read_manifest,
-    write_atomic,
-)
+from featlearn.lab.store import FORMAT, Manifest, Record, Store, read_manifest, write_atomic
 
 H = "0123456789abcdef"
 RECORD = Record("w/i", 1, H, {"seed": 3}, "ok", rows=({"score": 0.1, "row": "a"},))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from featlearn.lab.trial import TrialError, canonical_json, check_id, fields_of, trial_hash
+from featlearn.errors import TrialError
+from featlearn.lab.trial import canonical_json, check_id, fields_of, trial_hash
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.methods.nuclear_norm import NotFinite, _check, nuclear_norm, stable_rank
+from featlearn.errors import NotFiniteInput
+from featlearn.methods.nuclear_norm import _check, nuclear_norm, stable_rank
 
 KEY = Key("tests/nuclear_norm")
 METHODS = ("svd", "gram", "newton-schulz")
@@ -223,8 +224,8 @@ def test_values_that_are_not_finite_are_named(method, value):
     with pytest.raises(SettingError, match=r"features = a tensor with 2 of 24 values nan or infinite .* 1 rows") as e:
         nuclear_norm(x, method=method)
     assert isinstance(e.value, FloatingPointError)  # a run ends as diverged
-    assert type(pickle.loads(pickle.dumps(e.value))) is NotFinite
-    with pytest.raises(NotFinite):
+    assert type(pickle.loads(pickle.dumps(e.value))) is NotFiniteInput
+    with pytest.raises(NotFiniteInput):
         stable_rank(x)
 
 
@@ -253,7 +254,7 @@ def test_unknown_words(words):
 
 
 def test_squares_that_overflow():
-    with pytest.raises(NotFinite, match="squares"):
+    with pytest.raises(NotFiniteInput, match="squares"):
         nuclear_norm(torch.full((2, 3), 1e200, dtype=torch.float64), method="gram")
     assert nuclear_norm(torch.full((2, 3), 1e200, dtype=torch.float64)).isfinite()
     assert nuclear_norm(torch.full((2, 3), 1e30), method="gram").isfinite()

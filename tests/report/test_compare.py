@@ -5,8 +5,9 @@ import math
 import canned
 import pytest
 
+from featlearn.errors import ReportError
 from featlearn.lab.estimate import Estimate
-from featlearn.report.compare import ReportError, against_reported
+from featlearn.report.compare import against_reported
 
 LOOKUP = {e.id: e for e in canned.work().entries}.__getitem__
 

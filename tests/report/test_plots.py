@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from featlearn.errors import ReportError
 from featlearn.lab.pending import Case, Evidence
 from featlearn.report import cases, plots, style
-from featlearn.report.compare import ReportError
 
 # Machado, Oliveira and Fernandes 2009, severity 1: linear RGB as seen with protanopia, deuteranopia, tritanopia
 BLINDNESS = {

@@ -7,9 +7,9 @@ import re
 import canned
 import pytest
 
+from featlearn.errors import ReportError
 from featlearn.lab.experiment import SummaryRow
 from featlearn.report import export, tables
-from featlearn.report.compare import ReportError
 
 ODD = SummaryRow(
     "d = 100",

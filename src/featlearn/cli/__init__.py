@@ -9,9 +9,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from featlearn.cli._errors import BAD, DONE, INTERRUPTED, CommandError
 from featlearn.cli._parse import later, nearest
 from featlearn.cli._show import warn
+from featlearn.errors import BAD, DONE, FAILED, INTERRUPTED, CommandError, FeatlearnError
 
 ABOUT = """usage: featlearn COMMAND ...
 
@@ -36,9 +36,15 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     name: later(name) for name in ("list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "bench")
 }
 
+LLM = ("transformers", "gguf", "accelerate")
+"""Packages of the extra `llm`, which are imported where they are used."""
+
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status: 0 done, 1 something failed or differs from what is expected, 2 bad arguments."""
+    """Run a command; the exit status: 0 done, 1 something failed or differs from what is expected, 2 bad arguments.
+
+    This is the only place where errors become exit statuses: each kind carries its own (`featlearn.errors`).
+    """
     args = [*(sys.argv[1:] if args is None else args)]  # the module `list` stands in front of the builtin here
     if not args or args[0] in ("-h", "--help", "help"):
         print(ABOUT, end="")
@@ -53,9 +59,14 @@ def main(args: Sequence[str] | None = None) -> int:
         if command is None:
             raise CommandError(f"no command {args[0]!r}{nearest(args[0], tuple(COMMANDS))} (featlearn --help)")
         return command(args[1:])
-    except CommandError as e:
-        warn(str(e))
+    except FeatlearnError as e:
+        warn(" ".join(line.strip() for line in str(e).splitlines()))
         return e.status
+    except ModuleNotFoundError as e:
+        if e.name not in LLM:
+            raise
+        warn(f"{e.name} is needed for this: pip install 'featlearn[llm]'")
+        return FAILED
     except SystemExit as e:  # --help of a command
         return e.code if isinstance(e.code, int) else DONE
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from featlearn.cli._errors import DONE, CommandError
+from featlearn.errors import DONE, CommandError
 
 T = TypeVar("T")
 
@@ -31,9 +31,8 @@ def subcommand(
     args: Sequence[str],
     about: str,
     usage: str,
-    guard: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> int:
-    """Run one of the commands of `featlearn NAME`; guard turns the errors of its work into one line."""
+    """Run one of the commands of `featlearn NAME`."""
     if args and args[0] in ("-h", "--help"):
         print(about, end="")
         return DONE
@@ -41,10 +40,7 @@ def subcommand(
         raise CommandError(f"which of its commands? {usage}")
     if args[0] not in commands:
         raise CommandError(f"no command {args[0]!r} of {name}{choose(args[0], list(commands))}")
-    if set(args[1:]) & {"-h", "--help"}:
-        return commands[args[0]](args[1:])
-    with guard():
-        return commands[args[0]](args[1:])
+    return commands[args[0]](args[1:])
 
 
 def flag(name: str) -> str:

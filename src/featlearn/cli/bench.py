@@ -4,8 +4,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._parse import choose
+from featlearn.errors import DONE, FAILED, CommandError
 
 
 def bench_command(args: Sequence[str]) -> int:

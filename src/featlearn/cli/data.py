@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import tyro
 
-from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._parse import choose, parse
 from featlearn.cli._show import console, print_json
+from featlearn.errors import DONE, CommandError
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,15 @@ def _fetch(options: DataOptions) -> int:
     if not options.root:  # terms are shown before a download; what lies in a root is the user's already
         licence = data.registry()[options.name].licence
         console(err=True).print(f"{options.name}: licence: {licence}", soft_wrap=True, markup=False)
-    try:
-        with Progress(*columns, console=console(err=True), transient=True) as bar:
-            tasks: dict[str, Any] = {}
+    with Progress(*columns, console=console(err=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
 
-            def progress(what: str, done: int, total: int) -> None:
-                if what not in tasks:
-                    tasks[what] = bar.add_task(what, total=total or None)
-                bar.update(tasks[what], completed=done, total=total or None)
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total or None)
+            bar.update(tasks[what], completed=done, total=total or None)
 
-            path = data.fetch(options.name, root=options.root or None, progress=progress)
-    except data.DataError as e:
-        raise CommandError(str(e), FAILED) from e
+        path = data.fetch(options.name, root=options.root or None, progress=progress)
     if options.json:
         print_json({"name": options.name, "path": str(path)})
     else:

@@ -7,10 +7,10 @@ from typing import Any
 
 import tyro
 
-from featlearn.cli._errors import DONE, CommandError
 from featlearn.cli._parse import choose, parse
 from featlearn.cli._show import console, print_json, warn
 from featlearn.cli.run import load_experiment
+from featlearn.errors import DONE, CommandError
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,9 @@ class Side:
 def diff_command(args: Sequence[str]) -> int:
     """Set two runs side by side."""
     options = parse(DiffOptions, args, "featlearn diff", "Set two runs side by side.")
-    from featlearn.lab.store import StoreError
-
-    try:
-        one, other = (_side(name, options.store) for name in (options.one, options.other))
-    except StoreError as e:
-        raise CommandError(str(e)) from e
     from featlearn.lab.provenance import same_settings
 
+    one, other = (_side(name, options.store) for name in (options.one, options.other))
     settings = same_settings(one.config, other.config)
     about = same_settings(one.about, other.about)
     rows = compared(one.summary, other.summary)

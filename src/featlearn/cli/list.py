@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from featlearn.cli._errors import DONE, CommandError
 from featlearn.cli._parse import choose, parse
 from featlearn.cli._show import console, print_json
+from featlearn.errors import DONE, CommandError
 
 
 @dataclass(frozen=True)

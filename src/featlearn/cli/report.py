@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._parse import choose, parse
 from featlearn.cli._show import console, warn
 from featlearn.cli.run import experiment_page
+from featlearn.errors import DONE, FAILED, CommandError
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,10 @@ def report_command(args: Sequence[str]) -> int:
     """Make the site, or export rows."""
     options = parse(ReportOptions, args, "featlearn report", "Make the static site, or export rows to other tools.")
     from featlearn.lab import inventory
-    from featlearn.lab.store import StoreError
-    from featlearn.report.compare import ReportError
 
     if options.work and options.work not in inventory.WORKS:
         raise CommandError(f"no work {options.work!r}{choose(options.work, inventory.WORKS)}")
-    try:
-        return _site(options) if options.to == "html" else _export(options)
-    except ReportError as e:
-        raise CommandError(str(e)) from e
-    except StoreError as e:
-        raise CommandError(str(e), FAILED) from e
+    return _site(options) if options.to == "html" else _export(options)
 
 
 def experiment_pages(work: str, store: Any) -> list[Any]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from featlearn.cli._errors import BAD, DONE, FAILED, CommandError
 from featlearn.cli._parse import choose, flag, nearest, parse
 from featlearn.cli._show import FEW_SECONDS, console, duration, print_json, warn
+from featlearn.errors import DONE, FAILED, INTERRUPTED, CommandError, ReportError, RunError
 
 USAGE = "featlearn run EXPERIMENT [--preset smoke|small|paper] [settings]"
 
@@ -42,13 +42,13 @@ class RunOptions:
 def load_experiment(name: str) -> Any:
     """An experiment by id or by the path of a Python file; CommandError in one line."""
     from featlearn import works
-    from featlearn.lab.execute import RunError, last_line, load_source
+    from featlearn.lab.execute import last_line, load_source
 
     if name.endswith(".py"):
         try:
             return load_source(name)
-        except RunError as e:
-            raise CommandError(str(e)) from None
+        except RunError:
+            raise
         except Exception as e:  # the user's own file: the place in it is what helps
             raise CommandError(f"{name} cannot be loaded: {last_line(e)}{_place(e, name)}") from e
     if name not in works.EXPERIMENTS:
@@ -193,19 +193,11 @@ def run_command(args: Sequence[str]) -> int:
     members = sweep_members(experiment, raw_type, raw, options.sweep, f"featlearn run {name}")
     command = shlex.join(["featlearn", "run", name, *args])
 
-    from featlearn.lab.execute import RunError
-    from featlearn.lab.store import StoreError
-    from featlearn.lab.trial import TrialError
-
     try:
         return _run(experiment, options, members, command)
-    except (TrialError, RunError) as e:
-        raise CommandError(str(e), BAD) from e
-    except StoreError as e:
-        raise CommandError(str(e), FAILED) from e
     except KeyboardInterrupt:
         warn(f"interrupted: finished trials are kept in {options.store}; to resume: {command}")
-        return 130
+        return INTERRUPTED
 
 
 def _fix_threads(args: Sequence[str]) -> None:
@@ -281,13 +273,9 @@ def _check_devices(plans: Sequence[Any]) -> None:
     experiment to judge, which may be a user's own."""
     wanted = {getattr(p.trials[i], "device", "") for p in plans for i in p.missing}
     for device in (d for d in wanted if isinstance(d, str) and d.startswith("cuda")):
-        from featlearn.core import SettingError
         from featlearn.works._settings import check_device
 
-        try:
-            check_device(device)
-        except SettingError as e:
-            raise CommandError(str(e), BAD) from e
+        check_device(device)
 
 
 def _words(setting: Mapping[str, Any]) -> str:
@@ -411,7 +399,6 @@ def _page(experiment: Any, options: RunOptions, members: Any, reports: Any, comm
     """The page of a run; a page that cannot be written is a warning, the rows are safe."""
     from featlearn.lab import inventory
     from featlearn.lab.store import Store
-    from featlearn.report.compare import ReportError
     from featlearn.report.site import page
 
     (report,), ((_, config),) = reports, members

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._parse import nearest, parse
 from featlearn.cli._show import console, print_json, warn
+from featlearn.errors import DONE, FAILED, CommandError
 
 if TYPE_CHECKING:
     from featlearn.lab.experiment import Rows
@@ -33,14 +33,10 @@ def verify_command(args: Sequence[str]) -> int:
     about = "Check the claims of a work, of an entry, or one claim. Claims never train."
     options = parse(VerifyOptions, args, "featlearn verify", about)
     from featlearn import catalog
-    from featlearn.lab.store import StoreError
 
     claims, whole = claims_of(options.what)
     store = catalog.layers(options.store)
-    try:
-        judged = [*check(claims, tables_of(store), store)]
-    except StoreError as e:
-        raise CommandError(str(e), FAILED) from e
+    judged = [*check(claims, tables_of(store), store)]
     if options.json:
         from featlearn.lab.verdicts import as_json
 

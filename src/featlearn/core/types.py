@@ -1,4 +1,4 @@
-"""The nouns every room shares: Truth, Batch, Task, Predictor, and the error for a refused setting."""
+"""The nouns every room shares: Truth, Batch, Task, Predictor."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -7,23 +7,6 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from featlearn.core.key import Key
-
-
-class SettingError(ValueError):
-    """A setting that is refused before any work: one line with field, value, allowed range and remedy.
-
-    Example:
-        >>> raise SettingError("d", 50, "at least D = 100", "raise d or lower D")
-        Traceback (most recent call last):
-        featlearn.core.types.SettingError: d = 50 is not allowed: at least D = 100; raise d or lower D
-    """
-
-    def __init__(self, field: str, value: object, allowed: str, remedy: str):
-        self.field, self.value, self.allowed, self.remedy = field, value, allowed, remedy
-        super().__init__(f"{field} = {value} is not allowed: {allowed}; {remedy}")
-
-    def __reduce__(self):
-        return SettingError, (self.field, self.value, self.allowed, self.remedy)
 
 
 @dataclass(frozen=True)
@@ -73,7 +56,3 @@ class Predictor(Protocol):
     """x (n, ...) -> scores (n, o): networks, kernels and closed forms alike."""
 
     def __call__(self, x: Any, /) -> Tensor: ...
-
-
-class Diverged(FloatingPointError):
-    """Training left the finite numbers; the message says at which step. A trial that raises it ends as `diverged`."""

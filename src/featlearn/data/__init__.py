@@ -1,6 +1,5 @@
 """Real data: fetched, verified and loaded."""
 
-from featlearn.data.catalogue import DataError as DataError
 from featlearn.data.catalogue import Dataset as Dataset
 from featlearn.data.catalogue import registry as registry
 from featlearn.data.download import cache_root as cache_root
@@ -11,6 +10,7 @@ from featlearn.data.images import digits as digits
 from featlearn.data.images import fashion_mnist as fashion_mnist
 from featlearn.data.images import mnist as mnist
 from featlearn.data.images import read_idx as read_idx
+from featlearn.errors import DataError as DataError
 
 __all__ = [
     "DataError",

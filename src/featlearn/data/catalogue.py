@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-
-class DataError(ValueError):
-    """Data that cannot be had or does not match its checksum: one line with file, what was found, and the remedy."""
+from featlearn.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featlearn.data.catalogue import DataError
+from featlearn.errors import DataError
 
 ONE_AT_A_TIME = threading.RLock()
 """Transformers switches the tying of weights off for the whole process while it loads, and so do we its messages."""

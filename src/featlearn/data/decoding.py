@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import SettingError
-from featlearn.data.catalogue import DataError
 from featlearn.data.names import shown
+from featlearn.errors import DataError, Unreadable
 
 FORMATS = ("JPEG", "PNG", "PPM", "BMP", "DIB", "TIFF", "WEBP", "GIF")
 """Formats of PIL that are tried, whatever the suffix: none of them runs another program."""
@@ -60,14 +60,6 @@ class Scale:
             low, high = self.floats
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 raise SettingError("float_range", self.floats, "black below white, both finite", "0 1 is usual")
-
-
-class Unreadable(ValueError):
-    """Why a file is no image, without its name. kind: of the reason, for counts."""
-
-    def __init__(self, kind: str, reason: str = ""):
-        super().__init__(reason or kind)
-        self.kind = kind
 
 
 @dataclass

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from featlearn.core import Key
 from featlearn.data import pictures
-from featlearn.data.catalogue import DataError
 from featlearn.data.decoding import Scale
 from featlearn.data.inspection import DECODED, decide, inspected, is_split, split_names, told_troubles, twins
 from featlearn.data.inspection import remarks as image_remarks
@@ -22,6 +21,7 @@ from featlearn.data.listing import Listing, entries, holders, identity, walk
 from featlearn.data.names import SHOWN, counted, shown, some
 from featlearn.data.pictures import Preprocessing
 from featlearn.data.tables import resolved, rows_of
+from featlearn.errors import DataError
 
 ENDS = 4096
 """Bytes of a file's beginning and end that the fingerprint takes in."""

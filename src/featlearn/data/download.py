@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from featlearn.data.catalogue import DataError, Dataset, Deb, File, Npm, Pip, Urls, dataset
+from featlearn.data.catalogue import Dataset, Deb, File, Npm, Pip, Urls, dataset
+from featlearn.errors import DataError, DataUnavailable
 
 Progress = Callable[[str, int, int], None]  # (what is being read, bytes so far, bytes in all or 0 where unknown)
 
@@ -64,11 +65,11 @@ def read_verified(path: Path, file: File, owner: str) -> bytes:
         with opened as f:
             data = f.read(file.bytes + 1)  # one more than allowed: an endless gzip stream is not read to its end
     except (OSError, EOFError, zlib.error) as why:
-        raise DataError(f"{path} cannot be read ({_short(why)}); {owner}") from None
+        raise DataUnavailable(f"{path} cannot be read ({_short(why)}); {owner}") from None
     found = hashlib.sha256(data).hexdigest()
     if found != file.sha256:
         size = f"{len(data)}" if len(data) <= file.bytes else f"more than {file.bytes}"
-        raise DataError(
+        raise DataUnavailable(
             f"{path} is damaged: expected SHA-256 {file.sha256} ({file.bytes} bytes), found {found} ({size} bytes); "
             f"{owner}"
         )
@@ -106,7 +107,7 @@ def find(name: str | Dataset, root: str | Path | None = None) -> dict[str, Path]
             if root is not None
             else f"run `featlearn data fetch {data.name}`, or give root, a folder that has them"
         )
-        raise DataError(f"{data.name} is not complete in {folder}: missing {', '.join(missing)}; {remedy}")
+        raise DataUnavailable(f"{data.name} is not complete in {folder}: missing {', '.join(missing)}; {remedy}")
     return {n: p for n, p in found.items() if p is not None}
 
 
@@ -183,7 +184,7 @@ def _disk_errors(data: Dataset, folder: Path) -> Iterator[None]:
         remedy = "set FEATLEARN_DATA to another folder"
         if why.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = f"free some space or {remedy}"
-        raise DataError(f"{data.name} cannot be written to {folder} ({_short(why)}); {remedy}") from None
+        raise DataUnavailable(f"{data.name} cannot be written to {folder} ({_short(why)}); {remedy}") from None
 
 
 def _from_sources(data: Dataset, folder: Path, todo: list[File], progress: Progress) -> None:
@@ -208,7 +209,7 @@ def _from_sources(data: Dataset, folder: Path, todo: list[File], progress: Progr
         if not todo:
             return
     names = ", ".join(f.name for f in todo)
-    raise DataError(
+    raise DataUnavailable(
         f"{data.name}: no source worked for {names}: {'; '.join(tried)}; "
         f"check the network, or put the files in a folder and give it as root"
     )

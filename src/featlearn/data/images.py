@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.data import download
-from featlearn.data.catalogue import DataError
+from featlearn.errors import DataError
 
 FASHION = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 _SPLITS = ("train", "test")

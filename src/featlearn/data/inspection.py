@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from featlearn.data.catalogue import DataError
 from featlearn.data.decoding import Facts, Scale, inspect
 from featlearn.data.names import SHOWN, shown, some
+from featlearn.errors import DataError
 
 DECODED = 20000
 """Up to so many files are decoded when a set is loaded; of more only the beginning is looked at."""

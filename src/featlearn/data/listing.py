@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from featlearn.data.catalogue import DataError
 from featlearn.data.names import shown, some
+from featlearn.errors import DataError
 
 SUFFIXES = frozenset(".jpg .jpeg .jpe .jfif .png .apng .ppm .pgm .pbm .pnm .bmp .dib .tif .tiff .webp .gif".split())
 OTHER_KINDS = frozenset(

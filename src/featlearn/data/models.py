@@ -14,8 +14,9 @@ import torch
 from filelock import FileLock, Timeout
 
 from featlearn.data import checkpoints
-from featlearn.data.catalogue import DataError, registry
+from featlearn.data.catalogue import registry
 from featlearn.data.download import cache_root, fetch, find
+from featlearn.errors import DataError, DataUnavailable
 
 BUNDLED = ("smollm2-135m", "gemma3-270m")
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -101,7 +102,7 @@ def _transformers() -> Any:
         import gguf  # noqa: F401
         import transformers
     except ImportError as why:
-        raise DataError(f"language models need the package {why.name}: pip install 'featlearn[llm]'") from None
+        raise DataUnavailable(f"language models need the package {why.name}: pip install 'featlearn[llm]'") from None
     return transformers
 
 
@@ -132,7 +133,7 @@ def _bundled(name: str, transformers: Any) -> str:
                 _fetch_and_convert(name, folder, transformers)
         except OSError as why:
             reason = why.strerror or str(why)
-            raise DataError(
+            raise DataUnavailable(
                 f"{name} cannot be written to {folder} ({reason}); free some space or set FEATLEARN_DATA elsewhere"
             ) from None
     return str(folder)

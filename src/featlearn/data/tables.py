@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from featlearn.data.catalogue import DataError
 from featlearn.data.names import SHOWN, counted, shown
+from featlearn.errors import DataError
 
 NEEDED = ("path", "label", "domain")
 _OTHERS = (

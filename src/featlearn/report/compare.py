@@ -4,12 +4,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from featlearn.errors import ReportError
 from featlearn.lab.estimate import Estimate
 from featlearn.lab.experiment import SummaryRow
-
-
-class ReportError(ValueError):
-    """Something a report cannot be made from, or a place it may not be written to; one line with the remedy."""
 
 
 def against_reported(

@@ -9,9 +9,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from featlearn.errors import ReportError
 from featlearn.lab.experiment import SummaryRow
 from featlearn.report import tables
-from featlearn.report.compare import ReportError
 
 FORMATS = ("latex", "csv", "parquet")
 _TEX = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.errors import ReportError
 from featlearn.lab.experiment import SummaryRow
 from featlearn.report import style
-from featlearn.report.compare import ReportError
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from featlearn.apply.domains.sources import Network, Source
 from featlearn.apply.domains.sources import build as build_network
 from featlearn.core import Key, SettingError
 from featlearn.data import listing, pictures
-from featlearn.data.catalogue import DataError
-from featlearn.data.decoding import Scale, Unreadable, decode, rgb, unreadable_error
+from featlearn.data.decoding import Scale, decode, rgb, unreadable_error
 from featlearn.data.decoding import limits as limits_of
 from featlearn.data.domains import DomainSet
 from featlearn.data.inspection import DARK
 from featlearn.data.names import shown, some
 from featlearn.data.pictures import Preprocessing
-from featlearn.lab.store import StoreError, temporary_beside, write_whole
+from featlearn.errors import DataError, StoreError, Unreadable
+from featlearn.lab.store import temporary_beside, write_whole
 from featlearn.methods.domains import VALIDATION, Schedule, Settings, Trained, algorithm, build, train
 from featlearn.methods.domains.training import Processes, SingleProcess
 from featlearn.nets import backbone, linear_head

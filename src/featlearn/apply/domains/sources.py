@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from featlearn.core import Key, SettingError
-from featlearn.data.catalogue import DataError
 from featlearn.data.decoding import Scale
 from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
 from featlearn.data.mnist_domains import NAMES, colored_mnist, rotated_mnist
 from featlearn.data.pictures import Preprocessing
+from featlearn.errors import DataError, DataUnavailable
 from featlearn.nets import backbone, linear_head, load_weights
 
 
@@ -97,7 +97,7 @@ def loaded(source: Source, threads: int) -> DomainSet:
     """
     found = load(source, threads, least=1, decode=None if source.skip_unreadable else False)
     if found.fingerprint != source.fingerprint:
-        raise DataError(f"{source.data} has changed since this run was planned; start the command again")
+        raise DataUnavailable(f"{source.data} has changed since this run was planned; start the command again")
     return found
 
 

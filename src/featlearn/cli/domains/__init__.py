@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from featlearn.cli._parse import later, subcommand
-from featlearn.cli.domains._shared import one_line
 
 USAGE = "featlearn domains check|evaluate|compare|fit|predict ..."
 
@@ -34,4 +33,4 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def domains_command(args: Sequence[str]) -> int:
     """Run one of the commands of `featlearn domains`."""
-    return subcommand("domains", COMMANDS, args, ABOUT, USAGE, one_line)
+    return subcommand("domains", COMMANDS, args, ABOUT, USAGE)

@@ -1,15 +1,14 @@
 """What the commands of `featlearn domains` share: flags, the plan they come to, remarks."""
 
-import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from featlearn.cli._errors import BAD, FAILED, CommandError
 from featlearn.cli._parse import parse
 from featlearn.cli._show import warn
+from featlearn.errors import CommandError
 
 T = TypeVar("T")
 
@@ -90,23 +89,6 @@ class TrainOptions(DataOptions):
     """Evaluations above the threshold that end it."""
     swad_ratio: float = 0.3
     """The threshold is this much above the loss where it began."""
-
-
-@contextlib.contextmanager
-def one_line() -> Iterator[None]:
-    """Errors that the caller can put right become one line."""
-    from featlearn.core import Diverged, SettingError
-    from featlearn.data import DataError
-    from featlearn.lab.execute import RunError
-    from featlearn.lab.store import StoreError
-    from featlearn.lab.trial import TrialError
-
-    try:
-        yield
-    except (SettingError, DataError, TrialError, RunError) as e:
-        raise CommandError(" ".join(str(e).split()), BAD) from e
-    except (StoreError, Diverged) as e:
-        raise CommandError(" ".join(str(e).split()), FAILED) from e
 
 
 def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:

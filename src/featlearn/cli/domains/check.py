@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from featlearn.cli._errors import DONE
 from featlearn.cli._show import console, print_json
 from featlearn.cli.domains._shared import DataOptions, cores, describe, options_of, remark, source_of
+from featlearn.errors import DONE
 
 
 def check_command(args: Sequence[str]) -> int:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._show import console, print_json
 from featlearn.cli.domains._shared import options_of, planned
 from featlearn.cli.domains.evaluate import RunsOptions, _tell_missing, config_of, tell_flat
+from featlearn.errors import DONE, FAILED, CommandError
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._show import FEW_SECONDS, bar, console, duration, print_json, warn
 from featlearn.cli.domains._shared import SHOWN, Plan, TrainOptions, cores, describe, options_of, planned, remark
+from featlearn.errors import DONE, FAILED, CommandError
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featlearn.cli._errors import DONE, CommandError
 from featlearn.cli._show import bar, console, duration, print_json, warn
 from featlearn.cli.domains._shared import TrainOptions, describe, options_of, planned, remark
+from featlearn.errors import DONE, CommandError
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from featlearn.cli._errors import DONE, FAILED, CommandError
 from featlearn.cli._parse import parse
 from featlearn.cli._show import bar, warn
 from featlearn.cli.domains._shared import SHOWN, cores
+from featlearn.errors import DONE, FAILED, CommandError
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from featlearn.cli._parse import later, subcommand
-from featlearn.cli.gemfilter._shared import one_line
 
 USAGE = "featlearn gemfilter calibrate|generate|score|longbench|bench MODEL ..."
 
@@ -31,4 +30,4 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 
 def gemfilter_command(args: Sequence[str]) -> int:
     """Run one of the commands of `featlearn gemfilter`."""
-    return subcommand("gemfilter", COMMANDS, args, ABOUT, USAGE, one_line)
+    return subcommand("gemfilter", COMMANDS, args, ABOUT, USAGE)

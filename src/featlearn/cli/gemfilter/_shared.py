@@ -1,16 +1,14 @@
 """What the commands of `featlearn gemfilter` share: the model and its flags, checks, and what is expected."""
 
-import contextlib
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from featlearn.cli._errors import BAD, FAILED, CommandError
 from featlearn.cli._parse import parse
 from featlearn.cli._show import console, duration, size
+from featlearn.errors import CommandError
 
 T = TypeVar("T")
 
@@ -25,25 +23,6 @@ class ModelOptions:
     """auto: the GPU where there is one."""
     json: bool = False
     """One JSON document on stdout; everything else goes to stderr."""
-
-
-@contextlib.contextmanager
-def one_line() -> Iterator[None]:
-    """Errors that the caller can put right become one line."""
-    from featlearn.core import SettingError
-    from featlearn.data import DataError
-
-    try:
-        yield
-    except SettingError as e:
-        raise CommandError(" ".join(str(e).split())) from None
-    except DataError as e:
-        setting = re.match(r"\w+ = ", str(e)) is not None  # else a file or the network
-        raise CommandError(" ".join(str(e).split()), BAD if setting else FAILED) from e
-    except ModuleNotFoundError as e:
-        if e.name in ("transformers", "gguf", "accelerate"):
-            raise CommandError(f"{e.name} is needed for this: pip install 'featlearn[llm]'") from None
-        raise
 
 
 def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from featlearn.cli._errors import DONE, CommandError
 from featlearn.cli._show import bar, console, print_json
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
@@ -16,6 +15,7 @@ from featlearn.cli.gemfilter._shared import (
     options_of,
     whole_numbers,
 )
+from featlearn.errors import DONE, CommandError
 
 
 @dataclass(frozen=True)

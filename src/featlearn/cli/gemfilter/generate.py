@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import tyro
 
-from featlearn.cli._errors import DONE, CommandError
 from featlearn.cli._show import bar, console, print_json, size, warn
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
@@ -18,6 +17,7 @@ from featlearn.cli.gemfilter._shared import (
     load,
     options_of,
 )
+from featlearn.errors import DONE, CommandError
 
 
 def _cost(cost: Any) -> dict[str, Any]:

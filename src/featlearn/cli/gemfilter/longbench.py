@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.cli._errors import DONE, CommandError
 from featlearn.cli._show import bar, console, print_json, warn
 from featlearn.cli.gemfilter._shared import ModelOptions, check_keep, context_of, load, names_in, options_of
 from featlearn.cli.gemfilter.score import _announce
+from featlearn.errors import DONE, CommandError
 
 
 @dataclass(frozen=True)

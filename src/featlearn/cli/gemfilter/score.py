@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.cli._errors import DONE, CommandError
 from featlearn.cli._show import bar, console, print_json
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
@@ -17,6 +16,7 @@ from featlearn.cli.gemfilter._shared import (
     names_in,
     options_of,
 )
+from featlearn.errors import DONE, CommandError
 
 
 @dataclass(frozen=True)
