@@ -27,6 +27,13 @@ def covered(draws, truth, quantity, level=0.95):
     return hits / len(draws)
 
 
+def test_a_mean_has_its_textbook_interval():
+    """1, 2, 3: t of two degrees at 95 % is 4.303, the standard error 1 / sqrt 3."""
+    found = mean_of([1.0, 2.0, 3.0], REAL, "seed")
+    assert (found.error, found.degrees, found.n) == (pytest.approx(1 / math.sqrt(3)), 2, 3)
+    assert found.at(0.95) == pytest.approx((2 - 4.302653 / math.sqrt(3), 2 + 4.302653 / math.sqrt(3)))
+
+
 @pytest.mark.parametrize("n", SIZES)
 def test_students_interval_covers_the_mean_of_units(n):
     draws = np.random.default_rng(n).normal(3.0, 2.0, (N, n))
