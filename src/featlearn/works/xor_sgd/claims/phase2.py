@@ -187,7 +187,7 @@ def d5_premises(drawn: Rests) -> tuple[Premise, ...]:
         Premise(
             "(zeta, H)-signal-heavy networks, H = 1 and zeta = exp(-10)",
             all(map(heavy, drawn.heavy)),
-            "in the other half ||w_perp|| is exp(6 H) times what Definition 4.2 allows, a factor the proof does without",
+            "in the other half ||w_perp|| is exp(6 H) times what Definition 4.2 allows, which the proof does not use",
         ),
     )
 
@@ -288,8 +288,8 @@ CLAIMS: tuple[Claim, ...] = (
             reading="one tau = sqrt(2)/4 in both lines, mu = +-e_1 +- e_2 itself",
             hits="statement",
             derivation="At w = w_sig the gate is open at z = mu, a quarter of the inputs, shut at z = -mu, and the "
-            "other two centres are orthogonal to mu; l' = -y g_mu and mu.mu = 2, so mu . clean grad_w = -|a| g_mu / 2, which "
-            "is sqrt(2) times -|a| tau g_mu. The second line is right, and the first holds for mu/||mu||: the growth "
+            "other two centres are orthogonal to mu; l' = -y g_mu and mu.mu = 2, so mu . clean grad_w = -|a| g_mu / 2, "
+            "sqrt(2) times -|a| tau g_mu. The second line is right, and the first holds for mu/||mu||: the growth "
             "rates that the phase needs are those of mu/||mu||.",
         ),
     ),

@@ -1,0 +1,120 @@
+"""Claims on phase 2: clean gradients, what shrinks, how fast neurons can grow, and bounds on the loss derivative."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from featlearn.core import Key
+from featlearn.lab.blind import apart, blind
+from featlearn.lab.claim import verdict_of
+from featlearn.works.xor_sgd.claims import clean, phase2, phase2_growth
+from featlearn.works.xor_sgd.setup import centres, cube, heavy_net, labels
+
+BY_NAME = {c.id.removeprefix("xor_sgd."): c for c in (*phase2.CLAIMS, *phase2_growth.CLAIMS)}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_verdict_is_as_expected(name):
+    verdict = verdict_of(BY_NAME[name], Key("verify"))
+    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
+    assert verdict.scope == "as stated"
+    assert verdict.covers
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_planted_numbers_are_told_apart(name):
+    assert blind(BY_NAME[name], Key("blind")) == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_prediction_and_observation_share_no_function(name):
+    assert apart(BY_NAME[name], Key("apart")) == []
+
+
+@pytest.mark.parametrize("name", ["lemmaD6", "gmin_D1"])
+def test_contradicted_as_reported_and_confirmed_as_corrected(name):
+    verdict = verdict_of(BY_NAME[name], Key("verify"))
+    assert (verdict.reported, verdict.corrected) == ("contradicted", "confirmed")
+
+
+def test_g_min_where_hand_work_found_it():
+    """H = 4: g_min 0.00696 is below exp(-4) = 0.0183; at 0.25 and 1 the paper holds."""
+    finding = next(
+        f for f in verdict_of(BY_NAME["gmin_D1"], Key("verify")).findings if f.statement.name == "g_min, as reported"
+    )
+    assert finding.observed[2] == pytest.approx(0.00696, abs=2e-5)
+    assert (finding.observed >= finding.value)[:5].tolist() == [True, True, False, False, False]
+
+
+def slow_clean(net, x):
+    """Eq. (4.7), input by input and neuron by neuron."""
+    gw, ga = np.zeros_like(net.w), np.zeros_like(net.a)
+    for one in x:
+        z = np.where(np.arange(len(one)) < 2, one, 0.0)
+        score = sum(a * max(float(w @ z), 0.0) for w, a in zip(net.w, net.a, strict=True)) / len(net.a)
+        y = -one[0] * one[1]
+        push = -2 * y * math.exp(-y * score) / (1 + math.exp(-y * score))
+        for i, (w, a) in enumerate(zip(net.w, net.a, strict=True)):
+            gw[i] += a * push * float(w @ one > 0) * one / len(x)
+            ga[i] += push * max(float(w @ one), 0.0) / len(x)
+    return gw, ga
+
+
+def test_clean_gradients_are_eq_4_7():
+    net = heavy_net(5, 6, Key("slow"), opp=0.2, perp=0.6)
+    gw, ga = clean.clean_gradients(net, clean.measured_sizes(net))
+    slow_w, slow_a = slow_clean(net, cube(6))
+    assert np.allclose(gw, slow_w, atol=1e-13)
+    assert np.allclose(ga, slow_a, atol=1e-13)
+
+
+def test_population_gradients_descend_the_loss_of_the_work():
+    """Central differences of p E[2 softplus(-y f)], neuron by neuron."""
+    net = heavy_net(4, 5, Key("loss"), opp=0.3, perp=0.4)
+    x = cube(5)
+    gw, ga = clean.population_gradients(net)
+
+    def loss(w, a):
+        return len(a) * float(np.mean(2 * np.logaddexp(0, -labels(x) * dataclasses.replace(net, w=w, a=a)(x))))
+
+    for i in range(4):
+        step = np.zeros_like(net.w)
+        step[i, 3] = 1e-6
+        assert gw[i, 3] == pytest.approx((loss(net.w + step, net.a) - loss(net.w - step, net.a)) / 2e-6, abs=1e-7)
+        tall = np.where(np.arange(4) == i, 1e-6, 0.0)
+        assert ga[i] == pytest.approx((loss(net.w, net.a + tall) - loss(net.w, net.a - tall)) / 2e-6, abs=1e-7)
+
+
+def test_definition_and_package_give_the_same_sizes():
+    net = heavy_net(12, 6, Key("sizes"), size=1.5, opp=0.3, perp=0.3)
+    assert np.allclose(clean.sizes(net), clean.measured_sizes(net), atol=1e-14)
+    assert len(centres(6)) == len(clean.sizes(net))
+
+
+def test_a_gradient_without_its_orthogonal_part_contradicts_eq_4_7(monkeypatch):
+    honest = phase2.clean_gradients
+
+    def flat(net, g):
+        gw, ga = honest(net, g)
+        return np.where(np.arange(gw.shape[1]) < 2, gw, 0.0), ga
+
+    monkeypatch.setattr(phase2, "clean_gradients", flat)
+    assert verdict_of(BY_NAME["clean_grad"], Key("verify")).reported == "contradicted"
+
+
+@pytest.mark.parametrize(("name", "module"), [("lemmaD6", phase2), ("lemmaD10_D11", phase2_growth)])
+def test_another_rate_contradicts(monkeypatch, name, module):
+    monkeypatch.setattr(module, "TAU2", 0.97 * module.TAU2)
+    findings = verdict_of(BY_NAME[name], Key("verify")).findings
+    assert any(f.outcome == "contradicted" and f.statement.expect == "confirmed" for f in findings)
+
+
+def test_without_small_orthogonal_parts_lemma_d5_is_not_met():
+    """The control: the premise of Lemma D.5 is what makes it true."""
+    claim = BY_NAME["lemmaD5"]
+    drawn = phase2.draw_rests(Key("rests"))
+    broken = dataclasses.replace(drawn, loose=drawn.long)
+    claim = dataclasses.replace(claim, settings=broken)
+    assert verdict_of(claim, Key("verify")).reported == "contradicted"
