@@ -6,11 +6,12 @@ import numpy as np
 
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Deviation, Experiment, Rows, TrialResult
+from featlearn.lab.find import Origin
 from featlearn.lab.inventory import Entry, Reported, Work
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.report import plots, style
 from featlearn.report.compare import against_reported
-from featlearn.report.model import ExperimentPage, Provenance
+from featlearn.report.model import ExperimentPage
 
 NASTY = """<script>alert("x")</script> & 'quotes' $x_1$"""
 
@@ -104,7 +105,7 @@ def experiment(id_="toy/table1", draw=draw, **other):
 
 
 def experiment_page(**other):
-    where = Provenance("0123abcd", True, "CPU, 2 cores", {"torch": "2.14"}, "2025-01-02", 75.0, 812.0, (0, 1, 2, 3, 4))
+    where = Origin("0123abcd", True, "CPU, 2 cores", {"torch": "2.14"}, "2025-01-02", 75.0, 812.0, (0, 1, 2, 3, 4))
     base = {"experiment": experiment(), "config": Config(100), "preset": "small", "summary": summary()}
     base |= {"table": Rows(({"trial": "a", "x": 1.0},), diverged=("b",)), "provenance": where}
     base |= {"command": "featlearn run toy/table1 --preset small"}

@@ -57,19 +57,57 @@ def experiment_pages(work: str, store: Any) -> list[Any]:
 
 
 def claim_pages(work: str, store: Any) -> list[Any]:
-    """The last verdict on every claim as it was saved, or that it was not run."""
+    """The last verdict on every claim as it was saved, or that it was not run; claims in the former form are
+    pending."""
+    from functools import cache
+
     from featlearn import works
-    from featlearn.lab.pending import Evidence, Verdict
+    from featlearn.cli.verify import tables_of
+    from featlearn.lab import pending
     from featlearn.lab.pending_verdicts import read_verdict
 
-    out = []
+    tables, out = cache(tables_of(store)), []
     for name in works.WITH_CLAIMS:
-        if work in ("", name):
-            for claim in works.load_claims(name):
-                saved = read_verdict(store, claim)
-                command = f"featlearn verify {claim.id}"
-                out.append(saved or Verdict(claim, "not run", command, Evidence(not_run=command), 0.0))
+        for claim in works.load_claims(name) if work in ("", name) else ():
+            if not isinstance(claim, pending.Claim):
+                out.append(typed_page(claim, store, tables))
+                continue
+            command = f"featlearn verify {claim.id}"
+            never = pending.Verdict(claim, "not run", command, pending.Evidence(not_run=command), 0.0)
+            out.append(read_verdict(store, claim) or never)
     return out
+
+
+def typed_page(claim: Any, store: Any, tables: Any) -> Any:
+    """The last verdict on a claim in the typed form, and whether its code or its rows have changed since.
+
+    tables: experiment id -> its rows, or None.
+    """
+    from dataclasses import replace
+
+    from featlearn.lab.claim import broken
+    from featlearn.lab.verdicts import judged, read, stale
+    from featlearn.report.model import as_claim_page
+
+    kept = read(store, claim.id)
+    if kept is None:
+        return as_claim_page(judged(broken(claim, "not run", f"featlearn verify {claim.id}")))
+    return replace(as_claim_page(kept), stale=stale(kept, claim, _rows(claim, tables) if kept.rows else None))
+
+
+def _rows(claim: Any, tables: Any) -> str | None:
+    """The digest of the rows that a claim reads now; None where some are not there, "" where they cannot be read."""
+    from featlearn.errors import LabError
+    from featlearn.lab.digest import rows_digest
+
+    found = [(tables(kind.experiment), kind) for kind in claim.reads]
+    if any(rows is None for rows, _ in found):
+        return None
+    try:
+        read = [rows.of(kind, allow_absent=bool(claim.may_lack)) for rows, kind in found]
+    except LabError:
+        return ""
+    return rows_digest(r for table in read for r in table.rows)
 
 
 def _site(options: ReportOptions) -> int:

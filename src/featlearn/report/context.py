@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from featlearn.lab.coverage import EntryState
+from featlearn.lab.find import Origin
 from featlearn.report import export, html, style
 from featlearn.report.html import Html, tag
-from featlearn.report.model import ClaimPage, ExperimentPage, provenance_of
+from featlearn.report.model import ClaimPage, ExperimentPage, state_of
 from featlearn.report.plots import Picture
 
 SVG_SHOWN = 700_000  # bytes; a larger drawing is shown as PNG, which phones render faster
@@ -49,8 +51,13 @@ class Site:
             for id_ in x.experiment.reproduces:
                 self.experiments_of.setdefault(id_, []).append(x)
         for c in self.claims:
-            for id_ in c.verdict.claim.entries:
+            for id_ in c.entries:
                 self.claims_of.setdefault(id_, []).append(c)
+        self.claim_of: Mapping[str, ClaimPage] = {c.id: c for c in self.claims}
+        self.states: Mapping[str, EntryState] = {
+            id_: state_of(id_, self.claims_of.get(id_, ()), self.experiments_of.get(id_, ()), e.reasons)
+            for id_, e in self.entries.items()
+        }
 
     def pages(self) -> list[str]:
         """Every page of the site, in a stable order."""
@@ -58,7 +65,7 @@ class Site:
         out += [path("work", w.id) for w in self.works]
         out += [path("entry", id_) for id_ in self.entries]
         out += [path("experiment", x.experiment.id) for x in self.experiments]
-        return out + [path("claim", c.verdict.claim.id) for c in self.claims]
+        return out + [path("claim", c.id) for c in self.claims]
 
     def clashes(self) -> list[str]:
         """File names that two pages would share, also where a file system ignores case."""
@@ -129,9 +136,8 @@ def _records(data: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Mapp
     return [{k: (v[i].item() if i < len(v) else None) for k, v in columns.items()} for i in range(n)]
 
 
-def provenance(p: Any, extra: Sequence[tuple[str, Any]] = ()) -> Html:
+def provenance(p: Origin | None, extra: Sequence[tuple[str, Any]] = ()) -> Html:
     """Commit, device, versions, date and cost as a list; says so where nothing was recorded."""
-    p = provenance_of(p)
     if p is None and not any(v for _, v in extra):
         return tag("p", "Nothing was recorded.", class_="soft")
     pairs: list[tuple[str, Any]] = list(extra)
@@ -141,10 +147,9 @@ def provenance(p: Any, extra: Sequence[tuple[str, Any]] = ()) -> Html:
             ("commit", [commit, " with local changes" if p.dirty else None] if commit else None),
             ("device", p.device),
             ("versions", ", ".join(f"{k} {v}" for k, v in p.versions.items())),
-            ("date", p.date),
-            ("time", html.seconds(p.seconds)),
+            ("date", p.started),
+            ("time", html.seconds(p.seconds) if p.seconds else None),
             ("peak memory", f"{p.peak_mib:.0f} MiB" if p.peak_mib is not None else None),
             ("seeds", ", ".join(str(s) for s in p.seeds)),
-            ("store", tag("code", p.store) if p.store else None),
         ]
     return html.facts(pairs)

@@ -1,27 +1,16 @@
-"""What the site is made of: one value per page, and what counts as covered."""
+"""What the site is made of: one value per page, the badge of each verdict, and the one verdict of an entry."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from featlearn.lab.coverage import PENDING, EntryState, Reproduction, entry_state
 from featlearn.lab.experiment import Experiment, Rows, SummaryRow
+from featlearn.lab.find import Origin
 from featlearn.lab.pending import Verdict
-from featlearn.lab.pending_verdicts import Saved, mechanism
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where rows or a verdict come from. date: as text, given by whoever ran it; seconds: of work, not of waiting."""
-
-    commit: str = ""
-    dirty: bool = False
-    device: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    date: str = ""
-    seconds: float | int | None = None
-    peak_mib: float | int | None = None
-    seeds: Sequence[int] = ()
-    store: str = ""
+from featlearn.lab.pending_verdicts import Saved
+from featlearn.lab.verdicts import Judged
 
 
 @dataclass(frozen=True)
@@ -29,7 +18,6 @@ class ExperimentPage:
     """An experiment and, where it was run, its rows. table None: it was not run, and the page says how to.
 
     stale: the rows come from another version of the experiment. command: "" means `featlearn run <id>`.
-    provenance: a Provenance, or what `provenance_of` takes.
     """
 
     experiment: Experiment
@@ -38,82 +26,127 @@ class ExperimentPage:
     table: Rows | None = None
     summary: Sequence[SummaryRow] = ()
     command: str = ""
-    provenance: Any = None
+    provenance: Origin | None = None
     stale: bool = False
 
     @property
     def was_run(self) -> bool:
+        """Whether there are rows or numbers of it."""
         return self.table is not None and bool(self.table.rows or self.summary)
+
+    def reproductions(self) -> list[Reproduction]:
+        """What its rows say of each entry it reproduces."""
+        out = []
+        for entry in self.experiment.reproduces:
+            rows = [r for r in self.summary if r.entry == entry and r.reported is not None] if self.was_run else []
+            good = sum(r.verdict == "reproduced" for r in rows)
+            out.append(Reproduction(self.experiment.id, entry, self.was_run, good, len(rows)))
+        return out
 
 
 @dataclass(frozen=True)
 class ClaimPage:
-    """A verdict with the command that gives it ("" means `featlearn verify <id>`) and where it comes from.
+    """What came of a claim, in the typed form (Judged) or in the former one (Verdict), which is pending.
 
-    error: the exception in one line where the check itself broke. mechanism: whether something beside vacuous bounds
-    was tested, so that a vacuous verdict still covers its entries.
+    command: "" means `featlearn verify <id>`. error: the exception in one line where the check itself broke. stale:
+    "code" or "rows" where these have changed since the verdict.
     """
 
-    verdict: Verdict
+    judged: Judged | Verdict
     command: str = ""
-    provenance: Any = None
+    provenance: Origin | None = None
     error: str = ""
-    mechanism: bool = False
+    stale: str = ""
+
+    @property
+    def pending(self) -> bool:
+        """Whether it was judged in the former form: it waits for re-examination and counts for nothing."""
+        return isinstance(self.judged, Verdict)
+
+    @property
+    def id(self) -> str:
+        """Id of the claim."""
+        return self.judged.claim.id if isinstance(self.judged, Verdict) else self.judged.id
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Ids of the entries it is about."""
+        return self.judged.claim.entries if isinstance(self.judged, Verdict) else self.judged.entries
+
+    @property
+    def says(self) -> str:
+        """The sentence that is checked."""
+        return self.judged.claim.says if isinstance(self.judged, Verdict) else self.judged.says
+
+    @property
+    def verdict(self) -> str:
+        """The outcome as reported; of a pending claim the former verdict."""
+        return self.judged.verdict
+
+    @property
+    def scope(self) -> str:
+        """How far the outcome reaches."""
+        return PENDING if isinstance(self.judged, Verdict) else self.judged.scope
+
+    @property
+    def why(self) -> str:
+        """Why, in words."""
+        return self.judged.why
+
+    @property
+    def covers(self) -> bool:
+        """Whether it covers its entries: never where it is pending or stale."""
+        return not isinstance(self.judged, Verdict) and self.judged.covers and not self.stale
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether it came to what we stand behind; a claim that was not judged cannot differ."""
+        if not isinstance(self.judged, Verdict) and not self.judged.statements:
+            return not self.judged.error
+        return self.judged.as_expected
 
 
-def provenance_of(source: Any, **more: Any) -> Provenance | None:
-    """A Provenance from what a store says: the common origin of some trials, or the mapping a record carries.
+def origin_of(made: Mapping[str, Any], when: str) -> Origin:
+    """Where a verdict comes from: the mapping that its record carries, with the day.
 
     Example:
-        >>> provenance_of({"commit": "0123abc", "dirty": None, "python": "3.11", "torch": None}).versions
+        >>> origin_of({"commit": "0123abc", "dirty": None, "python": "3.11", "torch": None}, "").versions
         {'python': '3.11'}
     """
-    if source is None or isinstance(source, Provenance):
-        return source
-    found: dict[str, Any]
-    if isinstance(source, Mapping):
-        packages = ("python", "featlearn", "torch", "numpy")
-        versions = {k: str(source[k]) for k in packages if source.get(k)}
-        found = {"commit": source.get("commit") or "", "dirty": bool(source.get("dirty"))}
-        found["versions"] = versions
-        return Provenance(**{**found, **more})
-    same = ("commit", "dirty", "device", "versions", "seconds", "peak_mib", "seeds")
-    found = {name: getattr(source, name) for name in same}
-    found["date"] = getattr(source, "started", "")
-    return Provenance(**{**found, **more})
+    packages = ("python", "featlearn", "torch", "numpy")
+    return Origin(
+        commit=made.get("commit") or "",
+        dirty=bool(made.get("dirty")),
+        device="",
+        versions={k: str(made[k]) for k in packages if made.get(k)},
+        started=when,
+        seconds=0.0,
+        peak_mib=None,
+        seeds=(),
+    )
 
 
-def as_claim_page(item: "Verdict | Saved | ClaimPage") -> ClaimPage:
-    """A ClaimPage from a new verdict, from one read back from a store, or from itself."""
+def as_claim_page(item: Judged | Verdict | Saved | ClaimPage) -> ClaimPage:
+    """A ClaimPage from a verdict, from one read back from a store, or from itself."""
     if isinstance(item, ClaimPage):
         return item
+    if isinstance(item, Judged):
+        origin = origin_of(item.made, item.when) if item.made else None
+        return ClaimPage(item, provenance=origin, error=item.error)
     if isinstance(item, Saved):
-        origin = provenance_of(item.provenance, date=item.when)
-        return ClaimPage(item.verdict, provenance=origin, error=item.error, mechanism=item.mechanism)
-    return ClaimPage(item, mechanism=mechanism(item.evidence))
+        origin = origin_of(item.provenance, item.when)
+        return ClaimPage(item.verdict, provenance=origin, error=item.error)
+    return ClaimPage(item)
 
 
-def covers(page: ExperimentPage | ClaimPage) -> bool:
-    """Whether a page covers the entries it names.
-
-    An experiment covers once it has rows; a claim once it is judged: `holds`, `refuted`, and `vacuous` or
-    `assumptions unmet` only beside a checked mechanism. `data needed`, `not run` and `not established` do not.
-    """
-    if isinstance(page, ExperimentPage):
-        return page.was_run
-    v = page.verdict
-    if v.verdict in ("holds", "refuted"):
-        return True
-    return v.verdict in ("vacuous", "assumptions unmet") and page.mechanism
-
-
-def covered(
-    entry_id: str, experiments: Sequence[ExperimentPage], claims: Sequence[ClaimPage], strict: bool = True
-) -> bool:
-    """Whether an inventory entry is covered by some page; not strict: also by one that is only planned."""
-    named = [p for p in experiments if entry_id in p.experiment.reproduces]
-    judged = [p for p in claims if entry_id in p.verdict.claim.entries]
-    return any(covers(p) for p in (*named, *judged)) if strict else bool(named or judged)
+def state_of(
+    entry: str, claims: Sequence[ClaimPage], experiments: Sequence[ExperimentPage], reasons: Sequence[str] = ()
+) -> EntryState:
+    """The one verdict of an entry; claims in the former form count only where there is no other, and as pending."""
+    mine = [c for c in claims if entry in c.entries]
+    typed = [c for c in mine if not c.pending]
+    runs = [r for x in experiments for r in x.reproductions()]
+    return entry_state(entry, typed or mine, runs, pending=bool(mine) and not typed, reasons=reasons)
 
 
 @dataclass(frozen=True)
@@ -124,26 +157,47 @@ class State:
     cls: str
 
 
-VERDICT_CLASS: Mapping[str, str] = {
-    "holds": "good",
-    "refuted": "bad",
-    "vacuous": "warn",
-    "assumptions unmet": "warn",
-    "not established": "odd",
+CLASSES: Mapping[str, str] = {
+    "confirmed": "good",
+    "contradicted": "bad",
+    "inconclusive": "odd",
+    "too weak to test": "warn",
     "data needed": "wait",
     "not run": "none",
+    "no check": "none",
+    PENDING: "wait",
+    "as stated": "none",
+    "other size": "info",
+    "premise not decidable": "warn",
+    "premise unmet": "warn",
     "reproduced": "good",
     "reproduced (wide)": "info",
+    "partly reproduced": "warn",
     "deviates": "bad",
     "not reported": "none",
     "stale": "warn",
     "run": "info",
 }
+"""Colour of every word that a badge can say."""
 
 
 def verdict_state(verdict: str) -> State:
-    """The badge of a verdict."""
-    return State(verdict, VERDICT_CLASS.get(verdict, "odd"))
+    """The badge of an outcome, a scope, or the verdict of a number."""
+    return State(verdict, CLASSES.get(verdict, "odd"))
+
+
+def group_of(verdict: str) -> str:
+    """The kind under which an entry's verdict is counted: the outcome, or how many reported numbers were reproduced.
+
+    Example:
+        >>> group_of("3 of 5 reproduced"), group_of("confirmed")
+        ('partly reproduced', 'confirmed')
+    """
+    found = re.fullmatch(r"(\d+) of (\d+) reproduced", verdict)
+    if found is None:
+        return verdict
+    good, all_ = int(found[1]), int(found[2])
+    return "reproduced" if good == all_ else "partly reproduced" if good else "deviates"
 
 
 def experiment_state(page: ExperimentPage, entry_id: str = "") -> State:
@@ -156,9 +210,8 @@ def experiment_state(page: ExperimentPage, entry_id: str = "") -> State:
     if not rows:
         return verdict_state("run")
     good = sum(r.verdict == "reproduced" for r in rows)
-    if good == len(rows):
-        return State(f"{good} of {len(rows)} reproduced", "good")
-    return State(f"{good} of {len(rows)} reproduced", "warn" if good else "bad")
+    text = f"{good} of {len(rows)} reproduced"
+    return State(text, CLASSES[group_of(text)])
 
 
 def by_work(id_: str) -> str:

@@ -11,10 +11,12 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from featlearn.errors import ReportError
 from featlearn.lab.pending import Verdict
 from featlearn.lab.pending_verdicts import Saved
-from featlearn.report import export, glossary, pages, results
-from featlearn.report.compare import ReportError
+from featlearn.lab.verdicts import Judged
+from featlearn.report import claims as claim_pages
+from featlearn.report import entry, export, glossary, pages, results
 from featlearn.report.context import Site, path
 from featlearn.report.model import ClaimPage, ExperimentPage, as_claim_page
 
@@ -34,13 +36,14 @@ def build(
     out: Path | str,
     works: Sequence[Any],
     experiments: Sequence[ExperimentPage],
-    verdicts: Sequence[Verdict | Saved | ClaimPage],
+    verdicts: Sequence[Judged | Verdict | Saved | ClaimPage],
     progress: Callable[[int, int], None] | None = None,
 ) -> Built:
     """Write the whole site into `out`: an index, a page per work, entry, experiment and claim, pictures and CSV.
 
     Opens from disk without network. Files of an earlier site of ours that this one no longer has are removed;
     pages written by `page` and files of anyone else stay. progress(done, pages) is called after each page.
+    verdicts: in the typed form, or in the former one, which is shown as pending and counts for nothing.
     Errors, before anything is written: ReportError where `out` is a file, holds files we did not make, or two ids
     would share a file name.
 
@@ -61,10 +64,10 @@ def build(
         site.known = set(site.pages())
         jobs: list[tuple[str, Callable[[], str]]] = []
         jobs += [(path("experiment", x.experiment.id), lambda x=x: results.experiment(site, x)) for x in experiments]
-        jobs += [(path("claim", c.verdict.claim.id), lambda c=c: results.claim(site, c)) for c in claims]
+        jobs += [(path("claim", c.id), lambda c=c: claim_pages.claim(site, c)) for c in claims]
         jobs += [(path("work", w.id), lambda w=w: pages.work(site, w)) for w in works]
         # after the experiments, whose pictures they show
-        jobs += [(path("entry", e.id), lambda w=w, e=e: pages.entry(site, w, e)) for w in works for e in w.entries]
+        jobs += [(path("entry", e.id), lambda w=w, e=e: entry.entry(site, w, e)) for w in works for e in w.entries]
         jobs.append((glossary.PATH, glossary.page))
         jobs.append(("index.html", lambda: pages.index(site)))  # last, so that it never points at missing pages
         stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
