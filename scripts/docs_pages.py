@@ -185,17 +185,42 @@ def shown(value: Any) -> str:
 
 
 def works_table() -> str:
-    """The eleven works with the state of their entries."""
-    from featlearn import catalog
+    """The eleven works with the state of their entries and claims, and which claims count for nothing."""
+    from featlearn import catalog, works
+    from featlearn.lab.coverage import PENDING
 
     found = catalog.read()
     rows = []
     for w in found["works"]:
         runs = sum(e["id"].split("/")[0] == w["id"] for e in found["experiments"])
-        claims = sum(c["id"].split(".")[0] == w["id"] for c in found["claims"])
+        claims = [c for c in found["claims"] if c["id"].split(".")[0] == w["id"]]
         covered = len(catalog.covered(found, w["id"]))
-        rows.append([f"`{w['id']}`", cell(w["title"]), str(w["entries"]), str(covered), str(runs), str(claims)])
-    return table(["work", "what", "entries", "covered", "experiments", "claims"], rows)
+        said = PENDING if w["id"] in works.PENDING else outcomes_said(claims)
+        numbers = [str(w["entries"]), str(covered), str(runs), str(len(claims))]
+        rows.append([f"`{w['id']}`", cell(w["title"]), *numbers, said])
+    shown = table(["work", "what", "entries", "covered", "experiments", "claims", "verdicts of the claims"], rows)
+    waiting = sum(c["pending"] for c in found["claims"])
+    if not waiting:
+        return shown
+    said = (
+        f"{waiting} of the {len(found['claims'])} claims, those of {len(works.PENDING)} works, were judged in a former"
+        f' form. Until they are re-examined in the typed form they are shown as "{PENDING}" and count for nothing: rows of'
+        " experiments alone cover the entries of these works."
+    )
+    return f"{shown}\n{textwrap.fill(said, 120, break_on_hyphens=False)}\n"
+
+
+def outcomes_said(claims: list[dict[str, Any]]) -> str:
+    """How many claims of a work have which outcome as stated, and how many are of another scope or stale."""
+    from featlearn.lab.statement import OUTCOMES
+
+    fresh = [c for c in claims if not c["stale"]]
+    stated = [c["verdict"] for c in fresh if c["scope"] == "as stated"]
+    parts = [f"{stated.count(o)} {o}" for o in reversed(OUTCOMES) if o in stated]
+    elsewhere = len(fresh) - len(stated)
+    parts += [f"{elsewhere} in another scope"] if elsewhere else []
+    parts += [f"{len(claims) - len(fresh)} stale"] if len(fresh) < len(claims) else []
+    return ", ".join(parts) or "-"
 
 
 def works_page() -> str:
@@ -203,8 +228,9 @@ def works_page() -> str:
     return "\n\n".join(
         [
             "# Works",
-            "An entry is a table, figure, theorem or method of a work. It is covered when committed rows at the"
-            " reported settings reproduce or contradict it, or when a claim about it was judged.",
+            "An entry is a table, figure, theorem or method of a work. It is covered when committed rows of an"
+            " experiment that reproduces it stand beside it, or when a claim covers it: a statement of the source could"
+            " have failed, and it was confirmed or contradicted. [Concepts](concepts.md#verdicts) has the details.",
             works_table(),
         ]
     )
@@ -220,16 +246,25 @@ def readme(text: str) -> str:
 
 def claims_page(work: str, claims: tuple[Any, ...]) -> str:
     """The claims of one work."""
+    from featlearn import works
     from featlearn.lab import inventory
-    from featlearn.lab.pending import HITS
+    from featlearn.lab.claim import HITS
+    from featlearn.lab.coverage import PENDING
 
+    waiting = work in works.PENDING
     out = [f"# Claims of {work}", f"{escape(inventory.load(work).title)}", code(f"featlearn verify {work}", "sh")]
+    if waiting:
+        out.append(f"These claims have the former form: {PENDING}. They count for nothing until they are re-examined.")
     for c in claims:
         out += [f"## {escape(c.id)}", escape(c.says)]
-        if c.reported:
+        if waiting and c.reported:
             out.append(f"{HITS[c.hits] if c.hits else 'Remark on the text'}: {escape(c.reported)}")
-        entries = ", ".join(f"`{e}`" for e in c.entries)
-        out.append(f"Entries: {entries}. Expected verdict: {c.expected}.")
+        if not waiting and c.accuses:
+            a = c.accuses
+            out.append(f'{HITS[a.hits]}: "{escape(a.quote)}" ({escape(a.place)}). {escape(a.reading)}')
+        if not waiting and c.remarks:
+            out.append(escape(c.remarks))
+        out.append("Entries: " + ", ".join(f"`{e}`" for e in c.entries) + ".")
         out.append(code(f"featlearn verify {c.id}", "sh"))
     return "\n\n".join(out)
 
@@ -314,8 +349,7 @@ def pages() -> Iterator[tuple[str, str, str, str]]:
     for id_ in works.EXPERIMENTS:
         yield "Experiments", id_, f"experiments/{id_}.md", experiment_page(works.load_experiment(id_))
     for work in works.WITH_CLAIMS:
-        with contextlib.suppress(AttributeError):  # a work whose claims are not there yet
-            yield "Works", f"Claims of {work}", f"claims/{work}.md", claims_page(work, works.load_claims(work))
+        yield "Works", f"Claims of {work}", f"claims/{work}.md", claims_page(work, works.load_claims(work))
     for room in ROOMS:
         if importlib.util.find_spec(f"featlearn.{room}") is not None:
             yield "Rooms", room, f"rooms/{room}.md", room_page(room)

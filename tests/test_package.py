@@ -58,11 +58,35 @@ PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in sorted((ROO
 def test_pages_promise_only_commands_that_exist(page):
     from featlearn import works
     from featlearn.cli import COMMANDS
+    from featlearn.cli.verify import claims_of
 
     for words in commands_of((ROOT / page).read_text()):
         assert words[0] in COMMANDS, f"{page}: featlearn {' '.join(words)}"
         if words[0] == "run" and not words[1].endswith(".py"):
-            assert words[1] in works.EXPERIMENTS, f"{page}: featlearn {' '.join(words)}"
+            reproduced = {entry for x in works.EXPERIMENTS for entry in works.load_experiment(x).reproduces}
+            assert words[1] in {*works.EXPERIMENTS, *reproduced}, f"{page}: featlearn {' '.join(words)}"
+        if words[0] == "verify":
+            assert claims_of(words[1])[0], f"{page}: featlearn {' '.join(words)}"
+
+
+def test_pages_name_the_works_that_wait_and_no_other():
+    """What pages say of works by name and by number, the code says too."""
+    from featlearn import works
+    from featlearn.lab.inventory import WORKS
+
+    concepts = (ROOT / "docs/concepts.md").read_text()
+    (said,) = re.findall(r"The claims of ((?:`\w+`,? (?:and )?)+)were judged in a\nformer form", concepts)
+    assert set(re.findall(r"`(\w+)`", said)) == set(works.PENDING)
+    assert len(WORKS) == 11, "docs/index.md and the README say eleven"
+
+
+def test_concepts_list_outcomes_and_scopes_in_their_order():
+    from featlearn.lab.claim import SCOPES
+    from featlearn.lab.statement import OUTCOMES
+
+    concepts = (ROOT / "docs/concepts.md").read_text()
+    first = re.findall(r"^\| `([a-z ]+)` \|", concepts, re.M)
+    assert first == [*OUTCOMES, *SCOPES]
 
 
 def test_the_reader_of_commands_sees_them():
