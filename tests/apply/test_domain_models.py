@@ -280,22 +280,6 @@ def test_homes_that_are_not_there():
         sources.with_hash(Network(weights="~nobody9/w.pt"))
 
 
-def test_devices():
-    assert sources.device_of("cpu") == torch.device("cpu")
-    assert sources.device_of("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(SettingError, match="device"):
-        sources.device_of("gpu0")
-
-
-@pytest.mark.parametrize("name", ["cuda", "cuda:99", "mps", "meta", "xpu"])
-def test_devices_that_are_not_here(name, monkeypatch):
-    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    if name == "cuda":
-        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(SettingError, match="a device that torch sees here: cpu"):
-        sources.device_of(name)
-
-
 def test_store_and_arrays_are_plain(tree, tmp_path):
     _, config = made(tree, algorithms=("erm",), held_out=("day",))
     report = run(EXPERIMENT, config, store=tmp_path)

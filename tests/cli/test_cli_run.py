@@ -247,5 +247,5 @@ def test_a_device_that_is_not_here_is_refused_before_any_trial(featlearn, monkey
     status, out, err = featlearn("run", "fourier/circuits", "--preset", "smoke", "--device", "cuda")
     assert status == 2
     assert not out
-    assert "device = cuda is not allowed" in err
+    assert "device = 'cuda' is not allowed" in err
     assert not Path("runs").exists()

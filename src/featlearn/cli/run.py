@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import os
 import shlex
 import sys
 import time
@@ -213,20 +212,14 @@ def _fix_threads(args: Sequence[str]) -> None:
 def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any]], command: str) -> int:
     from featlearn.lab.execute import changes, plan, run
     from featlearn.lab.store import Store
-    from featlearn.lab.submit import process_pool
+    from featlearn.lab.submit import cores, process_pool
 
     store, preset = Store(options.store), experiment.presets[options.preset]
     plans = [plan(experiment, config, store) for _, config in members]
     changed = [changes(config, preset) for _, config in members]
     _check_devices(plans)
     missing, seconds = sum(len(p.missing) for p in plans), sum(p.seconds for p in plans)
-    workers = options.workers or (
-        1
-        if seconds < FEW_SECONDS
-        else len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    workers = options.workers or (1 if seconds < FEW_SECONDS else cores())
     workers = max(1, min(workers, max((len(p.missing) for p in plans), default=1)))
     out = console(err=options.json)
     _header(out, experiment, options, changed, members, plans, workers)
@@ -273,9 +266,9 @@ def _check_devices(plans: Sequence[Any]) -> None:
     experiment to judge, which may be a user's own."""
     wanted = {getattr(p.trials[i], "device", "") for p in plans for i in p.missing}
     for device in (d for d in wanted if isinstance(d, str) and d.startswith("cuda")):
-        from featlearn.works._settings import check_device
+        from featlearn.core.device import resolve
 
-        check_device(device)
+        resolve(device)
 
 
 def _words(setting: Mapping[str, Any]) -> str:

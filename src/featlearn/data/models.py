@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
+from featlearn.core.device import resolve
 from featlearn.data import checkpoints
 from featlearn.data.catalogue import registry
 from featlearn.data.download import cache_root, fetch, find
@@ -36,8 +37,8 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
     Loading is strict: tensors that are missing, left over, of another shape or not finite are refused by name, and a
     name that looks like a path is never looked up on the network.
 
-    Errors, before any work where possible: DataError for a missing extra, an unknown dtype or device, a folder
-    without a model, a damaged checkpoint, and for whatever transformers cannot load, in one line.
+    Errors, before any work where possible: SettingError for a device; DataError for a missing extra, an unknown dtype,
+    a folder without a model, a damaged checkpoint, and for whatever transformers cannot load, in one line.
 
     Example:
         >>> model, tokenizer = load_model("smollm2-135m")
@@ -55,15 +56,10 @@ def load_model(name: str, *, dtype: str = "float32", device: str = "cpu") -> tup
 
 
 def check_model(name: str, dtype: str = "float32", device: str = "cpu") -> torch.device:
-    """The device that is meant; DataError for a model, type or device that `load_model` would refuse. Loads nothing."""
+    """The device that is meant; loads nothing. Errors: for a model, type or device that `load_model` would refuse."""
     if dtype not in DTYPES:
         raise DataError(f"dtype = {dtype!r} is not allowed: one of {', '.join(DTYPES)}; float32 suits a CPU")
-    try:
-        place = torch.device(chosen_device(device))
-    except RuntimeError:
-        raise DataError(f"device = {device!r} is not allowed: cpu, cuda or cuda:N; leave it out for cpu") from None
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise DataError(f"device = {device!r} is not allowed: torch sees no GPU here; use cpu")
+    place = resolve(device)
     if name not in BUNDLED:
         _users(name)
     return place
@@ -79,13 +75,6 @@ def _digits_apart(tokenizer: Any) -> None:
 
     steps = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
-
-
-def chosen_device(device: str) -> str:
-    """ "auto" as the GPU where torch sees one, else the CPU; other names as they are."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def is_here(name: str) -> bool:

@@ -51,6 +51,11 @@ class Serial:
         return _Later(fn, args)
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def set_thread_variables(threads: int) -> None:
     """Ask libraries that are not loaded yet for `threads` threads."""
     for name in THREAD_VARIABLES:

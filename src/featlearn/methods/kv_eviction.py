@@ -26,7 +26,7 @@ from featlearn.methods.gemfilter.selecting import (
     probabilities,
 )
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
-from featlearn.methods.memory import device_of
+from featlearn.methods.memory import device_of_model
 
 POLICIES = ("full", "snapkv", "h2o", "streaming", "one_run")
 SCORED = ("snapkv", "h2o")
@@ -267,7 +267,7 @@ def generate(
     if eos_token_id is None:
         eos_token_id = model.generation_config.eos_token_id
     stop = [eos_token_id] if isinstance(eos_token_id, int) else list(eos_token_id or ())
-    device, place = device_of(model, prefilled.input_ids.device), prefilled.input_ids.shape[1]
+    device, place = device_of_model(model, prefilled.input_ids.device), prefilled.input_ids.shape[1]
     cache = copy.copy(cache)
     cache.layers = [copy.copy(layer) for layer in cache.layers]  # growing makes new tensors: the caller's stays
     rows = cache.layers[0].keys.shape[0]

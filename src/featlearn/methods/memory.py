@@ -58,7 +58,7 @@ def _resident_peak() -> int | None:
         return None
 
 
-def device_of(model: Any, otherwise: torch.device = CPU) -> torch.device:
+def device_of_model(model: Any, otherwise: torch.device = CPU) -> torch.device:
     """Where a model takes its input ids; `otherwise` for one whose weights another program brings when needed."""
     device = model.get_input_embeddings().weight.device
     return otherwise if device.type == "meta" else device

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from featlearn.core import SettingError
 from featlearn.lab.estimate import VALIDATION
 
@@ -72,17 +70,3 @@ def check_target(target: float) -> None:
     """Refuse an accuracy that chance reaches, or nobody can."""
     if not 50 < target < 100:
         raise SettingError("target", target, "between 50 and 100 percent", "95 is the default")
-
-
-def check_device_name(device: str) -> None:
-    """Refuse names that are no device; whether a GPU is there shows when a trial starts, maybe on another machine."""
-    if device not in ("cpu", "cuda"):
-        raise SettingError("device", device, "cpu or cuda", "cpu is the default")
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that is not there; trials call it, since they may run on another machine than the command."""
-    if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
-        raise SettingError(
-            "device", device, "cpu, or cuda where torch finds a GPU", "--device cpu, or a machine with one"
-        )

@@ -8,7 +8,6 @@ from featlearn.core import Key, SettingError
 from featlearn.lab.execute import run
 from featlearn.lab.store import Store
 from featlearn.nets import PowerNetwork, power_init
-from featlearn.works import _settings as settings
 from featlearn.works.fourier.experiments import circuits, margin, trained
 from featlearn.works.fourier.setup import constructed
 
@@ -94,7 +93,7 @@ def test_a_frequency_without_neurons_has_no_ratio():
         (lambda: margin.Config(penalty=(0.1, 0.01)), "penalty"),
         (lambda: margin.Config(steps=(5,)), "steps"),
         (lambda: margin.Config(width=(0, 1, 1, 1, 1)), "width"),
-        (lambda: settings.check_device("cuda:99x"), "device"),
+        (lambda: circuits.Config(device="cuda:99x"), "device"),
     ],
 )
 def test_refused_before_any_work(make, field):

@@ -139,5 +139,5 @@ def test_refused_before_any_work(make, field):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="until a machine without a GPU runs it")
 def test_a_gpu_that_is_not_there_is_named():
     trial = dataclasses.replace(attention.trials(SMOKE[IDS[0]])[0], device="cuda")
-    with pytest.raises(SettingError, match="device = cuda"):
+    with pytest.raises(SettingError, match="device = 'cuda'"):
         attention.run_trial(trial)

@@ -256,5 +256,5 @@ def test_other_wrong_settings():
         digits.Config(images="digits", size=14)
     with pytest.raises(SettingError, match=r"weights = .* three or more"):
         rank.Config(weights=(0.0, 1.0))
-    with pytest.raises(SettingError, match="device = tpu"):
+    with pytest.raises(SettingError, match="device = 'tpu'"):
         run(replace(digits.trials(QUICK)[0], device="tpu"))

@@ -8,12 +8,12 @@ import torch
 
 from featlearn import works
 from featlearn.core import Key, SettingError
+from featlearn.core.device import resolve
 from featlearn.kernels import kernel_ridge
 from featlearn.lab.execute import run
 from featlearn.lab.store import Store
 from featlearn.learn import Stage, fit_one_pass
 from featlearn.nets import mean_field_rates, sphere_init
-from featlearn.works import _settings as settings
 from featlearn.works.xor_sgd.experiments import budgets, limits, phases, samples, time
 
 IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("xor_sgd/"))
@@ -149,7 +149,7 @@ def test_fixed_set_finds_the_smallest_size():
         (lambda: time.Config(eta=(0.3,), batch=(10.0,)), "eta"),
         (lambda: time.Config(batch=(10.0,)), "eta"),
         (lambda: limits.Config(validation_seeds=()), "validation_seeds"),
-        (lambda: settings.check_device("cuda:99x"), "device"),
+        (lambda: resolve("cuda:99x"), "device"),
     ],
 )
 def test_refused_before_any_work(make, field):

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from featlearn.apply.domains.sources import Network, Source, device_of, loaded
+from featlearn.apply.domains.sources import Network, Source, loaded
 from featlearn.apply.domains.sources import build as build_network
 from featlearn.core import Key, SettingError
+from featlearn.core.device import resolve
 from featlearn.data.domains import DomainSet
 from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.methods.domains import (
@@ -166,7 +167,7 @@ def divide(found: DomainSet, held_out: str | None, seed: int) -> Division:
 
 def run_trial(trial: Trial) -> TrialResult:
     """Train without the held-out domain; a row per evaluation and one for SWAD's average."""
-    device = device_of(trial.device)
+    device = resolve(trial.device)
     found = loaded(trial.source, torch.get_num_threads())
     parts = divide(found, trial.held_out, trial.seed)
     key = Key("domains/run") / trial.seed / trial.held_out

@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from featlearn.core import Key, SettingError
@@ -134,26 +133,3 @@ def build(network: Network, channels: int, classes: int, key: Key) -> tuple[Any,
     if network.weights:
         load_weights(featurizer, network.weights)
     return featurizer, linear_head(featurizer.features, classes, key / "head")
-
-
-def device_of(name: str) -> torch.device:
-    """The device that is meant: auto is the GPU where there is one, and of several the one of this worker's number.
-
-    Errors: SettingError for a device that torch does not see.
-    """
-    if name == "auto":
-        if not torch.cuda.is_available():
-            return torch.device("cpu")
-        import multiprocessing
-
-        worker = multiprocessing.current_process()._identity
-        return torch.device("cuda", (worker[0] - 1) % torch.cuda.device_count() if worker else 0)
-    try:
-        found = torch.device(name)
-    except RuntimeError:
-        raise SettingError("device", repr(name), "auto, cpu, cuda or cuda:N", "leave it out for auto") from None
-    seen = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not seen.get(found.type, False) or (found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count()):
-        there = ", ".join(kind for kind, is_there in seen.items() if is_there)
-        raise SettingError("device", repr(name), f"a device that torch sees here: {there}", "leave it out for auto")
-    return found

@@ -15,7 +15,7 @@ from featlearn.methods.gemfilter.generating import greedily, readable
 from featlearn.methods.gemfilter.layouts import check_layer
 from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of
 from featlearn.methods.gemfilter.views import undisturbed
-from featlearn.methods.memory import PassCost, device_of, measured
+from featlearn.methods.memory import PassCost, device_of_model, measured
 from featlearn.tasks.metrics import qa_f1
 from featlearn.tasks.needles import INTRODUCTION
 from featlearn.tasks.prompts import TokenizedPrompt, read
@@ -121,7 +121,7 @@ def answer(
     for i, (question, tokenized) in enumerate(zip(questions, tokenized_prompts, strict=True)):
         ids = torch.cat([chosen.ids, tokenized.input_ids[:, -tokenized.tail :]], dim=1)
         result, second = measured(
-            device_of(model),
+            device_of_model(model),
             ids.shape[1],
             lambda ids=ids: greedy(model, ids, max_new_tokens),
         )
@@ -167,14 +167,14 @@ def filter_of(model: Any, layer: int | str, scoring: Scoring | None = None) -> t
 
 def greedy(model: Any, input_ids: Int[Tensor, "1 n"], max_new_tokens: int) -> Int[Tensor, "1 t"]:
     """The ids (1, t) that the model's own greedy `generate` adds to a prompt (1, n)."""
-    input_ids = input_ids.to(device_of(model))
+    input_ids = input_ids.to(device_of_model(model))
     found = model.generate(input_ids, attention_mask=torch.ones_like(input_ids), **greedily(model, max_new_tokens))
     return found[:, input_ids.shape[1] :]
 
 
 def log_likelihood(model: Any, input_ids: Int[Tensor, "1 n"], reply_ids: Int[Tensor, "1 t"]) -> Float[Tensor, " t"]:
     """log-probability (t) of every token of a reply (1, t) after a prompt (1, n) and the reply's earlier tokens."""
-    ids = torch.cat([input_ids, reply_ids.to(input_ids.device)], dim=1).to(device_of(model))
+    ids = torch.cat([input_ids, reply_ids.to(input_ids.device)], dim=1).to(device_of_model(model))
     t = reply_ids.shape[1]
     with undisturbed(model) as own:
         logits = own(ids, use_cache=False, logits_to_keep=t + 1).logits[0, -t - 1 : -1].float()

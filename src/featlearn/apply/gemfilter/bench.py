@@ -15,7 +15,7 @@ from featlearn.core import Key, SettingError
 from featlearn.methods.gemfilter.layouts import check_layer, layout_of
 from featlearn.methods.gemfilter.selecting import SOFTMAX, Scoring, check_prompt, count_of, select
 from featlearn.methods.gemfilter.views import undisturbed
-from featlearn.methods.memory import PassCost, device_of, measured
+from featlearn.methods.memory import PassCost, device_of_model, measured
 
 # name -> configuration with the sizes of a published model; weights are random
 SHAPES: dict[str, dict[str, Any]] = {
@@ -169,7 +169,7 @@ def check_lengths(lengths: Sequence[int], keep: int | float, repeats: int = 1) -
 def prefill(model: Any, ids: Tensor) -> PassCost:
     """What reading a prompt (1, n) takes: all layers, the cache filled, logits of the last token."""
     with undisturbed(model) as own:
-        _, cost = measured(device_of(model), ids.shape[1], lambda: own(ids, use_cache=True, logits_to_keep=1))
+        _, cost = measured(device_of_model(model), ids.shape[1], lambda: own(ids, use_cache=True, logits_to_keep=1))
     return cost
 
 

@@ -26,7 +26,7 @@ from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.selecting import RAW, count_of, select
 from featlearn.methods.gemfilter.views import undisturbed
-from featlearn.methods.memory import device_of
+from featlearn.methods.memory import device_of_model
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, encoder, found_in
 from featlearn.tasks.prompts import Item, TokenizedPrompt, prompt
 
@@ -218,7 +218,7 @@ def forced(model: Any, prefilled: Any, cache: Any, reply_ids: Int[Tensor, "1 t"]
 
     The cache is extended; token by token, as it would be generated.
     """
-    device, place = device_of(model), prefilled.input_ids.shape[1]
+    device, place = device_of_model(model), prefilled.input_ids.shape[1]
     logits, found = prefilled.logits, []
     with undisturbed(model) as own:
         for i, token in enumerate(reply_ids[0].tolist()):

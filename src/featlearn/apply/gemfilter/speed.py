@@ -10,7 +10,7 @@ from featlearn.core import Key
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.kv_eviction import cache_name
-from featlearn.methods.memory import device_of, measured
+from featlearn.methods.memory import device_of_model, measured
 
 PROBE = 384
 STEPS = 4
@@ -76,7 +76,7 @@ def speed_of(model: Any, probe: int = PROBE) -> Speed:
     config, layers = layout.config(model), layout.layers(model)
     context = getattr(config, "max_position_embeddings", None)
     probe = min(probe, (context or probe + STEPS) - STEPS)
-    device = device_of(model)
+    device = device_of_model(model)
     ids = random_ids(model, probe, Key("tools/gemfilter/speed"))
     with undisturbed(model) as own:
         own(ids[:, :16], use_cache=False)  # the first call of all loads kernels
@@ -117,4 +117,4 @@ def random_ids(model: Any, length: int, key: Key) -> Tensor:
     """1 n: random ids of the model's vocabulary, on its device."""
     vocabulary = model.get_input_embeddings().weight.shape[0]
     ids = torch.randint(0, vocabulary, (1, length), generator=key.torch())
-    return ids.to(device_of(model))
+    return ids.to(device_of_model(model))

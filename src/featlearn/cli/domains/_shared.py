@@ -1,7 +1,6 @@
 """What the commands of `featlearn domains` share: flags, the plan they come to, remarks."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -140,6 +139,8 @@ def planned(
     from featlearn.apply.domains import sources
     from featlearn.apply.domains.runs import check_algorithms, check_seeds
     from featlearn.core import Key
+    from featlearn.core.device import resolve
+    from featlearn.lab.submit import cores
     from featlearn.methods.domains import Schedule, Settings
 
     if options.threads < 0:
@@ -160,7 +161,7 @@ def planned(
     network = sources.with_hash(sources.Network(options.backbone, options.width, options.weights, frozen=frozen))
     check_algorithms(algorithms, network)
     check_seeds(seeds, getattr(options, "search", 1))
-    sources.device_of(options.device)
+    resolve(options.device)
     source = source_of(options, options.backbone, options.augment)
     found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
     sources.build(network, found.shape[0], len(found.labels), Key("domains/check"))
@@ -191,11 +192,6 @@ def _tell_few_evaluations(options: TrainOptions, algorithms: Sequence[str], sche
             f"{', '.join(names)}: {count} evaluations are too few to find a valley (--swad-converge "
             f"{options.swad_converge}), and the last segment alone will be averaged; lower --evaluate-every"
         )
-
-
-def cores() -> int:
-    """Of this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def remark(found: Any) -> None:

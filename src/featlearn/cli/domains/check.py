@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from featlearn.cli._show import console, print_json
-from featlearn.cli.domains._shared import DataOptions, cores, describe, options_of, remark, source_of
+from featlearn.cli.domains._shared import DataOptions, describe, options_of, remark, source_of
 from featlearn.errors import DONE
 
 
@@ -11,6 +11,7 @@ def check_command(args: Sequence[str]) -> int:
     """Look at the data."""
     options = options_of(DataOptions, args, "check", "Domains and classes of the data, and what is odd about it.")
     from featlearn.apply.domains.sources import load
+    from featlearn.lab.submit import cores
 
     found = load(source_of(options), cores(), least=1)
     counts = {d.name: [int((d.y == i).sum()) for i in range(len(found.labels))] for d in found.domains}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from featlearn.cli._show import FEW_SECONDS, bar, console, duration, print_json, warn
-from featlearn.cli.domains._shared import SHOWN, Plan, TrainOptions, cores, describe, options_of, planned, remark
+from featlearn.cli.domains._shared import SHOWN, Plan, TrainOptions, describe, options_of, planned, remark
 from featlearn.errors import DONE, FAILED, CommandError
 
 
@@ -121,9 +121,10 @@ def _workers(options: EvaluateOptions, todo: Any) -> tuple[int, int]:
     """Processes, and threads of each."""
     import torch
 
-    from featlearn.apply.domains.sources import device_of
+    from featlearn.core.device import resolve
+    from featlearn.lab.submit import cores
 
-    cuda = device_of(options.device).type == "cuda"
+    cuda = resolve(options.device).type == "cuda"
     wanted = options.workers or (torch.cuda.device_count() if cuda else 1 if todo.seconds < FEW_SECONDS else cores())
     workers = max(1, min(wanted, len(todo.missing)))
     return workers, options.threads or (max(1, cores() // workers) if cuda else 1)

@@ -30,7 +30,7 @@ def fit_command(args: Sequence[str]) -> int:
     """Train on all domains and keep the model."""
     options = options_of(FitOptions, args, "fit", "Train on all domains and keep the model.")
     from featlearn.apply.domains import models
-    from featlearn.apply.domains.sources import device_of
+    from featlearn.core.device import resolve
     from featlearn.data.names import shown
     from featlearn.lab.provenance import fixed_threads
     from featlearn.methods.domains.training import SingleProcess
@@ -40,7 +40,7 @@ def fit_command(args: Sequence[str]) -> int:
     read = [name for name in (options.data, options.weights) if name]
     target = models.check_target(options.out, options.replace, read)
     plan = planned(options, (options.algorithm,), (options.seed,), least=1)
-    processes: Any = SingleProcess(device_of(options.device))
+    processes: Any = SingleProcess(resolve(options.device))
     if options.accelerate:
         from featlearn.apply.domains.distributed import Accelerated
 

@@ -11,7 +11,7 @@ import tyro
 
 from featlearn.cli._parse import parse
 from featlearn.cli._show import bar, warn
-from featlearn.cli.domains._shared import SHOWN, cores
+from featlearn.cli.domains._shared import SHOWN
 from featlearn.errors import DONE, FAILED, CommandError
 
 
@@ -39,9 +39,10 @@ def predict_command(args: Sequence[str]) -> int:
     if not options.model:
         raise CommandError("model is missing: --model model.pt names the file that `featlearn domains fit` wrote")
     from featlearn.apply.domains import models
-    from featlearn.apply.domains.sources import device_of
+    from featlearn.core.device import resolve
+    from featlearn.lab.submit import cores
 
-    device = device_of(options.device)
+    device = resolve(options.device)
     paths, left_out = models.listed(options.images)
     target = models.check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
     model = models.load(options.model)

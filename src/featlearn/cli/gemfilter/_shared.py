@@ -58,9 +58,10 @@ def check_new_tokens(count: int) -> None:
 
 def load(options: ModelOptions) -> tuple[Any, Any]:
     """The model and its tokenizer."""
-    from featlearn.data.models import chosen_device, load_model
+    from featlearn.core.device import resolve
+    from featlearn.data.models import load_model
 
-    device = chosen_device(options.device)
+    device = str(resolve(options.device))
     dtype = options.dtype
     if dtype == "auto":
         dtype = "bfloat16" if device.startswith("cuda") else "float32"

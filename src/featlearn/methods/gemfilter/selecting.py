@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, See, undisturbed, watched
-from featlearn.methods.memory import PassCost, device_of, measured
+from featlearn.methods.memory import PassCost, device_of_model, measured
 
 POOLINGS = ("avg", "max", "none")
 BLOCK = 16384
@@ -235,7 +235,7 @@ def check_prompt(
             f"at most the model's context of {context}",
             "shorten the prompt, or extend the context with rope scaling in the model's config",
         )
-    device = device_of(model, input_ids.device)
+    device = device_of_model(model, input_ids.device)
     return input_ids.to(device), mask.to(device)
 
 

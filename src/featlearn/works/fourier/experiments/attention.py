@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from featlearn.core import SettingError
+from featlearn.core.device import check as check_device
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.measure.fourier import power_2d, top_share_2d
@@ -30,7 +31,7 @@ from featlearn.nets.modular_transformer import READOUTS
 from featlearn.report import style
 from featlearn.report.plots import Picture
 from featlearn.tasks.modular_addition import task_name
-from featlearn.works._settings import check_counts, check_device_name, check_positive, check_seeds
+from featlearn.works._settings import check_counts, check_positive, check_seeds
 from featlearn.works.fourier.experiments.transformers import (
     DEVIATIONS,
     Trial,
@@ -91,7 +92,7 @@ class Config:
         check_positive(self, "rate")
         check_share(self.share, self.pairs)
         check_seeds(self.seeds)
-        check_device_name(self.device)
+        check_device(self.device)
 
 
 def trials(config: Config) -> list[Trial]:

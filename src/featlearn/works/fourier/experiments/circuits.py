@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 
 from featlearn.core import Key, SettingError
+from featlearn.core.device import check as check_device
+from featlearn.core.device import resolve
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import PowerSchedule, fit_power
@@ -18,7 +20,7 @@ from featlearn.measure import frequency_share
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.report.plots import Picture
 from featlearn.tasks.modular_addition import ModularAddition, decoder, split, task_name, train_points
-from featlearn.works._settings import check_counts, check_device, check_device_name, check_positive, check_seeds
+from featlearn.works._settings import check_counts, check_positive, check_seeds
 from featlearn.works.fourier.experiments import pictures
 from featlearn.works.fourier.experiments.trained import (
     check_pairs,
@@ -98,7 +100,7 @@ class Config:
         if self.neurons < 0:
             raise SettingError("neurons", self.neurons, "at least 0", "0 takes the reported number")
         check_seeds(self.seeds)
-        check_device_name(self.device)
+        check_device(self.device)
         for i in range(len(self.k)):
             _schedule(self, i)
 
@@ -158,7 +160,7 @@ def trials(config: Config) -> list[Trial]:
 
 def run_trial(trial: Trial) -> TrialResult:
     """Train one network and evaluation at its neurons."""
-    check_device(trial.device)
+    resolve(trial.device)
     c, key = trial, Key("fourier/circuits") / trial.k / trial.p / trial.seed
     everything = torch.arange(ModularAddition(p=c.p, k=c.k).size, device=c.device)
     if c.train == 1:

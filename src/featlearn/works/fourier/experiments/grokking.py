@@ -29,6 +29,7 @@ import numpy as np
 import torch
 
 from featlearn.core import Key, SettingError
+from featlearn.core.device import check as check_device
 from featlearn.lab.estimate import geometric_interval, interval
 from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.statistics import falling_trend
@@ -37,7 +38,7 @@ from featlearn.nets.modular_transformer import READOUTS
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks.modular_addition import task_name
-from featlearn.works._settings import check_counts, check_device_name, check_positive, check_seeds
+from featlearn.works._settings import check_counts, check_positive, check_seeds
 from featlearn.works.fourier.experiments.transformers import (
     DEVIATIONS,
     Trial,
@@ -126,7 +127,7 @@ class Config:
             )
         check_share(self.share, self.pairs)
         check_seeds(self.seeds)
-        check_device_name(self.device)
+        check_device(self.device)
 
 
 def trials(config: Config) -> list[Trial]:

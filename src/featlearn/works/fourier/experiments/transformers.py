@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from featlearn.core import Key, SettingError
+from featlearn.core.device import resolve
 from featlearn.lab.experiment import Cost
 from featlearn.learn import ModularRun, ModularSchedule, fit_modular
 from featlearn.nets import ModularShape, ModularTransformer
 from featlearn.tasks.modular_addition import check_points, decoder, split, train_points
-from featlearn.works._settings import check_device
 
 DEVIATIONS = (
     (
@@ -100,7 +100,7 @@ def shape_of(trial: Trial) -> ModularShape:
 
 def train(trial: Trial, name: str) -> tuple[ModularTransformer, ModularRun, int]:
     """The network at the start, its training, and the number of training points of a trial."""
-    check_device(trial.device)
+    resolve(trial.device)
     key = Key(name) / trial.k / trial.p / trial.seed
     share = trial.n_train / trial.p**trial.k if trial.n_train else trial.share
     left, right = split(trial.p, trial.k, share, key, trial.device)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from featlearn.core import Key, SettingError
+from featlearn.core.device import resolve
 from featlearn.data import digits
 from featlearn.data.domains import DomainSet, TensorDomain
 from featlearn.data.mnist_domains import ANGLES, FLIPS, colored_mnist, rotated_mnist
@@ -20,7 +21,7 @@ from featlearn.methods import nuclear_norm, stable_rank
 from featlearn.methods.domains import VALIDATION, Algorithm, Schedule, Settings, build, features_of, split, train
 from featlearn.methods.domains.training import SingleProcess
 from featlearn.nets import backbone, linear_head
-from featlearn.works._settings import check_counts, check_device, check_filled, check_positive, check_seeds
+from featlearn.works._settings import check_counts, check_filled, check_positive, check_seeds
 
 ROTATED, COLORED = "rotated", "colored"
 TEST = "test"
@@ -154,7 +155,7 @@ def run(trial: Trial) -> TrialResult:
     on. The start, the split and the order of images depend on the seed and the held-out domain alone, so runs of
     different weights are pairs.
     """
-    check_device(trial.device)
+    resolve(trial.device)
     found = domains(trial.images, trial.kind, trial.per_domain, trial.size)
     key = Key("nuclear/digits") / trial.images / trial.kind / trial.held_out / trial.seed
     parts, watch = [], {VALIDATION: []}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Batch, Key
+from featlearn.core.device import resolve
 from featlearn.kernels import ntk, rbf
 from featlearn.lab.estimate import VALIDATION
 from featlearn.lab.statistics import crossing
@@ -16,7 +17,6 @@ from featlearn.learn import Stage, fit_one_pass
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init, stack
 from featlearn.nets.pointwise import Loss
 from featlearn.tasks import BooleanXor
-from featlearn.works._settings import check_device
 from featlearn.works.xor_sgd.rows import Role
 
 Draw = Callable[[int, Key], Batch]
@@ -105,7 +105,7 @@ def network_budgets(
     Accuracy is evaluated every 10 % of the budget, from 4 d on, and the crossing is interpolated. Members that arrived
     or gave up leave the ensemble; the others see the same data as if they had stayed.
     """
-    check_device(trial.device)
+    resolve(trial.device)
     tests = {seed: draw(trial.n_test, key / "test" / seed) for seed in trial.seeds}
     who = [(seed, noise) for seed in trial.seeds for noise in trial.noise]
     starts = {s: sphere_init(trial.p, trial.d, key / "start" / s, theta=trial.theta) for s in trial.seeds}

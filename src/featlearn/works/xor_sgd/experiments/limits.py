@@ -13,6 +13,7 @@ from typing import Any, cast
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.device import resolve
 from featlearn.lab.estimate import geometric_interval
 from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.statistics import crossing, power_fit
@@ -24,7 +25,6 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works._settings import (
     check_counts,
-    check_device,
     check_dimensions,
     check_filled,
     check_ladders,
@@ -135,7 +135,7 @@ def trials(config: Config) -> list[NetworkTrial | FixedTrial]:
 
 def fixed_set(trial: FixedTrial) -> Measured:
     """Smallest n, on a grid of 15 %, at which full-batch descent reaches the target at one of its evaluations."""
-    check_device(trial.device)
+    resolve(trial.device)
     key, draw = Key("xor_sgd/limits") / FIXED / trial.d / trial.seed, boolean(trial.d, trial.device)
     test, pool = draw(trial.n_test, key / "test"), draw(round(trial.most * trial.d), key / "train")
     start = sphere_init(trial.p, trial.d, key / "start", theta=trial.theta).to(trial.device)

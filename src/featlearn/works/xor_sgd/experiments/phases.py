@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.device import resolve
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.table import Table as LabTable
@@ -29,7 +30,6 @@ from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks import BooleanXor
 from featlearn.works._settings import (
     check_counts,
-    check_device,
     check_dimensions,
     check_filled,
     check_positive,
@@ -139,7 +139,7 @@ def growth_ratios(sig: Tensor, opp: Tensor, perp: Tensor, a: Tensor, eta: float)
 
 def run_trial(trial: Trial) -> TrialResult:
     """Train both ways; a row for every unit of time, and one with the growth ratios."""
-    check_device(trial.device)
+    resolve(trial.device)
     key = Key("xor_sgd/phases") / trial.d / trial.seed
     task = BooleanXor(d=trial.d)
     means = task.draw(Key("xor_sgd")).means.to(trial.device)

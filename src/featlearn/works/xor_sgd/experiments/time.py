@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.device import resolve
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.statistics import within_slope
 from featlearn.learn import Stage, fit_one_pass
@@ -32,7 +33,7 @@ from featlearn.nets import TwoLayer, mean_field_rates
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks import BooleanXor
-from featlearn.works._settings import check_counts, check_device, check_dimensions, check_filled, check_seeds
+from featlearn.works._settings import check_counts, check_dimensions, check_filled, check_seeds
 from featlearn.works.xor_sgd.experiments.budgets import boolean, plain_ticks
 from featlearn.works.xor_sgd.rows import Crossing, by_seed
 
@@ -134,7 +135,7 @@ def paired_start(p: int, d: int, theta: float, seed: int) -> TwoLayer:
 
 def run_trial(trial: Trial) -> TrialResult:
     """Train until the loss is there; its time is interpolated in log loss between evaluations."""
-    check_device(trial.device)
+    resolve(trial.device)
     key = Key("xor_sgd/time") / trial.d / trial.batch / trial.seed
     means = BooleanXor(d=trial.d).draw(Key("xor_sgd")).means.to(trial.device)
     draw = boolean(trial.d, trial.device)
