@@ -204,8 +204,8 @@ def works_table() -> str:
         return shown
     said = (
         f"{waiting} of the {len(found['claims'])} claims, those of {len(works.PENDING)} works, were judged in a former"
-        f' form. Until they are re-examined in the typed form they are shown as "{PENDING}" and count for nothing: rows of'
-        " experiments alone cover the entries of these works."
+        f' form. Until they are re-examined in the typed form they are shown as "{PENDING}" and count for nothing: rows'
+        " of experiments alone cover the entries of these works."
     )
     return f"{shown}\n{textwrap.fill(said, 120, break_on_hyphens=False)}\n"
 
