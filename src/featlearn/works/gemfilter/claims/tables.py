@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.inventory import reported
 from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.works import _audit
+from featlearn.works._audit import Rows, averages, best, cells, fits, less, place
 
 LLAMA, MISTRAL, PHI = "LLaMa 3.1 8B Instruct", "Mistral Nemo 12B Instruct", "Phi 3.5 Mini 3.8B Instruct"
 MODELS = (LLAMA, MISTRAL, PHI)
@@ -32,23 +33,15 @@ WORDS = {
 """Mean words of the prompts of each data set, as LongBench's own description lists them."""
 
 
-def table(name: str, setting: str = "") -> dict[str, dict[str, float]]:
-    """row -> metric -> reported value, averages included."""
-    rows: dict[str, dict[str, float]] = {}
-    for cell in reported(f"gemfilter.{name}", setting=setting):
-        rows.setdefault(cell.row, {})[cell.metric] = cell.value
-    return rows
+def table(name: str, setting: str = "") -> Rows:
+    """A table of this work: row -> metric -> reported value, averages included."""
+    return _audit.table(f"gemfilter.{name}", setting)
 
 
-def cells(row: dict[str, float]) -> np.ndarray:
-    """The data sets of a row, without its average."""
-    return np.array([v for k, v in row.items() if k != "average"])
-
-
-def averages(setting: str, method: str) -> np.ndarray:
+def by_budget(setting: str, method: str) -> np.ndarray:
     """Reported averages of a method at 1024, 2048 and 4096."""
     rows = table("table9_1", setting)
-    return np.array([rows[f"{method}-{k}"]["average"] for k in BUDGETS])
+    return averages({k: rows[k] for k in (f"{method}-{b}" for b in BUDGETS)})
 
 
 def check_averages(key: Key, tables: Any) -> Evidence:
@@ -56,32 +49,11 @@ def check_averages(key: Key, tables: Any) -> Evidence:
     cases, slack, count = [], 0.005 + 1e-9, 0
     for name, settings in (("table9_1", MODELS), ("table9_2", ("",)), ("tableG_1", ("",))):
         rows = {f"{s} {r}": row for s in settings for r, row in table(name, s).items()}
-        mean = np.array([cells(row).mean() for row in rows.values()])
-        # the median of a row is the nearest other summary that a reader might print
+        # the median of a row is the nearest other summary that a reader might report
         median = np.array([np.median(cells(row)) for row in rows.values()])
-        shown = np.array([row["average"] for row in rows.values()])
-        cases.append(
-            Case(
-                f"averages of {name}, {len(rows)} rows",
-                predict=mean,
-                observe=shown,
-                rival=median,
-                tolerance=slack,
-                rival_says="medians",
-            )
-        )
+        cases.append(fits(f"averages of {name}, {len(rows)} rows", rows, slack, rival=median, rival_says="medians"))
+        cases.append(fits(f"averages of {name} over all columns", rows, slack))
         count += len(rows)
-        fewer = np.array([cells(row)[:-1].mean() for row in rows.values()])
-        cases.append(
-            Case(
-                f"averages of {name} over all columns",
-                predict=mean,
-                observe=shown,
-                rival=fewer,
-                tolerance=slack,
-                rival_says="the last column left out",
-            )
-        )
     return Evidence(cases, comment=f"All {count} averages are the means of their rows, rounded to two decimals.")
 
 
@@ -128,8 +100,8 @@ def check_orders(key: Key, tables: Any) -> Evidence:
     above_h2o, against_snap = [], []
     for model in MODELS:
         rows = table("table9_1", model)
-        above_h2o.append(averages(model, "GemFilter") - rows["H2O-4096"]["average"])
-        against_snap.append(averages(model, "GemFilter") - averages(model, "SnapKV"))
+        above_h2o.append(by_budget(model, "GemFilter") - rows["H2O-4096"]["average"])
+        against_snap.append(by_budget(model, "GemFilter") - by_budget(model, "SnapKV"))
     mistral = table("table9_1", MISTRAL)
     gain = mistral["GemFilter-2048"]["average"] - mistral["All KV"]["average"]
     signs = np.sign(against_snap)
@@ -181,10 +153,10 @@ def check_h2o(key: Key, tables: Any) -> Evidence:
         rows = table("table9_1", model)
         two = rows["H2O-4096"]
         kept = [k for k in two if k not in ("average", "pre")]
-        for budget, gaps, less in ((4096, same, same_less), (1024, quarter, quarter_less)):
+        for budget, gaps, lower in ((4096, same, same_less), (1024, quarter, quarter_less)):
             one = rows[f"GemFilter-{budget}"]
             gaps.append(one["average"] - two["average"])
-            less.append(float(np.mean([one[k] - two[k] for k in kept])))
+            lower.append(float(less(one, two, kept).mean()))
             wins.append(sum(one[k] > two[k] for k in one if k != "average"))
     listed = ", ".join(f"{g:+.2f}" for g in quarter_less)
     return Evidence(
@@ -231,8 +203,8 @@ def check_h2o(key: Key, tables: Any) -> Evidence:
 
 def check_budgets(key: Key, tables: Any) -> Evidence:
     """Averages against the budget: GemFilter and SnapKV, three models."""
-    steps = np.array([np.diff(averages(model, "GemFilter")) for model in MODELS])
-    other = np.array([np.diff(averages(model, "SnapKV")) for model in MODELS])
+    steps = np.array([np.diff(by_budget(model, "GemFilter")) for model in MODELS])
+    other = np.array([np.diff(by_budget(model, "SnapKV")) for model in MODELS])
     return Evidence(
         (
             Case(
@@ -368,7 +340,7 @@ def check_peak(key: Key, tables: Any) -> Evidence:
     wins = {x: 0 for x in LAYERS}
     for name in names:
         wins[LAYERS[int(np.argmax([row[name] for row in rows]))]] += 1
-    peak = LAYERS[int(np.argmax([row["average"] for row in rows]))]
+    peak = int(best(table("table9_2")).removeprefix("layer-"))
     return Evidence(
         (
             Case(
@@ -397,13 +369,13 @@ def check_chat(key: Key, tables: Any) -> Evidence:
     mean = {name: row["average"] for name, row in rows.items()}
     below = max(mean.values()) - mean["GemFilter-1024"]
     without = table("table9_1", LLAMA)
-    gain = np.array([np.mean([rows[r][k] - without[r][k] for k in QA]) for r in rows])
+    gain = np.array([less(rows[r], without[r], QA).mean() for r in rows])
     return Evidence(
         (
             Case(
                 "place of GemFilter among four",
                 predict=4,
-                observe=1 + sum(v > mean["GemFilter-1024"] for v in mean.values()),
+                observe=place(mean["GemFilter-1024"], [*mean.values()]),
                 rival=3,
                 rival_says="third",
             ),
@@ -442,7 +414,7 @@ def check_chat(key: Key, tables: Any) -> Evidence:
 def check_chat_gains(key: Key, tables: Any) -> Evidence:
     """'All methods gain a large improvement': averages of four methods, with and without the template."""
     rows, without = table("tableG_1"), table("table9_1", LLAMA)
-    gain = np.array([[rows[r][k] - without[r][k] for k in QA] for r in rows])
+    gain = np.array([less(rows[r], without[r], QA) for r in rows])
     return Evidence(
         (
             Case(

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.inventory import entry, reported
+from featlearn.lab.inventory import entry
 from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.works import _audit
+from featlearn.works._audit import Rows, averages, best, less, means, place, without
 
 BASES = ("ERM", "Mixup", "SWAD")
 SETS = ("VLCS", "PACS", "OfficeHome", "TerraIncognita", "DomainNet")
@@ -22,51 +24,15 @@ ROUNDING = 0.05 + 1e-9
 UPSTREAM = 2 * ROUNDING
 """The same for an average that was taken before its cells were rounded."""
 
-Rows = dict[str, dict[str, float]]
-
 
 def table(name: str, setting: str = "", spread: bool = False) -> Rows:
-    """row -> metric -> reported value (or its deviation), averages included."""
-    rows: Rows = {}
-    for cell in reported(f"nuclear.{name}", setting=setting):
-        value = cell.spread if spread else cell.value
-        if value is not None:
-            rows.setdefault(cell.row, {})[cell.metric] = value
-    return rows
-
-
-def cells(row: Mapping[str, float]) -> np.ndarray:
-    """A row without its average."""
-    return np.array([v for k, v in row.items() if k != "average"])
-
-
-def means(rows: Rows) -> np.ndarray:
-    """Mean of each row's cells."""
-    return np.array([cells(row).mean() for row in rows.values()])
-
-
-def averages(rows: Rows) -> np.ndarray:
-    """Reported averages."""
-    return np.array([row["average"] for row in rows.values()])
-
-
-def without(rows: Rows, *names: str) -> Rows:
-    """The other rows."""
-    return {k: v for k, v in rows.items() if k not in names}
+    """A table of this work: row -> metric -> reported value (or its deviation), averages included."""
+    return _audit.table(f"nuclear.{name}", setting, spread)
 
 
 def fits(name: str, rows: Rows, slack: float = ROUNDING) -> Case:
     """Reported averages against the means of their rows; the rival leaves the last column out."""
-    fewer = np.array([cells(row)[:-1].mean() for row in rows.values()])
-    return Case(
-        name,
-        predict=means(rows),
-        observe=averages(rows),
-        rival=fewer,
-        tolerance=slack,
-        rival_says="the last column left out",
-        unit="%",
-    )
+    return _audit.fits(name, rows, slack, unit="%")
 
 
 def check_averages(key: Key, tables: Any) -> Evidence:
@@ -108,7 +74,6 @@ def check_order(key: Key, tables: Any) -> Evidence:
     true = means({k: rows[k] for k in listed})
     order = np.argsort(true, kind="stable")
     place = int(np.flatnonzero(order == listed.index("SelfReg"))[0])
-    best = names[int(averages(rows).argmax())]
     swad = names.index("SWAD-NU")
     return Evidence(
         (
@@ -125,7 +90,7 @@ def check_order(key: Key, tables: Any) -> Evidence:
             Case(
                 "row with the best average",
                 predict=swad,
-                observe=names.index(best),
+                observe=names.index(best(rows)),
                 rival=names.index("SWAD"),
                 rival_says="SWAD",
             ),
@@ -152,7 +117,7 @@ def check_order(key: Key, tables: Any) -> Evidence:
 def check_gains(key: Key, tables: Any) -> Evidence:
     """Table 6.1: what the nuclear norm adds to ERM and SWAD, column by column."""
     rows = table("table6_1")
-    gain = {b: np.array([rows[f"{b}-NU"][c] - rows[b][c] for c in COLUMNS]) for b in ("ERM", "SWAD")}
+    gain = {b: less(rows[f"{b}-NU"], rows[b], COLUMNS) for b in ("ERM", "SWAD")}
     mean = {b: rows[f"{b}-NU"]["average"] - rows[b]["average"] for b in gain}
     return Evidence(
         (
@@ -430,20 +395,20 @@ def check_alternatives(key: Key, tables: Any) -> Evidence:
     """Table 6.3: SWAD with CORAL, MIRO and NU on three data sets."""
     three = table("table6_3")
     names = list(three)
-    best = [max(three, key=lambda k, c=c: three[k][c]) for c in ("vlcs", "pacs", "domainnet", "average")]
+    leaders = [best(three, c) for c in ("vlcs", "pacs", "domainnet", "average")]
     return Evidence(
         (
             Case(
                 "best row of vlcs, pacs, domainnet, average",
                 predict=[names.index("SWAD-NU")] * 4,
-                observe=[names.index(k) for k in best],
+                observe=[names.index(k) for k in leaders],
                 rival=[names.index("SWAD-MIRO")] * 4,
                 rival_says="SWAD-MIRO",
             ),
             Case(
                 "lead on SWAD-MIRO",
                 predict=[0.2, 0.1, 0.1],
-                observe=[three["SWAD-NU"][c] - three["SWAD-MIRO"][c] for c in ("vlcs", "pacs", "domainnet")],
+                observe=less(three["SWAD-NU"], three["SWAD-MIRO"], ("vlcs", "pacs", "domainnet")),
                 rival=[0.3] * 3,
                 tolerance=1e-6,
                 rival_says="0.3 points",
@@ -505,7 +470,7 @@ def check_prose(key: Key, tables: Any) -> Evidence:
             Case(
                 "place of Terra Incognita with ERM among the 15 gains, from the top",
                 predict=1,
-                observe=1 + int((gain > gain[3, 0]).sum()),
+                observe=place(gain[3, 0], gain),
                 rival=2,
                 rival_says="second",
             ),

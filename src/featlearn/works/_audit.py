@@ -1,0 +1,89 @@
+"""Print audits: what the reported cells of a table say, set beside its reported averages, its orders and the prose.
+
+A work's `claims/tables.py` recomputes from here; the cells themselves stand in its `work.toml`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from featlearn.lab.inventory import reported
+from featlearn.lab.pending import Case
+
+Row = Mapping[str, float]
+"""metric -> value; the metric `average` is the reported one."""
+Rows = dict[str, dict[str, float]]
+"""row -> metric -> value, in the order of the paper."""
+
+
+def table(entry: str, setting: str = "", spread: bool = False) -> Rows:
+    """The reported values of an entry (or their deviations), averages included."""
+    rows: Rows = {}
+    for found in reported(entry, setting=setting):
+        value = found.spread if spread else found.value
+        if value is not None:
+            rows.setdefault(found.row, {})[found.metric] = value
+    return rows
+
+
+def without(rows: Rows, *names: str) -> Rows:
+    """The other rows."""
+    return {k: v for k, v in rows.items() if k not in names}
+
+
+def cells(row: Row) -> np.ndarray:
+    """A row without its average."""
+    return np.array([v for k, v in row.items() if k != "average"])
+
+
+def means(rows: Mapping[str, Row]) -> np.ndarray:
+    """Mean of each row's cells."""
+    return np.array([cells(row).mean() for row in rows.values()])
+
+
+def averages(rows: Mapping[str, Row]) -> np.ndarray:
+    """Reported averages."""
+    return np.array([row["average"] for row in rows.values()])
+
+
+def fits(
+    name: str,
+    rows: Mapping[str, Row],
+    slack: float,
+    unit: str = "",
+    rival: np.ndarray | None = None,
+    rival_says: str = "the last column left out",
+) -> Case:
+    """Reported averages against the means of their rows, to within `slack`.
+
+    rival: another summary of each row that a reader might report; None leaves the last column out.
+    """
+    if rival is None:
+        rival = np.array([cells(row)[:-1].mean() for row in rows.values()])
+    return Case(
+        name,
+        predict=means(rows),
+        observe=averages(rows),
+        rival=rival,
+        tolerance=slack,
+        rival_says=rival_says,
+        unit=unit,
+    )
+
+
+# --- orders ----------------------------------------------------------------------------------------------------------
+
+
+def less(one: Row, other: Row, columns: Sequence[str]) -> np.ndarray:
+    """One row less another, column by column."""
+    return np.array([one[c] - other[c] for c in columns])
+
+
+def best(rows: Mapping[str, Row], column: str = "average") -> str:
+    """The row that is highest in a column; of equal ones the first."""
+    return max(rows, key=lambda name: rows[name][column])
+
+
+def place(value: float, among: Sequence[float] | np.ndarray) -> int:
+    """Place from the top, 1 for the highest."""
+    return 1 + int((np.asarray(among) > value).sum())
