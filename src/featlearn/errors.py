@@ -35,7 +35,7 @@ class SettingError(FeatlearnError, ValueError):
 
     status = BAD
 
-    def __init__(self, field: str, value: object, allowed: str, remedy: str):
+    def __init__(self, field: str, value: object, allowed: str, remedy: str) -> None:
         self.field, self.value, self.allowed, self.remedy = field, value, allowed, remedy
         super().__init__(f"{field} = {value} is not allowed: {allowed}; {remedy}")
 
@@ -69,7 +69,7 @@ class DataUnavailable(DataError):
 class Unreadable(DataError):
     """Why a file is no image, without its name. kind: of the reason, for counts."""
 
-    def __init__(self, kind: str, reason: str = ""):
+    def __init__(self, kind: str, reason: str = "") -> None:
         super().__init__(reason or kind)
         self.kind = kind
 
@@ -128,7 +128,7 @@ class CommandError(FeatlearnError):
 
     status = BAD
 
-    def __init__(self, message: str, status: int = BAD):
+    def __init__(self, message: str, status: int = BAD) -> None:
         super().__init__(message)
         self.status = status
 

@@ -58,9 +58,11 @@ def digest(tmp_path, monkeypatch):
         ("return x * 2", "return (x * 2)"),
         ("def unused(x):\n    return x + 1", ""),
         ('"""A module."""', ""),
+        ("def helper(x):", "def helper(x: int) -> int:"),
+        ("def inner(y):", "def inner(y: 'float') -> 'float':"),
     ],
 )
-def test_comments_docstrings_positions_and_what_is_not_reached_change_nothing(digest, change):
+def test_comments_docstrings_annotations_positions_and_what_is_not_reached_change_nothing(digest, change):
     assert change[0] in SOURCE
     assert digest(SOURCE) == digest(SOURCE.replace(*change))
 

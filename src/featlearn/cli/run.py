@@ -251,7 +251,7 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
     if options.json:
         print_json(document(experiment, options, members, reports, elapsed, page))
     else:
-        _tables(out, experiment, members, reports)
+        _tables(out, members, reports)
         counts = totals(reports)
         out.print(
             f"{elapsed:.1f} s; trials: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n or what == "ok")
@@ -366,7 +366,7 @@ def document(experiment: Any, options: RunOptions, members: Any, reports: Any, s
     }
 
 
-def _tables(out: Any, experiment: Any, members: Any, reports: Any) -> None:
+def _tables(out: Any, members: Any, reports: Any) -> None:
     for (setting, _), report in zip(members, reports, strict=True):
         if report.summary:
             for table in fitting(report.summary, _words(setting) or "ours and reported, 95 % intervals", out):

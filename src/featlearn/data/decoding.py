@@ -141,11 +141,10 @@ def opened(path: str | Path) -> Iterator[Any]:
     if not found.st_size:
         raise Unreadable("has 0 bytes")
     try:
-        with open(path, "rb") as f:
-            with _without_warnings_of_pil(), Image.open(f, formats=FORMATS) as image:
-                if image.format == "TIFF":
-                    _silence_libtiff()
-                yield image
+        with open(path, "rb") as f, _without_warnings_of_pil(), Image.open(f, formats=FORMATS) as image:
+            if image.format == "TIFF":
+                _silence_libtiff()
+            yield image
     except Unreadable:
         raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as why:

@@ -61,7 +61,7 @@ def read_verified(path: Path, file: File, owner: str) -> bytes:
     Errors: DataError naming the file, the expected and the found checksum (or why it could not be read).
     """
     try:
-        opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+        opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # noqa: SIM115
         with opened as f:
             data = f.read(file.bytes + 1)  # one more than allowed: an endless gzip stream is not read to its end
     except (OSError, EOFError, zlib.error) as why:
@@ -153,7 +153,7 @@ def fetch(name: str | Dataset, root: str | Path | None = None, progress: Progres
         folder.mkdir(parents=True, exist_ok=True)
         todo = [f for f in data.files if not _valid(folder, f)]
         if todo:
-            _check_room(data, folder, todo)
+            _check_room(folder, todo)
             _from_sources(data, folder, todo, progress or (lambda what, done, total: None))
     return folder
 
@@ -169,7 +169,7 @@ def _valid(folder: Path, file: File) -> bool:
     return True
 
 
-def _check_room(data: Dataset, folder: Path, todo: list[File]) -> None:
+def _check_room(folder: Path, todo: list[File]) -> None:
     need, free = _HEADROOM * sum(f.bytes for f in todo), shutil.disk_usage(folder).free
     if free < need:
         raise OSError(errno.ENOSPC, f"{need / 2**20:.0f} MiB needed, {free / 2**20:.0f} MiB free")

@@ -38,7 +38,7 @@ def rotated_mnist(
     if len(angles) < 2 or len(set(angles)) < len(angles):
         raise SettingError("angles", tuple(angles), "two or more different ones", "0, 15, ..., 75 are usual")
 
-    def make(x: Tensor, y: Tensor, angle: int | float, own: Key) -> tuple[Tensor, Tensor]:
+    def make(x: Tensor, y: Tensor, angle: int | float, own: Key) -> tuple[Tensor, Tensor]:  # noqa: ARG001
         return _turned(x, angle), y
 
     name, labels = ("rotated-fashion-mnist", FASHION) if fashion else ("rotated-mnist", tuple("0123456789"))

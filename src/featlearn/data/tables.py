@@ -68,7 +68,7 @@ def rows_of(path: Path) -> Rows:
     found = Rows()
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as f:
-            rows = csv.reader(_without_nul(f, path), skipinitialspace=True)
+            rows = csv.reader(_without_nul(f), skipinitialspace=True)
             names = [name.strip() for name in next(rows, [])]
             _has_columns(path, names)
             where = {name: names.index(name) for name in NEEDED}
@@ -84,7 +84,7 @@ def rows_of(path: Path) -> Rows:
     return found
 
 
-def _without_nul(lines: Iterator[str], path: Path) -> Iterator[str]:
+def _without_nul(lines: Iterator[str]) -> Iterator[str]:
     for line in lines:
         if "\0" in line:
             raise csv.Error("it holds bytes of value 0")

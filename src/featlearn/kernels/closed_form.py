@@ -112,7 +112,7 @@ def _mean_clip(sd: Tensor) -> Tensor:
     return bulk + torch.special.ndtr(-1 / sd)
 
 
-def _moments(x: Tensor, y: Tensor, activation: str, weight_var: float, bias_var: float):
+def _moments(x: Tensor, y: Tensor, activation: str, weight_var: float, bias_var: float) -> tuple[Tensor, ...]:
     if activation not in ACTIVATIONS:
         raise SettingError("activation", repr(activation), f"one of {ACTIVATIONS}", "clip is the truncated ReLU")
     if weight_var < 0 or bias_var < 0:

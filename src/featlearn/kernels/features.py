@@ -44,7 +44,7 @@ class RandomFeatures:
     b: Float[Tensor, " m"]
     activation: str = "relu"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check(self.activation, len(self.b))
 
     def __call__(self, x: Float[Tensor, "n d"], /) -> Float[Tensor, "n m"]:
@@ -122,7 +122,7 @@ class TangentFeatures:
     a: Float[Tensor, " m"]
     activation: str = "clip"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check(self.activation, len(self.b))
 
     def __call__(self, x: Float[Tensor, "n d"], /) -> Float[Tensor, "n f"]:

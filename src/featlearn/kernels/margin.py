@@ -1,5 +1,6 @@
 """The smallest hinge loss of a norm-bounded linear classifier, with a certificate from the dual problem."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -108,7 +109,9 @@ def hinge_classifier(
     return HingeFit(best_w, best, min(lower, best))  # rounding may cross the two by one unit
 
 
-def _longest(pairs, pull: float, step_p: float, w: Tensor, step_w: Tensor, radius: float) -> float:
+def _longest(
+    pairs: Iterable[tuple[Tensor, Tensor]], pull: float, step_p: float, w: Tensor, step_w: Tensor, radius: float
+) -> float:
     """Largest step that keeps every value of `pairs` and the multiplier positive and ||w||^2 < radius."""
     longest = pull / -step_p if step_p < 0 else float("inf")
     for value, change in pairs:

@@ -53,7 +53,7 @@ class Accusation:
     hits: str
     derivation: str
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.hits not in HITS:
             raise BadStatement(f"hits = {self.hits!r} is not allowed: one of {', '.join(HITS)}")
         for name in ("quote", "place", "reading", "derivation"):

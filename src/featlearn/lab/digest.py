@@ -1,7 +1,7 @@
 """Digests: what a result depends on, as a short text that changes when it does.
 
 A digest of code covers the syntax trees of the functions that a function can reach within featlearn, without comments,
-docstrings, positions or module paths, so that a move or a reformatting changes nothing.
+docstrings, annotations of arguments, positions or module paths, so that a move or a reformatting changes nothing.
 """
 
 import ast
@@ -124,6 +124,10 @@ def _trees(module: ModuleType) -> Mapping[str, str]:
 
 def _bare(node: Any) -> Any:
     for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner.returns = None
+        elif isinstance(inner, ast.arg):
+            inner.annotation = None
         body = getattr(inner, "body", None)
         if isinstance(body, list):
             inner.body = [  # pyright: ignore[reportAttributeAccessIssue]

@@ -59,7 +59,7 @@ class Case:
     vacuous: str = ""
     unit: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.relation not in RELATIONS:
             raise ValueError(f"relation = {self.relation!r} is not allowed: one of {RELATIONS}")
 
@@ -119,7 +119,7 @@ class Claim:
     hits: str = ""
     draw: Callable[[Evidence], Any] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.expected not in VERDICTS:
             raise ValueError(f"expected = {self.expected!r} is not allowed: one of {VERDICTS}")
         if self.hits not in HITS:
@@ -181,7 +181,7 @@ def needs(experiment: str) -> Evidence:
 def reads(experiment: str, judge: Callable[[Rows], Evidence]) -> Callable[[Any, Tables], Evidence]:
     """A check that judges the rows of one experiment, or names the command that makes them."""
 
-    def check(key: Any, tables: Tables) -> Evidence:
+    def check(key: Any, tables: Tables) -> Evidence:  # noqa: ARG001
         table = tables(experiment)
         return needs(experiment) if table is None or not table.rows else judge(table)
 

@@ -93,7 +93,7 @@ class Statement:
     twin: str = ""
     expect: Outcome = "confirmed"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.source:
             raise self._bad("no source", "name the equation, the key in work.toml or the derivation")
         if self.expect not in OUTCOMES:

@@ -237,7 +237,7 @@ class Store:
         True
     """
 
-    def __init__(self, root: str | Path, below: Sequence[str | Path] = ()):
+    def __init__(self, root: str | Path, below: Sequence[str | Path] = ()) -> None:
         self.root, self.below = Path(root), tuple(Path(b) for b in below)
 
     def folder(self, experiment: str) -> Path:

@@ -36,7 +36,7 @@ class Submit(Protocol):
 
 
 class _Later:
-    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...]):
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._fn, self._args = fn, args
 
     def result(self) -> Any:
@@ -78,7 +78,7 @@ def _end_with(lifeline: Any) -> None:
 class _Pool:
     # Its handles cannot be cancelled: Python 3.11's executor raises InvalidStateError in its own thread when workers
     # die while a cancelled future is queued. Ending the workers ends what is queued all the same.
-    def __init__(self, executor: ProcessPoolExecutor):
+    def __init__(self, executor: ProcessPoolExecutor) -> None:
         self._executor = executor
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Handle:
@@ -86,7 +86,7 @@ class _Pool:
 
 
 class _Promise:
-    def __init__(self, future: Handle):
+    def __init__(self, future: Handle) -> None:
         self.result = future.result
 
 

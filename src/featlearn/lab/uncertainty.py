@@ -173,7 +173,7 @@ class Law:
     function: Callable[..., Any]
     constants: Mapping[str, float]
 
-    def __init__(self, function: Callable[..., Any], **constants: float):
+    def __init__(self, function: Callable[..., Any], **constants: float) -> None:
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "constants", dict(constants))
 

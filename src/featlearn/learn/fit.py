@@ -74,7 +74,7 @@ def _take(data: Tensor, part: Tensor | slice) -> Tensor:
 class _Group:
     """A few networks in training: packed first layer (g, m, d+1), second layer (g, m), data and work space."""
 
-    def __init__(self, net: TwoLayer, x1: Tensor, y: Tensor, weights: Tensor | None, loss: str, members: slice):
+    def __init__(self, net: TwoLayer, x1: Tensor, y: Tensor, weights: Tensor | None, loss: str, members: slice) -> None:
         self.v = torch.cat([net.w, net.b[:, :, None]], -1).contiguous()
         self.a = net.a.clone()
         self.kind: Activation = net.activation

@@ -46,6 +46,7 @@ def column(rate: Rate, members: slice, like: Tensor, ndim: int) -> Tensor | floa
 
 
 def is_zero(rate: Rate) -> bool:
+    """Whether nothing is learned at this rate."""
     return bool((rate == 0).all()) if isinstance(rate, Tensor) else rate == 0
 
 
@@ -61,6 +62,7 @@ def all_finite(v: Tensor, a: Tensor) -> bool:
 
 
 def diverged(step: int, stage: int) -> Diverged:
+    """The error of weights that have left the finite numbers."""
     return Diverged(f"weights are not finite after step {step}; lower the step sizes of stage {stage + 1}")
 
 

@@ -58,7 +58,7 @@ class ModularSchedule:
     settle: float | int = math.inf
     precision: str = "float32"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("steps", "batch", "gap", "probe"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -131,7 +131,7 @@ class ModularRun:
 class _Batches:
     """Indices of any step: (steps, e, b), functions of keys and step alone."""
 
-    def __init__(self, data: Tensor, schedule: ModularSchedule, keys: Sequence[Key]):
+    def __init__(self, data: Tensor, schedule: ModularSchedule, keys: Sequence[Key]) -> None:
         self.data, self.keys, self.replace = data, keys, schedule.replace
         self.n = data.shape[1]
         self.batch = schedule.batch or self.n
@@ -179,7 +179,7 @@ class _Stepper:
         work: Callable[[Tensor, Tensor], None],
         eager: int = 0,
         capture: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
-    ):
+    ) -> None:
         self.work, self.eager, self.capture = work, eager, capture
         self.replay: Callable[[], None] | None = None
         self.held: tuple[Tensor, Tensor] | None = None
@@ -237,7 +237,7 @@ class _AdamW:
     torch's own optimizer is left alone because making one imports its compiler, seconds in every process.
     """
 
-    def __init__(self, net: ModularTransformer, schedule: ModularSchedule):
+    def __init__(self, net: ModularTransformer, schedule: ModularSchedule) -> None:
         parameters = list(net.parameters())
         self.schedule = schedule
         self.theta = torch.cat([p.detach().flatten() for p in parameters])

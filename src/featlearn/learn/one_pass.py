@@ -45,7 +45,7 @@ Diverging = Literal["raise", "rest"]
 class _Moves:
     """A stage, worked out once for a group: which layers move, and step sizes (s, r, 1) ready to multiply."""
 
-    def __init__(self, stage: Stage, group: "_Group"):
+    def __init__(self, stage: Stage, group: "_Group") -> None:
         def ready(value: float | Tensor) -> Tensor | float:
             found = column(value, group.members, group.a, 2)
             return found.view(-1, group.a.shape[1], 1) if isinstance(found, Tensor) and len(found) > 1 else found
@@ -59,7 +59,9 @@ class _Moves:
 class _Group:
     """A few sets in training: packed first layer (s, r m, d), second layer (s, r, m), r members a set."""
 
-    def __init__(self, net: TwoLayer, sets: Sequence[int], members: slice, loss: str, ones: bool, diverging: str):
+    def __init__(
+        self, net: TwoLayer, sets: Sequence[int], members: slice, loss: str, ones: bool, diverging: str
+    ) -> None:
         part = net[members]
         self.sets, self.members, self.loss, self.ones = tuple(sets), members, loss, ones
         self.kind: Activation = part.activation

@@ -45,7 +45,7 @@ class PowerSchedule:
     weight_decay: float | int = 0.0
     betas: tuple[float, float] = (0.9, 0.98)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("steps", "batch"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -97,7 +97,7 @@ class PowerRun:
 class _Engine:
     """Parameters as one table ((k + 1) p, m): a row for each value of each input, then the output vectors."""
 
-    def __init__(self, net: PowerNetwork):
+    def __init__(self, net: PowerNetwork) -> None:
         self.k, self.p, m = net.k, net.p, len(net)
         rows = torch.cat([net.u.permute(1, 2, 0).reshape(self.k * self.p, m), net.w.T])
         self.table = torch.nn.Parameter(rows.contiguous())

@@ -33,7 +33,7 @@ class Stage:
     batch: int | None = None
     momentum: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.steps < 0:
             raise SettingError("steps", self.steps, "at least 0", "0 skips the stage")
         if self.batch is not None and self.batch < 1:

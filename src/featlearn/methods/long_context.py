@@ -133,7 +133,7 @@ def answer(
             raise SettingError("budget", budget, e.allowed, e.remedy) if e.field == "keep" else e from None
         found: list[Tensor] = []
 
-        def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+        def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:  # noqa: ARG001
             found.append(score_layer(ask.layout, attn, hidden, rotary, ask.mask, scoring))
 
         def read() -> tuple[kv_eviction.Prefilled, Any]:

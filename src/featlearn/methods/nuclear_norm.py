@@ -1,7 +1,7 @@
 """The nuclear norm of a batch of features as a penalty for any training loop, and the stable rank."""
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 import torch
 from jaxtyping import Float
@@ -119,7 +119,7 @@ Factors = tuple[Tensor, Tensor] | None
 
 class _NuclearNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, method: str, scale: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(ctx: Any, x: Tensor, method: str, scale: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         value, factors = _DECOMPOSE[method](x, ctx.needs_input_grad[0])
         if factors is not None:
             # their product, as large as the features, is made when it is asked for and with the weight in it
@@ -128,7 +128,7 @@ class _NuclearNorm(torch.autograd.Function):
         return (value * scale).to(x.dtype)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, grad: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, left, right = ctx.saved_tensors
         with torch.no_grad(), torch.autocast(grad.device.type, enabled=False):  # a loop may call backward inside one
             weight = (grad * ctx.scale)[..., None, None]
@@ -145,11 +145,11 @@ class _Once(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, gradient: Tensor, x: Tensor, grad: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def forward(ctx: Any, gradient: Tensor, x: Tensor, grad: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         return gradient.clone()
 
     @staticmethod
-    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, grad: Tensor) -> NoReturn:  # pyright: ignore[reportIncompatibleMethodOverride]
         raise SettingError(
             "features", "in a second derivative", "first derivatives of nuclear_norm", "use torch.linalg.svdvals there"
         )

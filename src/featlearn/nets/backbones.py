@@ -32,7 +32,7 @@ class SmallCnn(nn.Module):
         torch.Size([5, 128])
     """
 
-    def __init__(self, channels: int, key: Key, width: int = 64):
+    def __init__(self, channels: int, key: Key, width: int = 64) -> None:
         super().__init__()
         if width < 8 or width % 8:
             raise SettingError("width", width, "a multiple of 8", "64 is that of the benchmark, 16 suits a CPU")
@@ -72,7 +72,7 @@ class ResNet(nn.Module):
     Errors: SettingError for a name that is not in RESNETS, and where torchvision is not installed.
     """
 
-    def __init__(self, name: str, key: Key, frozen: bool | None = None):
+    def __init__(self, name: str, key: Key, frozen: bool | None = None) -> None:
         super().__init__()
         if name not in RESNETS:
             raise SettingError("backbone", repr(name), f"one of {', '.join(RESNETS)}", "or cnn for a small network")

@@ -42,7 +42,7 @@ class ModularShape:
     norm: bool = True
     readout: str = "equals"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         least = {"k": 1, "p": 2, "layers": 1, "heads": 1, "width": 2, "head_dim": 1, "mlp": 0}
         for name, low in least.items():
             if getattr(self, name) < low:
@@ -105,7 +105,7 @@ class ModularTransformer(nn.Module):
     offset: Tensor
     allowed: Tensor
 
-    def __init__(self, shape: ModularShape, keys: Sequence[Key], *, device: str | torch.device = "cpu"):
+    def __init__(self, shape: ModularShape, keys: Sequence[Key], *, device: str | torch.device = "cpu") -> None:
         super().__init__()
         if not keys:
             raise SettingError("keys", "()", "one key per network", "Key('seed') / 0 is one")

@@ -52,7 +52,7 @@ class PowerNetwork:
     u: Float[Tensor, "m k p"]
     w: Float[Tensor, "m p"]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.w.shape != (self.u.shape[0], self.u.shape[2]):
             m, _, p = self.u.shape
             raise SettingError("w", tuple(self.w.shape), f"({m}, {p}), as u is {tuple(self.u.shape)}", "pair m and p")

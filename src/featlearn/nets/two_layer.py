@@ -28,7 +28,7 @@ class TwoLayer:
     a: Float[Tensor, "e m"]
     activation: Activation = "clip"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choice("activation", self.activation, Activation)
 
     def __call__(self, x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"], /) -> Float[Tensor, "n e"]:

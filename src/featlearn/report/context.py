@@ -43,7 +43,7 @@ class Site:
     problems: list[str] = field(default_factory=list)
     pictures_of: dict[str, list[Html]] = field(default_factory=dict)  # by entry, filled by the experiments' pages
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.entries: Mapping[str, Any] = {e.id: e for w in self.works for e in w.entries}
         self.experiments_of: dict[str, list[ExperimentPage]] = {}
         self.claims_of: dict[str, list[ClaimPage]] = {}

@@ -74,7 +74,7 @@ class BooleanXor:
     pair: tuple[int, int] = (0, 1)
     basis: Basis = "standard"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.d < 2:
             raise SettingError("d", self.d, "at least 2", "the label is the product of two coordinates")
         if len(self.pair) != 2 or self.pair[0] == self.pair[1] or not all(0 <= i < self.d for i in self.pair):

@@ -34,7 +34,7 @@ class GaussianClusters:
     k: int = 4
     sigma_r: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 1 <= self.k <= min(self.d, 16):
             raise SettingError("k", self.k, f"1 <= k <= min(d = {self.d}, 16)", "there are 2^k clusters in R^d")
         if self.sigma_r < 0:

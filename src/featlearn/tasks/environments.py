@@ -32,7 +32,7 @@ class Environments2d:
 
     agree: float = 0.7
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 <= self.agree <= 1:
             raise SettingError("agree", self.agree, "in [0, 1]", "0.7 is the paper's in distribution")
 
@@ -109,7 +109,7 @@ class Environments:
     r: int = 40
     gamma: float = 0.48
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 1 <= self.r <= self.d:
             raise SettingError("r", self.r, f"in 1..d = {self.d}", "invariant features are some of the d")
         if not -0.5 <= self.gamma <= 0.5:

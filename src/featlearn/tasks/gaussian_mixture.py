@@ -89,7 +89,7 @@ class GaussianMixture:
         """Four clusters, +-mu_1 with label +1 and +-mu_3 with label -1 (gradient_features.definition_xor)."""
         return cls(d, (1, 1, -1, -1), sigma=sigma, separation=separation, arrangement="antipodal")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         r = len(self.labels)
         if self.d < 1:
             raise SettingError("d", self.d, "a positive dimension", "set d >= 1")

@@ -27,7 +27,7 @@ class LinearData:
     rho: float = 1.0
     sigma: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.d < 2:
             raise SettingError("d", self.d, "at least 2", "noise is orthogonal to the direction")
         if not 0 < self.margin <= self.rho:

@@ -191,7 +191,7 @@ class ModularAddition:
     p: int = 97
     k: int = 2
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_points(self.p, self.k)
 
     @property

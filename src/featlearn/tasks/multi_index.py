@@ -49,7 +49,7 @@ class MultiIndex:
     terms: tuple[tuple[int, ...], ...] = ((2, 0), (0, 2))
     coefficients: tuple[float, ...] = (1.0, -1.0)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.terms or not self.terms[0]:
             raise SettingError("terms", self.terms, "at least one term of at least one direction", "try ((2,),)")
         if len({len(term) for term in self.terms}) > 1:

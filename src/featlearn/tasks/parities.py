@@ -75,7 +75,7 @@ class BlockParity:
     p_o: float = 0.5
     coordinates: Coordinates = "pattern"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check(self.d, self.r, self.k, self.coordinates)
         for name in ("r", "k"):
             if getattr(self, name) % 2 == 0:
@@ -124,7 +124,7 @@ class UniformParity:
     d: int = 51
     k: int = 2
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check(self.d, 1, self.k, "pattern")
 
     def draw(self, key: Key) -> ParityTruth:

@@ -75,7 +75,9 @@ def _dictionary(d: int, D: int, coordinates: str, key: Key) -> Float[Tensor, "d 
     return incoherent_dictionary(d, D, key)
 
 
-def _truth(dictionary, relevant, positive, mean, scale, gamma) -> PatternTruth:
+def _truth(
+    dictionary: Tensor, relevant: Tensor, positive: Tensor, mean: Tensor, scale: Tensor | float, gamma: Tensor | float
+) -> PatternTruth:
     star = dictionary[:, relevant].sum(dim=1)
     return PatternTruth((star / star.norm())[None], dictionary, relevant, positive, mean, float(scale), float(gamma))
 
@@ -136,7 +138,7 @@ class ParityMix:
     coordinates: str = "pattern"
     sigma_z: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_sizes(self.d, self.D, self.k, self.coordinates)
         if self.k % 2 == 0:
             raise SettingError("k", self.k, "odd (an all-present block must have odd parity)", f"try k = {self.k + 1}")
@@ -210,7 +212,7 @@ class Interval:
     structure: bool = True
     coordinates: str = "pattern"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_sizes(self.d, self.D, self.k, self.coordinates)
         if not 0 <= self.t1 <= self.t2 <= self.k:
             raise SettingError("t1, t2", (self.t1, self.t2), f"0 <= t1 <= t2 <= k = {self.k}", "reorder or lower them")
@@ -270,7 +272,7 @@ class HiddenCodes:
     per_class: int = 50
     coordinates: str = "pattern"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_sizes(self.d, self.D, self.k, self.coordinates)
         if self.per_class < 1:
             raise SettingError("per_class", self.per_class, "at least 1", "50 is the reported value")

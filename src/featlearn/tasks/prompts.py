@@ -35,7 +35,7 @@ class Item:
     continued: bool = False
     name: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.metric not in METRICS:
             raise SettingError("metric", self.metric, f"one of {', '.join(METRICS)}", "see featlearn.tasks.metrics")
 

@@ -27,7 +27,7 @@ class XorTruth(Truth):
         torch.Size([4, 3])
     """
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.features.ndim != 2 or len(self.features) != 2 or self.features.shape[1] < 2:
             raise SettingError("features", tuple(self.features.shape), "(2, d) with d >= 2", "give mu1 and mu2")
         gram = self.features.double() @ self.features.double().T
@@ -131,7 +131,7 @@ class XorClusters:
     noise: Noise = "random"
     law: Law = "gaussian"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.d < 2:
             raise SettingError("d", self.d, "at least 2", "two orthogonal means need two dimensions")
         if not (self.sigma >= 0 and math.isfinite(self.sigma)):

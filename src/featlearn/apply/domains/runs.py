@@ -241,11 +241,11 @@ def cost(trial: Trial) -> Cost:
     return Cost(trial.schedule.steps * STEP_SECONDS + images * flops / RATES["cuda" if cuda else "cpu"], 1500.0)
 
 
-def _no_summary(table: Rows) -> Sequence[SummaryRow]:
+def _no_summary(table: Rows) -> Sequence[SummaryRow]:  # noqa: ARG001
     return ()
 
 
-def _no_pictures(table: Rows) -> Mapping[str, Any]:
+def _no_pictures(table: Rows) -> Mapping[str, Any]:  # noqa: ARG001
     return {}
 
 

@@ -110,7 +110,7 @@ class Swad:
         <All keys matched successfully>
     """
 
-    def __init__(self, rule: SwadRule):
+    def __init__(self, rule: SwadRule) -> None:
         self.rule = rule
         self.over = False
         self._current = Mean()

@@ -240,7 +240,7 @@ class ChannelScales(nn.Module):
     stages: as `featurizer.stages` gives them, for the shapes; channels are axis 1.
     """
 
-    def __init__(self, stages: Sequence[Tensor], start: float = 0.1):
+    def __init__(self, stages: Sequence[Tensor], start: float = 0.1) -> None:
         super().__init__()
         b = torch.tensor(start - 1e-5).expm1().log()
         self.b = nn.ParameterList([nn.Parameter(b.expand(s.shape[1]).clone().to(s.device)) for s in stages])
@@ -318,7 +318,9 @@ def with_nuclear_norm(
     if weight == 0:
         return objective
 
-    def penalised(featurizer: nn.Module, classifier: nn.Module, minibatches: Sequence[Minibatch], state: State):
+    def penalised(
+        featurizer: nn.Module, classifier: nn.Module, minibatches: Sequence[Minibatch], state: State
+    ) -> Outcome:
         outcome = objective(featurizer, classifier, minibatches, state)
         if state.step < start:
             return outcome

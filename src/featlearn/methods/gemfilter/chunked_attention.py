@@ -34,7 +34,7 @@ class SinksAndWindow:
     window: int = 1024
     dense_tail: int = 256
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, least in (("sinks", 0), ("window", 1), ("dense_tail", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -39,7 +39,7 @@ class Scoring:
     heads: tuple[int, ...] | None = None
     over_heads: str = "sum"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
             raise SettingError("rows", self.rows, "a count of at least 1", "1 scores with the last query alone")
         if self.pooling not in POOLINGS:
@@ -287,7 +287,7 @@ def scores(
     """Smoothed scores of all tokens, -inf at padding; settings are not checked."""
     found: list[Tensor] = []
 
-    def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+    def score(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:  # noqa: ARG001
         found.append(score_layer(layout, attn, hidden, rotary, mask, scoring))
         raise _ReadError
 
@@ -356,7 +356,7 @@ def observe(
     """
     seen: list[Any] = []
 
-    def stop(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:
+    def stop(layer: int, attn: nn.Module, hidden: Tensor, rotary: tuple[Tensor, Tensor]) -> None:  # noqa: ARG001
         seen.extend((hidden, rotary))
         raise _ReadError
 

@@ -150,7 +150,7 @@ def engine_step(net: Net, x: Float[Array, "n d"], y: Float[Array, " n"], eta: fl
     """The network after one step of the engine's SGD on the minibatch (x, y), both layers moving."""
     rate_w, rate_a = mean_field_rates(eta, len(net.a))
 
-    def given(n: int, key: Key) -> tuple[torch.Tensor, torch.Tensor]:
+    def given(n: int, key: Key) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: ARG001
         return torch.from_numpy(x), torch.from_numpy(y)
 
     stage = Stage(1, rate_w, 0.0, rate_a, batch=len(x))

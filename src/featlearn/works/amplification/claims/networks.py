@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featlearn.core import Key
+from featlearn.core import Batch, Key
 from featlearn.lab.pending import Case, Claim, Evidence
 from featlearn.measure import aligned, off_class_overlap
 from featlearn.nets import TwoLayer, fixed_signs_init
@@ -112,7 +112,7 @@ def check_subnetwork(key: Key, tables: Any) -> Evidence:
     )
 
 
-def _clusters(d: int, sigma: float, n: int, key: Key):
+def _clusters(d: int, sigma: float, n: int, key: Key) -> tuple[XorTruth, Batch]:
     truth = XorTruth(torch.eye(d)[:2])
     return truth, XorClusters(d, sigma, 0.0).sample(truth, n, key)
 

@@ -52,7 +52,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3)
     """One data set and start per seed."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not (self.variance >= 0 and math.isfinite(self.variance)):
             raise SettingError("variance", self.variance, "a finite number of at least 0", "0.02 is reported")
         check_counts(self, "steps", "n_test")

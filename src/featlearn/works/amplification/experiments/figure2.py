@@ -75,7 +75,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One task, data set and start per seed."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.most > FIRST:
             raise SettingError("most", self.most, f"above {FIRST}", "40000 is enough at d_low = 20, n_low = 100")
         check_counts(self, "n_test")

@@ -93,7 +93,7 @@ class Config:
     chunk: int = 5
     """Seeds that train together in a trial."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "d", "scales")
         if not self.c0 > 1:
             raise SettingError("c0", self.c0, "above 1", "10 leaves four fifths of the neurons in the sets")

@@ -66,7 +66,7 @@ class Config:
     chunk: int = 5
     """Seeds that train together in a trial."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "d", "n", "alpha")
         check_counts(self, "chunk", "n_test")
         if self.rounding not in ("up", "down"):

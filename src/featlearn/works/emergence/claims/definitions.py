@@ -8,7 +8,8 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.learn.fit import fit
 from featlearn.learn.schedules import Stage
 from featlearn.nets import forward, gaussian_init, mirrored
@@ -24,7 +25,7 @@ def _flat(values: torch.Tensor | None) -> np.ndarray:
     return values.double().numpy()
 
 
-def check_notation(key, tables) -> Evidence:
+def check_notation(key: Key, tables: Tables) -> Evidence:
     """Symbols: st, sphi2, the unit second moment, and <st wstar, x> = count - mean count."""
     sizes = [(8, 3, 0.5), (8, 3, 0.25), (10, 5, 0.4), (7, 3, 0.1)]
     scale, scale_law, moment, background, background_law = [], [], [], [], []
@@ -92,7 +93,7 @@ def check_notation(key, tables) -> Evidence:
     )
 
 
-def check_data(key, tables) -> Evidence:
+def check_data(key: Key, tables: Tables) -> Evidence:
     """A0-A2 and the first moments, on samples and by enumeration."""
     task = ParityMix(d=120, D=100, k=5, p_o=0.5, coordinates="input")
     truth, n = task.draw(key / "task"), 100_000
@@ -199,7 +200,7 @@ def check_data(key, tables) -> Evidence:
     )
 
 
-def check_parity_mix(key, tables) -> Evidence:
+def check_parity_mix(key: Key, tables: Tables) -> Evidence:
     """Moments of the structured mixture, by enumeration and on samples."""
     sizes = [(8, 3, 0.5), (8, 3, 0.25), (9, 5, 0.4), (10, 3, 0.05)]
     on, off, gamma, balance, corr = [], [], [], [], []
@@ -283,7 +284,7 @@ def check_parity_mix(key, tables) -> Evidence:
     )
 
 
-def check_parity_mix_membership(key, tables) -> Evidence:
+def check_parity_mix_membership(key: Key, tables: Tables) -> Evidence:
     """Two background patterns share the mixture index: covariance p_o (1 - 2 p_o)^2 / (4 (1 - p_o))."""
     p = np.array([0.05, 0.1, 0.25, 0.4, 0.5])
     exact, between = [], []
@@ -343,7 +344,7 @@ def check_parity_mix_membership(key, tables) -> Evidence:
     )
 
 
-def check_no_structure(key, tables) -> Evidence:
+def check_no_structure(key: Key, tables: Tables) -> Evidence:
     """Fair coins: st^2 = D/4 and no first-order signal for parity."""
     task = ParityMix(d=100, D=100, k=5, structure=False)
     truth, n = task.draw(key / "task"), 100_000
@@ -405,7 +406,7 @@ def interval_moments(k: int, low: int, high: int, p: Fraction) -> tuple[Fraction
     return plus, Fraction(signed_count / k - (2 * plus - 1) * p)
 
 
-def check_interval(key, tables) -> Evidence:
+def check_interval(key: Key, tables: Tables) -> Evidence:
     """Binomial sums of the interval set, in rational arithmetic against the task's float64 and its sampler."""
     settings = [(True, Fraction(2, 3)), (False, Fraction(1, 2))]
     plus, gamma, scale, rival_plus, rival_gamma, got_plus, got_gamma, got_scale = ([] for _ in range(8))
@@ -484,7 +485,16 @@ def literal_smooth_clip(z: torch.Tensor, noise: float) -> torch.Tensor:
     return ramp(z) - ramp(z - 1)
 
 
-def literal_step(w, b, a, x, y, noise: float, eta: float, lam_w: float) -> torch.Tensor:
+def literal_step(
+    w: torch.Tensor,
+    b: torch.Tensor,
+    a: torch.Tensor,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    noise: float,
+    eta: float,
+    lam_w: float,
+) -> torch.Tensor:
     """w - eta grad_w (mean max(1 - y g, 0) + lam_w sum ||w||^2), by autograd."""
     w = w.clone().requires_grad_()
     score = literal_smooth_clip(x @ w.T + b, noise) @ a
@@ -493,7 +503,7 @@ def literal_step(w, b, a, x, y, noise: float, eta: float, lam_w: float) -> torch
     return (w - eta * grad).detach()
 
 
-def check_training(key, tables) -> Evidence:
+def check_training(key: Key, tables: Tables) -> Evidence:
     """Zero output at the start, forgetting in step 1, and closed forms of the smoothed activation."""
     task = ParityMix(d=25, D=12, k=3, coordinates="input")
     truth = task.draw(key / "task")
@@ -594,7 +604,7 @@ def check_training(key, tables) -> Evidence:
     )
 
 
-def check_moments(key, tables) -> Evidence:
+def check_moments(key: Key, tables: Tables) -> Evidence:
     """Lemma 14 by enumeration, for parities, majorities and a planted member."""
     families = [
         parity_mix(9, 3, 0.5),

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 
 from featlearn.core import Key
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.nets import TwoLayer, forward
 from featlearn.nets.pointwise import activate
 from featlearn.tasks.patterns import orthonormal_dictionary
@@ -89,7 +89,7 @@ def _scores(star: Construction, x: Array, direction: Array, st: float) -> Array:
     return forward(star.net(direction, st), torch.as_tensor(x))[0].numpy()
 
 
-def check_triangle(key, tables) -> Evidence:
+def check_triangle(key: Key, tables: Tables) -> Evidence:
     """Lemma 7: three ReLUs make the bump; two do not."""
     rng = key.numpy()
     exact, got, fewer, off = [], [], [], []
@@ -124,7 +124,9 @@ def check_triangle(key, tables) -> Evidence:
     )
 
 
-def check_existence(key, tables, build: Callable[[int, float, tuple[int, ...]], Construction] = construct) -> Evidence:
+def check_existence(
+    key: Key, tables: Tables, build: Callable[[int, float, tuple[int, ...]], Construction] = construct
+) -> Evidence:
     """Lemma 5: the construction equals y on every count, with its bounds; k = 1, 3, 5, 8, twenty settings each."""
     label, got, fewer, off, neighbour, without_zero = ([] for _ in range(6))
     size, top_a, low_b, top_b, reach, idle = ([] for _ in range(6))
@@ -253,7 +255,7 @@ def check_existence(key, tables, build: Callable[[int, float, tuple[int, ...]], 
     )
 
 
-def draw_existence(evidence: Evidence):
+def draw_existence(evidence: Evidence) -> object:
     """g* of a 5-parity over the count, and the six bumps that make it."""
     from matplotlib.figure import Figure
 

@@ -1,12 +1,14 @@
 """The first gradient step finds the relevant patterns (Lemmas 6, 15-18), with exact population gradients."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 
 from featlearn.core import Key
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.learn.fit import fit
 from featlearn.learn.schedules import Stage
 from featlearn.nets import gradients
@@ -43,7 +45,7 @@ def smallest_biting_size(k: int | None, m: int, below: float) -> tuple[float, fl
     D = 100.0
     while True:
         k_now = math.log(D * m / DELTA) ** 2 if k is None else k
-        if D > 2 * k_now**2 and eps_e(D, k_now, m, 0.5) <= below:
+        if 2 * k_now**2 < D and eps_e(D, k_now, m, 0.5) <= below:
             return D, float(k_now)
         D *= 1.02
 
@@ -79,7 +81,7 @@ def signal_ratio(T: Array, k: int) -> Array:
     return np.abs(T[:, :k]).mean(1) / np.abs(T[:, k:]).max(1)
 
 
-def check_first_step(key, tables) -> Evidence:
+def check_first_step(key: Key, tables: Tables) -> Evidence:
     """Exact T_j against the engine, beta gamma/st, leading orders, and the sampled gradient at the sizes of Table 1."""
     rng = key.numpy()
     small = [parity_mix(10, 3, 0.5), parity_mix(10, 3, 0.25), by_count(10, {0: 0.5, 2: 0.5}, (2,), 3)]
@@ -211,7 +213,7 @@ def check_first_step(key, tables) -> Evidence:
     )
 
 
-def _rates(make, k: int, sizes: list[int], key: Key) -> Array:
+def _rates(make: Callable[..., Any], k: int, sizes: list[int], key: Key) -> Array:
     """Root mean squares of st (T_A - beta gamma/st), T_-A, T_b and T_a for growing D and the same relevant weights."""
     rows, rng = [], key.numpy()
     own, b = rng.normal(0, 1 / k, (4, k)), rng.normal(0, 1 / k**2, 4)
@@ -225,7 +227,7 @@ def _rates(make, k: int, sizes: list[int], key: Key) -> Array:
     return np.array(rows)
 
 
-def check_first_step_bounds(key, tables) -> Evidence:
+def check_first_step_bounds(key: Key, tables: Tables) -> Evidence:
     """Lemmas 6 and 18: their error eps_e, what it says at laptop sizes, and its rate in D."""
     D, k, m, p_o = 100, 5, 300, 0.5
     family = parity_mix(D, k, p_o)
@@ -321,7 +323,7 @@ def check_first_step_bounds(key, tables) -> Evidence:
     )
 
 
-def check_weights_after_step(key, tables) -> Evidence:
+def check_weights_after_step(key: Key, tables: Tables) -> Evidence:
     """Lemma 18: one update of the engine over every input gives w = eta a sum_j T_j M_j, exactly in span(M)."""
     rng = key.numpy()
     family = parity_mix(10, 3, 0.5)
@@ -395,7 +397,7 @@ def check_weights_after_step(key, tables) -> Evidence:
     )
 
 
-def draw_first_step(evidence: Evidence):
+def draw_first_step(evidence: Evidence) -> object:
     """T_j of every neuron: relevant patterns against background, exact and sampled, with beta gamma/st."""
     from matplotlib.figure import Figure
 
@@ -418,7 +420,7 @@ def draw_first_step(evidence: Evidence):
     return figure
 
 
-def draw_rates(evidence: Evidence):
+def draw_rates(evidence: Evidence) -> object:
     """Error on relevant patterns, background terms and bias terms against D, with the exponents of the bounds."""
     from matplotlib.figure import Figure
 

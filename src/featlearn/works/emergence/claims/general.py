@@ -13,7 +13,7 @@ from jaxtyping import Float
 from scipy.stats import chi2, norm
 
 from featlearn.core import Key
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.nets import gradients
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.claims.existence import bump_neurons
@@ -91,7 +91,7 @@ def near_orthogonal(D: int, d: int, coherence: float, rng: np.random.Generator) 
     return np.vstack([np.linalg.cholesky(gram).T, np.zeros((d - D, D))])
 
 
-def check_definition(key: Key, tables) -> Evidence:
+def check_definition(key: Key, tables: Tables) -> Evidence:
     """definition_general: normalisation, its cross terms, the signal gamma, the two-Gaussian example."""
     rng = key.numpy()
     D, k, d, sigma_z = 10, 3, 14, 0.3
@@ -212,7 +212,7 @@ def autograd_gradients(law: GeneralLaw, w: Array, b: Array, a: Array, noise: flo
     return dw, db, da
 
 
-def check_moments(key: Key, tables) -> Evidence:
+def check_moments(key: Key, tables: Tables) -> Evidence:
     """Lemmas 38 and 39."""
     rng = key.numpy()
     laws = [general_parity(9, 3, np.eye(9), p_o=p, negative_share=s) for p, s in ((0.5, 0.8), (0.25, 0.7), (0.4, 0.2))]
@@ -309,7 +309,7 @@ def build(k: int, mu: float, positive: tuple[int, ...]) -> WideBumps:
     return next(v for v in versions if np.abs(v.b).min() * 8 * k >= 0.125 - 1e-12)
 
 
-def check_existence(key: Key, tables) -> Evidence:
+def check_existence(key: Key, tables: Tables) -> Evidence:
     """Lemma 35."""
     margins, largest, least, most, widths, room = [], [], [], [], [], []
     offsets = np.array([-0.125, -0.0625, 0.0, 0.0625, 0.125])
@@ -471,7 +471,7 @@ def tied_background(D: int = 403, k: int = 3) -> tuple[float, float, float]:
     return tied, independent, rate(1 / (16 * k * D), both, half)
 
 
-def check_start(key: Key, tables) -> Evidence:
+def check_start(key: Key, tables: Tables) -> Evidence:
     """Lemmas 36 and 37."""
     rng = key.numpy()
     D, k, d, delta, m = 40, 5, 60, 0.1, 50

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from featlearn.core import Key
 from featlearn.kernels import hinge_classifier
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.nets import gradients
 from featlearn.works.emergence.claims.general import GeneralLaw, general_parity, near_orthogonal
 from featlearn.works.emergence.claims.population import network
@@ -89,7 +89,7 @@ def small_law(key: Key, sigma_z: float = 0.05) -> GeneralLaw:
     return general_parity(D, k, near_orthogonal(D, d, 1 / (16 * D), key.numpy()), sigma_z=sigma_z)
 
 
-def check_first_step(key: Key, tables) -> Evidence:
+def check_first_step(key: Key, tables: Tables) -> Evidence:
     """Lemmas 40 to 43."""
     law = small_law(key / "dictionary")
     k, st, gamma, noise = law.k, law.scale, float(law.gamma[0]), law.k**-1.5
@@ -279,7 +279,7 @@ def best_readout(w: Array, b: Array, law: GeneralLaw, key: Key, n: int = 2000) -
     return float(np.clip(1 - label * score, 0, None).mean()), float((label * score <= 0).mean()), fit.w.numpy()
 
 
-def check_second_step(key: Key, tables) -> Evidence:
+def check_second_step(key: Key, tables: Tables) -> Evidence:
     """Lemmas 44, 45 and 48."""
     law = small_law(key / "dictionary", sigma_z=0.02)
     k, st, gamma, noise, m = law.k, law.scale, float(law.gamma[0]), law.k**-1.5, 40
@@ -397,7 +397,7 @@ def check_second_step(key: Key, tables) -> Evidence:
     return Evidence(cases, comment=comment, data={"T1": wide.first.T, "T2": wide.second.T})
 
 
-def draw_steps(evidence: Evidence):
+def draw_steps(evidence: Evidence) -> object:
     """|T_j| of both steps by pattern: the background vanishes in the second."""
     from matplotlib.figure import Figure
 

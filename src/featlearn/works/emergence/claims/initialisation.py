@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from scipy.stats import binom, chi2, norm
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.nets import gaussian_init, gradients
 from featlearn.works.emergence.claims.definitions import ERROR_RATE, literal_smooth_clip
 from featlearn.works.emergence.claims.population import bits, gate, network, sigmas, smooth_clip
@@ -25,7 +26,7 @@ def chernoff_rate(ratio: float) -> float:
     return (ratio - 1 - math.log(ratio)) / 2
 
 
-def check_init(key, tables) -> Evidence:
+def check_init(key: Key, tables: Tables) -> Evidence:
     """Lemma 9 and 10 at the reported sizes: quantiles of the maxima, exact chi-square events, on the engine's start."""
     D, k, m, delta = 100, 5, 300, 0.1
     n = 60_000  # neurons drawn, enough for 200 networks of 300
@@ -106,7 +107,7 @@ def _third_moment(p: float, st: float) -> float:
     return (p * (1 - p) ** 3 + (1 - p) * p**3) / st**3
 
 
-def check_background_tail(key, tables) -> Evidence:
+def check_background_tail(key: Key, tables: Tables) -> Evidence:
     """Lemma 11 with the Berry-Esseen constant written out; a planted q of equal entries nearly attains it."""
     D, k, n = 100, 5, 100_000
     rng = key.numpy()
@@ -177,7 +178,7 @@ def _exact_tail(phi: Array, chance: Array, q: Array, s: float, b: Array) -> Arra
     return chance @ norm.cdf((z[:, None] - b) / s)
 
 
-def check_block_removal(key, tables) -> Evidence:
+def check_block_removal(key: Key, tables: Tables) -> Evidence:
     """Lemma 13 with constants written out: 2|t|/sqrt(2 pi V) + 1.12 (E|nu|^3 + sum E|phi q|^3)/V^(3/2); exact."""
     n, k = 10, 3
     rng = key.numpy()
@@ -225,7 +226,7 @@ def check_block_removal(key, tables) -> Evidence:
     )
 
 
-def check_gradients(key, tables) -> Evidence:
+def check_gradients(key: Key, tables: Tables) -> Evidence:
     """Lemma 12: the engine's hand-written gradients against autograd of the literal smoothed loss."""
     rng = key.numpy()
     d, m, n, s = 7, 6, 60, 0.3

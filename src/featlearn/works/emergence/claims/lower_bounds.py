@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from featlearn.core import Key
 from featlearn.kernels import fourier_features, hinge_classifier, kernel_ridge, rbf
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 
 Array = np.ndarray
 D, K, N = 12, 3, 64  # the enumerated problem: 4096 inputs, 220 parities
@@ -76,7 +76,7 @@ def averaging_bound(norm: Array, width: int, dim: int, size: int) -> Array:
     return np.asarray(1 - norm * math.sqrt(width / math.comb(dim, size)))
 
 
-def check_parities(key: Key, tables) -> Evidence:
+def check_parities(key: Key, tables: Tables) -> Evidence:
     """Theorem 29 for uniform inputs."""
     z, masks = cube(D), subsets(D, K)
     families = fixed_features(key, D, N)
@@ -174,7 +174,7 @@ def mixture_weights(z: Float[Array, "n D"], mask: int, p_o: float) -> Float[Arra
     return p_o / len(z) + (1 - p_o) * same * rest / 2
 
 
-def check_mixture(key: Key, tables) -> Evidence:
+def check_mixture(key: Key, tables: Tables) -> Evidence:
     """Theorem 2 on the mixture."""
     z, masks = cube(D), subsets(D, K)
     table = parities(z, masks)
@@ -263,7 +263,7 @@ def best_bandwidth(dim: int, size: int) -> float:
     return math.sqrt(-2 / math.log(1 - 2 * size / dim))
 
 
-def check_kernels(key: Key, tables) -> Evidence:
+def check_kernels(key: Key, tables: Tables) -> Evidence:
     """Corollary 3 in its sharp form, for one function and for a ball of them, and the route of its proof."""
     small = 8
     z, masks, h = cube(small), subsets(small, K), best_bandwidth(small, K)
@@ -385,7 +385,7 @@ def rff_route(key: Key, width: int = 2048, p_o: float = 0.5) -> tuple[dict[str, 
     return found, f"Route at D = 12, k = 3: N = {width}, B = {float(w.norm()):.3f}, sup error {error:.3f}."
 
 
-def draw_theorem2(evidence: Evidence):
+def draw_theorem2(evidence: Evidence) -> object:
     """Hinge loss against the norm bound, with the bound below it."""
     from matplotlib.figure import Figure
 

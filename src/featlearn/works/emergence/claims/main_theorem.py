@@ -12,7 +12,7 @@ import torch
 from featlearn.core import Key
 from featlearn.kernels import hinge_classifier
 from featlearn.lab.experiment import Rows
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables, needs
 from featlearn.nets import Gradients, TwoLayer, gradients
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.claims.general import near_orthogonal
@@ -155,7 +155,7 @@ def premises(k: int, m: int, inner: float, name: str) -> tuple[Assumption, ...]:
     )
 
 
-def check_theorem1(key: Key, tables) -> Evidence:
+def check_theorem1(key: Key, tables: Tables) -> Evidence:
     """Theorem 1."""
     table = tables(TABLE_1)
     if table is None:
@@ -220,7 +220,7 @@ def general_steps(key: Key, negative_share: float, weighted: bool) -> tuple[floa
     return float(cosine.max()), error, moving
 
 
-def check_theorem34(key: Key, tables) -> Evidence:
+def check_theorem34(key: Key, tables: Tables) -> Evidence:
     """Theorem 34."""
     table = tables(GENERAL)
     if table is None:
@@ -266,7 +266,7 @@ def check_theorem34(key: Key, tables) -> Evidence:
     return Evidence(cases, premises(5, 300, inner, "Dmd/(delta gamma p_min)"), comment)
 
 
-def draw_bound(evidence: Evidence):
+def draw_bound(evidence: Evidence) -> object:
     """The three terms of the bound against the width, with constant 1."""
     from matplotlib.figure import Figure
 

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from scipy.special import entr, expit
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.learn.fit import fit
 from featlearn.learn.linear import Linearised, fit_linearised
 from featlearn.learn.schedules import Stage
@@ -19,7 +20,7 @@ from featlearn.works.emergence.claims.second_step import population_step
 Array = np.ndarray
 
 
-def trajectory(net: TwoLayer, x: Array, y: Array, eta: float, lam: float, steps: int, key) -> list[TwoLayer]:
+def trajectory(net: TwoLayer, x: Array, y: Array, eta: float, lam: float, steps: int, key: Key) -> list[TwoLayer]:
     """Networks after 0..steps full-batch steps of stage 3 (no noise, penalty lam on w and a)."""
     keep = 1 - 2 * eta * lam
     stage = Stage(steps=steps, rate_w=eta, rate_b=eta, rate_a=eta, keep_w=keep, keep_a=keep)
@@ -58,7 +59,7 @@ def _gap_bound(second: Array, start: TwoLayer, net: TwoLayer, x: Array) -> tuple
     return np.abs(g[0] - g[1]), np.linalg.norm(second) * math.sqrt(used.sum()) * shift[:, used].max(1)
 
 
-def check_small_movement(key, tables) -> Evidence:
+def check_small_movement(key: Key, tables: Tables) -> Evidence:
     """Lemmas 24 and 25: a run after two population steps, and planted runs that nearly attain each term."""
     rng = key.numpy()
     family = parity_mix(10, 3, 0.5)
@@ -168,7 +169,7 @@ def check_small_movement(key, tables) -> Evidence:
     )
 
 
-def draw_movement(evidence: Evidence):
+def draw_movement(evidence: Evidence) -> object:
     """Movement of every neuron in the last stage against the largest bound."""
     from matplotlib.figure import Figure
 
@@ -225,7 +226,7 @@ def regret(kind: Array, z: Array, y: Array, start: Array, star: Array, eta: Arra
     )
 
 
-def check_online_descent(key, tables) -> Evidence:
+def check_online_descent(key: Key, tables: Tables) -> Evidence:
     """Theorem 27: 1000 random sequences without violation, and planted ones that need each of its three parts."""
     rng = key.numpy()
     blocks = []
@@ -303,7 +304,7 @@ def tangent_features(net: TwoLayer, x: torch.Tensor, weighted: bool = True) -> t
     return torch.cat([z.clamp(0, 1), (gate[:, :, None] * x[:, None, :]).reshape(len(x), -1), gate], 1)
 
 
-def check_baselines(key, tables) -> Evidence:
+def check_baselines(key: Key, tables: Tables) -> Evidence:
     """Exact parts of the baselines: tangent features, duplicated random features, training in pattern coordinates."""
     D, d, m, n = 10, 16, 6, 60
     half = gaussian_init(m, d, key / "init", sigma_w=0.5, sigma_b=0.3, sigma_a=1.5)
@@ -409,7 +410,7 @@ def regulariser(prob: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.xlogy(mean, mean).sum(), -torch.xlogy(prob, prob).sum(1).mean()
 
 
-def check_regulariser(key, tables) -> Evidence:
+def check_regulariser(key: Key, tables: Tables) -> Evidence:
     """Algorithm 1: ranges of R1 and R2, where they are extreme, and their gradients."""
     rng = key.numpy()
     C = 5

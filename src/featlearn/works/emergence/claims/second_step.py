@@ -9,10 +9,11 @@ from jaxtyping import Float
 from scipy.optimize import linprog, nnls
 from scipy.stats import norm
 
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.learn.fit import fit
 from featlearn.learn.schedules import Stage
-from featlearn.nets import forward, gradients
+from featlearn.nets import TwoLayer, forward, gradients
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.claims.existence import construct
 from featlearn.works.emergence.claims.first_step import DELTA, eps_e, premises, signal_ratio
@@ -72,7 +73,7 @@ def _active_everywhere(family: Family, init: Init, after: AfterStep, eta: float,
     return float(shared), float(opposed)
 
 
-def _samples(D: int, k: int, n: int, key) -> tuple[Array, Array]:
+def _samples(D: int, k: int, n: int, key: Key) -> tuple[Array, Array]:
     """n inputs of the parity mixture in pattern coordinates with the relevant patterns first."""
     task = ParityMix(d=D, D=D, k=k, p_o=0.5)
     truth = task.draw(key / "task")
@@ -81,7 +82,7 @@ def _samples(D: int, k: int, n: int, key) -> tuple[Array, Array]:
     return batch.x.double().numpy()[:, np.r_[inside, np.setdiff1d(np.arange(D), inside)]], batch.y.double().numpy()
 
 
-def check_small_output(key, tables) -> Evidence:
+def check_small_output(key: Key, tables: Tables) -> Evidence:
     """Lemma 19: after step 1 the output is far below 1 on every input, so every sample still counts."""
     D, k, m, n = 100, 5, 60, 4000
     family = parity_mix(D, k, 0.5)
@@ -169,7 +170,7 @@ def check_small_output(key, tables) -> Evidence:
     )
 
 
-def check_second_gradient(key, tables) -> Evidence:
+def check_second_gradient(key: Key, tables: Tables) -> Evidence:
     """Lemmas 20-22: exact second gradient, its leading orders, and how much cleaner it is than the first."""
     rng = key.numpy()
     small = parity_mix(10, 3, 0.5)
@@ -344,7 +345,7 @@ def planted_margin(family: Family, error: float, rng: np.random.Generator) -> fl
     return float(min(margin))
 
 
-def check_good_layer(key, tables) -> Evidence:
+def check_good_layer(key: Key, tables: Tables) -> Evidence:
     """Lemma 23: zero hinge on the two-step features, its construction, and the norms."""
     rng = key.numpy()
     D, k, m = 100, 5, 60
@@ -468,7 +469,7 @@ def check_good_layer(key, tables) -> Evidence:
     )
 
 
-def check_second_step_bounds(key, tables) -> Evidence:
+def check_second_step_bounds(key: Key, tables: Tables) -> Evidence:
     """Lemmas 19, 20 and 23 with every premise at the sizes of Table 1 (constants 1)."""
     D, k, m = 100, 5, 300
     family = parity_mix(D, k, 0.5)
@@ -528,7 +529,7 @@ def check_second_step_bounds(key, tables) -> Evidence:
             *premises(D, k, m, 0.5),
             premises(D, k, m, 0.5, gamma)[1],
             Assumption("m >= max(k^4, D)", m >= max(k**4, D), f"{m} against {max(k**4, D)}"),
-            Assumption("delta <= 1/k^3", DELTA <= 1 / k**3, f"{DELTA:g} against {1 / k**3:g}"),
+            Assumption("delta <= 1/k^3", 1 / k**3 >= DELTA, f"{DELTA:g} against {1 / k**3:g}"),
             lemma19,
         ),
         comment=f"With constants 1 the bounds hold: slack {np.min(bound_on / on):.0f} on A, "
@@ -536,14 +537,14 @@ def check_second_step_bounds(key, tables) -> Evidence:
     )
 
 
-def _fractions(net, k: int) -> tuple[float, float]:
+def _fractions(net: TwoLayer, k: int) -> tuple[float, float]:
     """Share of neurons with |cos(w, wstar)| > 0.95, and the largest signed cosine."""
     w = net.w[0].numpy()
     cosine = w[:, :k].sum(1) / np.linalg.norm(w, axis=1) / math.sqrt(k)
     return float((np.abs(cosine) > 0.95).mean()), float(cosine.max())
 
 
-def check_directions(key, tables) -> Evidence:
+def check_directions(key: Key, tables: Tables) -> Evidence:
     """Real gradient steps of the engine: share of neurons along +-wstar after 0, 1 and 2 steps."""
     D, k, m, n = 100, 5, 40, 25_000
     family = parity_mix(D, k, 0.5)
@@ -599,7 +600,7 @@ def check_directions(key, tables) -> Evidence:
     )
 
 
-def draw_ratio(evidence: Evidence):
+def draw_ratio(evidence: Evidence) -> object:
     """Signal-to-background ratio of every neuron, first against second gradient: population and samples."""
     from matplotlib.figure import Figure
 

@@ -7,7 +7,7 @@ as the paper lists none: what they do not reproduce is named, and contradicts no
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -578,7 +578,9 @@ def cluster_sizes(key: object, tables: Tables) -> Evidence:
     return Evidence(cases)
 
 
-def _claim(slug: str, entries: Sequence[str], says: str, check, expected: str = "holds") -> Claim:
+def _claim(
+    slug: str, entries: Sequence[str], says: str, check: Callable[..., Evidence], expected: str = "holds"
+) -> Claim:
     ids = tuple(f"emergence.{e}" for e in entries)
     for id_ in ids:
         entry(id_)  # an unknown id fails here, at import, by name

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from featlearn.core import Key
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.works.emergence.claims.lower_bounds import cube, mixture_weights, parities, parity, subsets, walsh
 
 Array = np.ndarray
@@ -33,7 +33,7 @@ class Adversary:
     alive: Array = field(init=False)
     eliminated: list[int] = field(default_factory=list)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.alive = np.ones(len(self.masks), dtype=bool)
 
     def ask(self, positive: Float[Array, " n"], negative: Float[Array, " n"]) -> float:
@@ -187,7 +187,7 @@ def first_order(structured: bool, z: Float[Array, "n D"], mask: int, tolerance: 
     return 0.0 if found[~relevant].any() else float(found[relevant].mean())
 
 
-def check_queries(key: Key, tables) -> Evidence:
+def check_queries(key: Key, tables: Tables) -> Evidence:
     """Theorem 4: identity, count, simulated adversary, both readings of the error threshold."""
     gram_error, opposite = [], []
     for dim, size in ((12, 3), (12, 5), (10, 5)):
@@ -350,7 +350,7 @@ def check_queries(key: Key, tables) -> Evidence:
     return Evidence(tuple(cases), premises, comment, data)
 
 
-def draw_queries(evidence: Evidence):
+def draw_queries(evidence: Evidence) -> object:
     """Worst error of each learner against chance and against what the adversary can enforce."""
     from matplotlib.figure import Figure
 

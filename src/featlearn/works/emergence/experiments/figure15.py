@@ -13,7 +13,7 @@ import torch
 from featlearn.core import Key
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.measure.alignment import closest_cosine, cosines
-from featlearn.nets import gaussian_init, mirrored
+from featlearn.nets import TwoLayer, gaussian_init, mirrored
 from featlearn.tasks import HiddenCodes
 from featlearn.works.emergence.experiments.pictures import neuron_maps, without_reported
 from featlearn.works.emergence.experiments.simulation import check_sizes, first_steps, neuron_picture
@@ -45,7 +45,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One draw of task, data and start per seed."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         trials(self)
 
 
@@ -82,7 +82,7 @@ def run_trial(trial: Trial) -> TrialResult:
     one, two = first_steps(start, data, k=k, unit=unit, scales=(trial.scale_1, trial.scale_2))
     signal = truth.features[0]
 
-    def share(net, extra: torch.Tensor) -> float:
+    def share(net: TwoLayer, extra: torch.Tensor) -> float:
         cos = cosines(net.w, signal, extra.norm(dim=1)[None])
         return 100.0 * float((cos.abs() > 0.9).float().mean())
 

@@ -70,7 +70,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One draw of centres, samples and start per seed."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.experiments or not set(self.experiments) <= set(SETTINGS):
             raise SettingError("experiments", self.experiments, "one or more of 1, 2, 3", "they are rows of Table 6")
         if len(set(self.experiments)) < len(self.experiments):

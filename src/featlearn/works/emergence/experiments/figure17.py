@@ -64,7 +64,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One start and order of samples per seed."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.data not in LOADERS:
             raise SettingError("data", self.data, "digits or mnist", "digits needs no download")
         for field, value in (("sigma_w", self.sigma_w), ("rate", self.rate)):

@@ -60,7 +60,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """One draw of task, data and start per seed."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         trials(self)
 
 

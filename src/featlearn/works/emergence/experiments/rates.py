@@ -76,7 +76,7 @@ class Config(Common):
     steps_interval: int = 200
     """Gradient steps, interval labels."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         low = [s for s in self.seeds if s < 1000]
         if low:
             raise SettingError("seeds", low[0], "1000 or above", "smaller seeds are reported, not used for choosing")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import Interval
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
 
 ENTRY = "emergence.table2"
 
@@ -42,11 +42,11 @@ class Config(Common):
     rate_one: float = 300.0
     rate_linear: float = 10.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         trials(self)
 
 
-def trials(config: Config):
+def trials(config: Config) -> list[Trial]:
     """One trial per seed, with and without structure."""
     task = Interval(config.d, config.D, config.k, config.t1, config.t2)
     return trials_of([config.setting("", task, m=config.m, n=config.n, steps=config.steps)], config.seeds)

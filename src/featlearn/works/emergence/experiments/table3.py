@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
 
 ENTRY = "emergence.table3"
 
@@ -32,11 +32,11 @@ class Config(Common):
     steps: int = 600
     """Gradient steps of every method."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         trials(self)
 
 
-def trials(config: Config):
+def trials(config: Config) -> list[Trial]:
     """One trial per dimension and seed, with and without structure."""
     tasks = {d: ParityMix(d, config.D, config.k, config.p_o) for d in config.d}
     settings = [config.setting(f"d={d}", t, m=config.m, n=config.n, steps=config.steps) for d, t in tasks.items()]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
 
 ENTRY = "emergence.table4"
 
@@ -39,11 +39,11 @@ class Config(Common):
     rate_rf: float = 30.0
     rate_linear: float = 10.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         trials(self)
 
 
-def trials(config: Config):
+def trials(config: Config) -> list[Trial]:
     """One trial per share and seed, with and without structure."""
     tasks = {r: ParityMix(config.d, config.D, config.k, config.p_o, negative_share=r) for r in config.negative_share}
     settings = [config.setting(f"ratio={r:g}", t, m=config.m, n=config.n, steps=config.steps) for r, t in tasks.items()]

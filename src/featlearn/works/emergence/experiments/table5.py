@@ -10,7 +10,7 @@ from featlearn.core import SettingError
 from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, cost, run_trial, trials_of
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
 
 ENTRY = "emergence.table5"
 
@@ -35,13 +35,13 @@ class Config(Common):
     scale_2: float = 8.0
     rate_one: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if len(self.m) not in (1, len(self.n)):
             raise SettingError("m", self.m, f"one width, or one for each of n = {self.n}", "give as many as n")
         trials(self)
 
 
-def trials(config: Config):
+def trials(config: Config) -> list[Trial]:
     """One trial per sample size and seed, with and without structure."""
     task = ParityMix(config.d, config.D, config.k, config.p_o)
     widths = config.m * len(config.n) if len(config.m) == 1 else config.m

@@ -7,7 +7,7 @@ import torch
 
 from featlearn.core import Key
 from featlearn.lab.inventory import entry
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.measure import class_weighted_margins, margins
 from featlearn.tasks.modular_addition import labels, points
 from featlearn.works.fourier.claims.exact import (
@@ -50,7 +50,7 @@ def found(p: int, wave: np.ndarray) -> float:
     return float(right.mean())
 
 
-def check_rotation(key: Key, tables) -> Evidence:
+def check_rotation(key: Key, tables: Tables) -> Evidence:
     """Section 4.1: the angle says the class."""
     primes = (3, 5, 7, 11, 97)
     cases = []
@@ -85,7 +85,7 @@ def check_rotation(key: Key, tables) -> Evidence:
     return Evidence(tuple(cases), comment=f"Every frequency and sum for p = {', '.join(map(str, primes))}.")
 
 
-def check_task(key: Key, tables) -> Evidence:
+def check_task(key: Key, tables: Tables) -> Evidence:
     """Eq. (4.1): sizes and labels."""
     sizes = entry("fourier.eq4_1").derived["dataset_sizes"]
     shapes = [tuple(int(part[1:]) for part in name.split("_")) for name in sizes]
@@ -123,7 +123,7 @@ def check_task(key: Key, tables) -> Evidence:
     )
 
 
-def check_network(key: Key, tables) -> Evidence:
+def check_network(key: Key, tables: Tables) -> Evidence:
     """Eq. (4.2): network, look-ups for one-hot products, homogeneity, norms."""
     m, k, p, c = 5, 3, 7, 1.7
     net = random_network(m, k, p, key)
@@ -201,7 +201,7 @@ def best_scaled(net: Network, lam: float) -> float:
     return min(math.log(p), *values, *(at(c) for c in fine))
 
 
-def check_objective(key: Key, tables) -> Evidence:
+def check_objective(key: Key, tables: Tables) -> Evidence:
     """Definition 4.1: the objective, its least value in closed form, the gradient of the penalty."""
     oracle = entry("fourier.definition4_1").verified_by_hand["oracle_values"]
     shapes = [(int(n.split("_")[0][1:]), int(n.split("_")[1][1:]), float(n.split("lam")[1])) for n in oracle]
@@ -275,7 +275,7 @@ def check_objective(key: Key, tables) -> Evidence:
     )
 
 
-def check_margin(key: Key, tables) -> Evidence:
+def check_margin(key: Key, tables: Tables) -> Evidence:
     """Definitions 4.2 and 4.3."""
     g = key.numpy()
     f, y = g.standard_normal((50, 6)), g.integers(0, 6, 50)
@@ -316,7 +316,7 @@ def check_margin(key: Key, tables) -> Evidence:
     )
 
 
-def check_normalised(key: Key, tables) -> Evidence:
+def check_normalised(key: Key, tables: Tables) -> Evidence:
     """Definition 4.4: the margin of a network is its least expected margin over laws of the data."""
     g, k, p = key.numpy(), 2, 5
     x, y = everything(p, k)
@@ -370,7 +370,7 @@ def check_normalised(key: Key, tables) -> Evidence:
     )
 
 
-def check_saddle(key: Key, tables) -> Evidence:
+def check_saddle(key: Key, tables: Tables) -> Evidence:
     """Definition 4.5: uniform data and the constructed network are a saddle."""
     cases = []
     for k, p in ((2, 7), (3, 5)):
@@ -410,7 +410,7 @@ def check_saddle(key: Key, tables) -> Evidence:
     )
 
 
-def check_class_weighted(key: Key, tables) -> Evidence:
+def check_class_weighted(key: Key, tables: Tables) -> Evidence:
     """Definition 4.6: upper bound of the margin, additive over neurons."""
     k, p, m = 3, 5, 9
     x, y = everything(p, k)
@@ -480,7 +480,7 @@ def check_class_weighted(key: Key, tables) -> Evidence:
     )
 
 
-def check_condition(key: Key, tables) -> Evidence:
+def check_condition(key: Key, tables: Tables) -> Evidence:
     """Condition 4.8: all wrong logits of a point are equal, for the constructed networks."""
     cases = []
     shapes = ((2, 5), (2, 7), (2, 13), (3, 3), (3, 5), (3, 7), (4, 5), (4, 7), (5, 5))
@@ -500,7 +500,7 @@ def check_condition(key: Key, tables) -> Evidence:
     return Evidence(tuple(cases), comment="(k, p) = " + ", ".join(map(str, shapes)) + ", over all points.")
 
 
-def check_regularised(key: Key, tables) -> Evidence:
+def check_regularised(key: Key, tables: Tables) -> Evidence:
     """Lemma 4.7, by the oracle: at every lambda with a minimum above 0, minimisers have the margin gamma*."""
     k, p = 2, 7
     best = constructed(k, p)
@@ -548,7 +548,7 @@ def check_regularised(key: Key, tables) -> Evidence:
     )
 
 
-def check_parity(key: Key, tables) -> Evidence:
+def check_parity(key: Key, tables: Tables) -> Evidence:
     """Section 4.6: p = 2 is parity; its one frequency is real and beats the theorem's cosines."""
     ks = (2, 3, 4, 5)
     ours, product = [], []

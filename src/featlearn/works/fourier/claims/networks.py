@@ -9,7 +9,7 @@ import torch
 
 from featlearn.core import Key
 from featlearn.lab.inventory import entry
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.measure import coverage, top_frequency
 from featlearn.works.fourier.claims.definitions import everything
 from featlearn.works.fourier.claims.exact import (
@@ -66,7 +66,7 @@ def phases_off(k: int, p: int, off: float) -> Network:
     return unit((u, cosines(theta.sum(1) + off, frequency, p)))
 
 
-def check_attained(key: Key, tables) -> Evidence:
+def check_attained(key: Key, tables: Tables) -> Evidence:
     """Theorem 4.9, the value: attained by both constructions, exceeded by nothing."""
     ratio, shapes, ways = {"constructed": [], "cyclic": []}, [], []
     for k, p in PAIRS:
@@ -195,7 +195,7 @@ def check_attained(key: Key, tables) -> Evidence:
     )
 
 
-def check_three_inputs(key: Key, tables) -> Evidence:
+def check_three_inputs(key: Key, tables: Tables) -> Evidence:
     """Theorem C.21: k = 3."""
     primes = (5, 7, 11, 23)
     reported = entry("fourier.theoremC_21").derived
@@ -247,7 +247,7 @@ def sine_neurons(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return by_phase, by_formula, -24 * waves[0][a] * waves[1][b] * waves[2][d] * waves[3][c]
 
 
-def check_construction(key: Key, tables) -> Evidence:
+def check_construction(key: Key, tables: Tables) -> Evidence:
     """Lemma 4.11: count, family, what the network computes, norm; steps of the proof."""
     shapes = ((2, 5), (2, 7), (3, 5), (3, 7), (4, 5), (5, 5))
     norms, counts, outputs, other = [], [], [], []
@@ -350,7 +350,7 @@ def sine_first(p: int) -> np.ndarray:
     return -((-np.sin(angle)[a] - np.sin(angle)[b] + np.cos(angle)[d]) ** 3) * np.cos(angle)[c]
 
 
-def check_fewer(key: Key, tables) -> Evidence:
+def check_fewer(key: Key, tables: Tables) -> Evidence:
     """The introduction's 'necessary number of neurons', read as the count of Theorem 4.9."""
     shapes = [(k, p) for k, p in PAIRS if len(fewest(k, p)[1]) * p**k <= MANY]
     needed, had, ratio, bare = [], [], [], []
@@ -421,7 +421,7 @@ def on_the_diagonal(net: Network) -> tuple[np.ndarray, float]:
     return diagonal, float(rest[..., 1:].max())
 
 
-def check_all_frequencies(key: Key, tables) -> Evidence:
+def check_all_frequencies(key: Key, tables: Tables) -> Evidence:
     """Lemma C.20 and the last point of Theorem 4.9: every frequency is used."""
     cases: list[Case] = []
     for name, make in (("constructed", constructed), ("cyclic", cyclic)):
@@ -469,7 +469,7 @@ def ratio_of(net: Network) -> float:
     return survey(net).least / (gamma_star(k, p) * network_norm(*net) ** (k + 1))
 
 
-def check_only_optimal(key: Key, tables) -> Evidence:
+def check_only_optimal(key: Key, tables: Tables) -> Evidence:
     """Lemma C.6: networks at gamma* have equal margins and neurons of the family only."""
     shapes = ((2, 7), (3, 5), (4, 5))
     makes: tuple[tuple[str, Callable[[int, int], Network]], ...] = (("constructed", constructed), ("cyclic", cyclic))

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from featlearn.core import Key
 from featlearn.lab.inventory import entry
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.measure import frequency_share, phase_residual, random_share
 from featlearn.works.fourier.claims.definitions import everything
 from featlearn.works.fourier.claims.exact import chosen, random_cosines, random_network, scaled, survey, unit
@@ -35,7 +35,7 @@ def literal_eta(u: Array, w: Array) -> Array:
     return out / p**k
 
 
-def check_transform(key: Key, tables) -> Evidence:
+def check_transform(key: Key, tables: Tables) -> Evidence:
     """Lemma C.14 (and C.10): the class-weighted margin of one neuron in frequency space."""
     shapes = ((2, 5), (3, 5), (3, 7), (4, 5), (2, 6), (3, 4))
     literal, scaled_mean, by_spectra, by_phases, reported, centred = [], [], [], [], [], []
@@ -89,7 +89,7 @@ def check_transform(key: Key, tables) -> Evidence:
     )
 
 
-def check_share(key: Key, tables) -> Evidence:
+def check_share(key: Key, tables: Tables) -> Evidence:
     """The statistic of Figures 4.2, C.2 and C.4: of a cosine, and of noise."""
     primes = (23, 47, 97)
     ours, full = [], []
@@ -135,7 +135,7 @@ def check_share(key: Key, tables) -> Evidence:
     )
 
 
-def check_powers(key: Key, tables) -> Evidence:
+def check_powers(key: Key, tables: Tables) -> Evidence:
     """Lemma C.16: signed powers of sums give the product."""
     g = key.numpy()
     full, half, unsigned, product = [], [], [], []
@@ -170,7 +170,7 @@ def check_powers(key: Key, tables) -> Evidence:
     )
 
 
-def check_cosine_of_sums(key: Key, tables) -> Evidence:
+def check_cosine_of_sums(key: Key, tables: Tables) -> Evidence:
     """Eq. (C.21): cos of a sum as signed products with an even number of sines."""
     g = key.numpy()
     direct, expanded, unsigned, terms = [], [], [], []
@@ -243,7 +243,7 @@ def ascend(k: int, p: int, start: Array) -> tuple[float, Array]:
     return -objective(end)[0] / scale, end.reshape(k + 1, p)
 
 
-def check_optimum(key: Key, tables) -> Evidence:
+def check_optimum(key: Key, tables: Tables) -> Evidence:
     """Lemma 4.10: value of the family, what phases that do not add up cost, ascent from random starts."""
     g = key.numpy()
     values, off, ends, shares, balance, residual = [], [], [], [], [], []
@@ -358,7 +358,7 @@ def check_optimum(key: Key, tables) -> Evidence:
     )
 
 
-def check_combinations(key: Key, tables) -> Evidence:
+def check_combinations(key: Key, tables: Tables) -> Evidence:
     """Lemma C.5: any shares of optimal neurons are optimal for E g', not for the margin itself."""
     shapes = ((2, 7), (3, 5), (3, 7), (4, 5))
     good, bad, norms, margin = [], [], [], []
@@ -417,7 +417,7 @@ def check_combinations(key: Key, tables) -> Evidence:
     )
 
 
-def check_single_spectrum(key: Key, tables) -> Evidence:
+def check_single_spectrum(key: Key, tables: Tables) -> Evidence:
     """The transform of one neuron inside Lemma C.20: a product where no index is 0."""
     k, p = 3, 5
     u, w = random_network(1, k, p, key)

@@ -9,6 +9,7 @@ Pair = tuple[int, int]
 
 
 def named(pairs: Iterable[Pair]) -> str:
+    """Sizes as text."""
     return "; ".join(f"k = {k}, p = {p}" for k, p in sorted(pairs))
 
 

@@ -47,10 +47,12 @@ def reported_sizes(
 
 
 def named(tasks: Iterable[Task]) -> str:
+    """Tasks and places of reading as text."""
     return ", ".join(f"k = {k}, p = {p}, read at {where}" for k, p, where in tasks)
 
 
 def mean(rows: Records, name: str) -> float:
+    """The mean of a column."""
     return float(np.mean([r[name] for r in rows]))
 
 

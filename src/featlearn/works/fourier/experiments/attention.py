@@ -84,7 +84,7 @@ class Config:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_pairs("pairs", self.pairs)
         if not self.readouts or any(r not in READOUTS for r in self.readouts):
             raise SettingError("readouts", self.readouts, f"some of {READOUTS}", "leave it out for both")

@@ -89,7 +89,7 @@ class Config:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_pairs(self.k, self.p, steps=self.steps, batch=self.batch)
         check_counts(self, "evaluations")
         check_positive(self, "scale")

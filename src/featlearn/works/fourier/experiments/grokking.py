@@ -105,7 +105,7 @@ class Config:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_pairs("pairs", self.pairs)
         check_pairs("equal_pairs", self.equal_pairs)
         for field, pairs in (("pairs", self.pairs), ("equal_pairs", self.equal_pairs)):

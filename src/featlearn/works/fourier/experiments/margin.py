@@ -61,7 +61,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2)
     """One start each; settings were chosen on seeds of 1000 and above."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_pairs(self.k, self.p, steps=self.steps, width=self.width)
         check_counts(self, "evaluations")
         check_positive(self, "scale", "rate")

@@ -86,6 +86,7 @@ def check_share(share: float, pairs: Sequence[tuple[int, int]]) -> None:
 
 
 def shape_of(trial: Trial) -> ModularShape:
+    """The transformer of a trial."""
     return ModularShape(
         k=trial.k,
         p=trial.p,

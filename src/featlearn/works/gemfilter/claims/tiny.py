@@ -91,7 +91,7 @@ class count_products(TorchDispatchMode):
     heads: the batch that marks a product of attention (prompts times query heads).
     """
 
-    def __init__(self, heads: int = HEADS):
+    def __init__(self, heads: int = HEADS) -> None:
         super().__init__()
         self.heads = heads
         self.seen = Products()
@@ -137,7 +137,7 @@ class Bytes:
 class count_bytes(TorchDispatchMode):
     """Bytes of all storages that operations of the block made; weights of `model` are not counted."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.seen = Bytes()
         self._weights = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}

@@ -50,7 +50,7 @@ class Config(OnModel):
     repeats: tuple[int, ...] = (0, 1)
     """Repetitions, one trial each; the first of a process is preceded by a short warm-up."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not self.lengths or min(self.lengths) < 64:
             raise SettingError("lengths", self.lengths, "token counts of at least 64", "512 and 2048 are usual")

@@ -59,7 +59,7 @@ class Config(OnNeedles):
     chat: tuple[bool, ...] = (True, False)
     """Ask through the model's chat template, or plainly, or both."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not self.chat or len(set(self.chat)) < len(self.chat):
             raise SettingError("chat", self.chat, "True, False, or both", "give each once")

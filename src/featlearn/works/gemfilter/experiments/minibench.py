@@ -44,7 +44,7 @@ class Config(OnTexts):
     chat: tuple[bool, ...] = (True,)
     """Ask through the model's chat template; both values: Table G.1."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.length < 512:
             raise SettingError("length", self.length, "at least 512 tokens", "1024 to 3072 suits small models")

@@ -42,7 +42,7 @@ class Config(OnReplies):
     raw_layer: int = -1
     """Filter layer of Algorithm 2 as reported; -1 for the same."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.keep < 40:
             raise SettingError("keep", self.keep, "at least 40", "SnapKV and H2O keep a window of 32 in any case")

@@ -31,7 +31,7 @@ class OnModel:
     device: str = "auto"
     """auto, cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_model(self.model, self.dtype, self.device)
 
 
@@ -44,7 +44,7 @@ class OnTexts(OnModel):
     which: Literal["reported", "validation"] = "reported"
     """Facts and essays: settings are chosen on one half and reported on the other."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         check_essays(self.haystack)
 
@@ -62,7 +62,7 @@ class OnNeedles(OnTexts):
     keep: int = 256
     """Tokens, or cache entries per layer and head, that stay."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         check_grid(self.lengths, self.depths, self.needles, self.which)
 
@@ -86,7 +86,7 @@ class OnReplies(OnNeedles):
     max_new_tokens: int = 16
     """Longest reply."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_new_tokens < 1:
             raise SettingError("max_new_tokens", self.max_new_tokens, "at least 1", "16 is usual")

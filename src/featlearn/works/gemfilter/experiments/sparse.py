@@ -43,7 +43,7 @@ class Config(OnReplies):
     dense_tail: int = 16
     """Last rows that see everything, at least; the question does in any case."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not self.windows or len(set(self.windows)) < len(self.windows):
             raise SettingError("windows", self.windows, "different sizes, at least one", "512 128 32 are usual")

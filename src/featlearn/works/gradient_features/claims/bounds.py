@@ -8,7 +8,8 @@ import torch
 from scipy.special import log_ndtr
 from scipy.stats import chi2, norm
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.tasks import GaussianMixture
 from featlearn.works.gradient_features.claims.dynamics import closed, recursion
 
@@ -103,7 +104,7 @@ def sweep() -> list[tuple[Numbers, float]]:
     return found
 
 
-def check_main(key, tables) -> Evidence:
+def check_main(key: Key, tables: Tables) -> Evidence:
     """Theorem 3.12, B.3, B.23 with constants 1: identities, every tuned term of order eps, monotone in gamma and r."""
     time, steps, said, eps_all, opt_terms, n_terms, half = [], [], [], [], [], [], []
     for v, eps in sweep():
@@ -193,7 +194,7 @@ def check_main(key, tables) -> Evidence:
     )
 
 
-def check_main_bites(key, tables) -> Evidence:
+def check_main_bites(key: Key, tables: Tables) -> Evidence:
     """Where the bound of Theorem 3.12 falls below 1 on the XOR mixture, and the width that eq. 3.10 asks for."""
     sizes = np.array([1e2, 1e4, 1e6])
     size = 1e2
@@ -239,7 +240,7 @@ def check_main_bites(key, tables) -> Evidence:
     )
 
 
-def check_max_norm(key, tables) -> Evidence:
+def check_max_norm(key: Key, tables: Tables) -> Evidence:
     """Theorem B.62 with constants 1, and the concentration of <v, x> behind its factor sqrt(2 d log d)."""
     rng = key.numpy()
     sizes = np.array([20, 80, 320])
@@ -288,7 +289,7 @@ def check_max_norm(key, tables) -> Evidence:
     )
 
 
-def check_tails(key, tables) -> Evidence:
+def check_tails(key: Key, tables: Tables) -> Evidence:
     """B.73 to B.75 on grids, exact."""
     n = np.array([2, 10, 1000, 10**6])[:, None]
     z = np.linspace(0.0, 30, 301)
@@ -348,7 +349,7 @@ def check_tails(key, tables) -> Evidence:
     )
 
 
-def check_truncated_mean(key, tables) -> Evidence:
+def check_truncated_mean(key: Key, tables: Tables) -> Evidence:
     """B.76: |E[1[g > z] g]| = npdf(z) < 2 Q(z)^0.9."""
     z = np.linspace(-8, 37, 4501)
     log_ratio = norm.logpdf(z) - math.log(2) - 0.9 * norm.logsf(z)
@@ -377,7 +378,7 @@ def check_truncated_mean(key, tables) -> Evidence:
     )
 
 
-def check_recursion(key, tables) -> Evidence:
+def check_recursion(key: Key, tables: Tables) -> Evidence:
     """B.77: the closed form of h(n + 2) = 2 h(n + 1) - (1 - rho^2) h(n) + beta."""
     exact, formula, other = [], [], []
     for a1, z, eta, B in ((0.3, 1.7, 0.02, 2.5), (1.0, 0.1, 0.1, 3.0), (0.0, 2.0, 0.05, 10.0)):
@@ -405,7 +406,7 @@ def rademacher(f: Array, B: float | int, rng: np.random.Generator, draws: int = 
     return float(B / len(f) * np.linalg.norm(signs @ f, axis=1).mean())
 
 
-def check_rademacher(key, tables) -> Evidence:
+def check_rademacher(key: Key, tables: Tables) -> Evidence:
     """B.78: with the reported constant, and with the root of 2 that (u + v)^2 <= 2 u^2 + 2 v^2 costs."""
     rng, seen, said = key.numpy(), [], []
     for d, m, n in ((5, 20, 50), (20, 100, 200), (50, 10, 400)):

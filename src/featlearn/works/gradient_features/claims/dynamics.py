@@ -1,13 +1,15 @@
 """What training does to a network near its first step: Lemmas B.5 to B.10, B.18 to B.22."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.special import ndtr
 from scipy.stats import binom, chi2
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure.best_network import mean_loss
 from featlearn.measure.gradient_features import gaussian_gradients, nice_neurons, simplified_gradients
@@ -34,7 +36,7 @@ def closed(a1: float | int, z: float | int, eta: float | int, B: float | int, st
     return -z / (eta * B * B) + (base - lift) / 2 * (1 - rho) ** t + (base + lift) / 2 * (1 + rho) ** t
 
 
-def trajectory(key, steps: int = 25):
+def trajectory(key: Key, steps: int = 25) -> tuple[Any, ...]:
     """Hinge training on a fixed sample after a forgetful step: x, y, and (w, a) after steps 1..T; literal."""
     x, y = (v.numpy() for v in xor_sample(8, 200, key))
     net = double(symmetric_init(6, 8, key / "net", sigma_w=0.3, sigma_a=0.6, bias=0.4))
@@ -52,7 +54,7 @@ def trajectory(key, steps: int = 25):
     return net, x, y, b, eta, path, slopes
 
 
-def check_parameters(key, tables) -> Evidence:
+def check_parameters(key: Key, tables: Tables) -> Evidence:
     """B.8, B.9: sizes at steps 0 and 1, then the recursion that bounds a and the drift of w."""
     net, x, _, b, eta, path, _ = trajectory(key)
     m = np.array([10.0, 100.0, 1000.0, 1e5])
@@ -148,7 +150,7 @@ def _attained(eta: float | int, steps: int) -> tuple[float, float]:
     return a, float(h[-1] - h[-2])
 
 
-def check_loss_gap(key, tables) -> Evidence:
+def check_loss_gap(key: Key, tables: Tables) -> Evidence:
     """B.10: how far a fixed second layer's loss may move with W, and the size of dL/da."""
     _, x, y, b, _, path, slopes = trajectory(key)
     rng = key.numpy()
@@ -200,7 +202,7 @@ def check_loss_gap(key, tables) -> Evidence:
     )
 
 
-def check_concentration(key, tables) -> Evidence:
+def check_concentration(key: Key, tables: Tables) -> Evidence:
     """B.18: the gradient of n samples against the population's, at the reported deviation."""
     task = GaussianMixture.xor(d=10)
     truth = task.draw(key / "truth")
@@ -248,7 +250,7 @@ def check_concentration(key, tables) -> Evidence:
     )
 
 
-def check_empirical_cone(key, tables) -> Evidence:
+def check_empirical_cone(key: Key, tables: Tables) -> Evidence:
     """B.19: a gradient off by e widens its cone by at most 2 e / B_G and loses at most e of its norm."""
     rng = key.numpy()
     n, d = 20_000, 4
@@ -311,7 +313,7 @@ def draw_projections(m: int, d: int, rng: np.random.Generator) -> tuple[Array, A
     return rng.normal(size=m), rng.normal(size=m), np.sqrt(rng.chisquare(d - 2, size=m))
 
 
-def check_emergence(key, tables) -> Evidence:
+def check_emergence(key: Key, tables: Tables) -> Evidence:
     """Lemma 3.13: neurons that a step sends along +D_j, over 200 starts, exact gradients of the XOR mixture."""
     d, gamma, rng = 1000, 0.05, key.numpy()
     least, bias = 0.2 * math.sqrt(d), BIAS * math.sqrt(d)
@@ -394,7 +396,7 @@ def good_second_layer(
     return out, np.array(sizes)
 
 
-def check_good_network(key, tables) -> Evidence:
+def check_good_network(key: Key, tables: Tables) -> Evidence:
     """Lemma 3.14: the sparse second layer on exact one-step features of the XOR mixture, and the optimal B_eps."""
     d, n, m, gamma, eps_a = 400, 4000, 8000, 0.05, 0.25
     task = GaussianMixture.xor(d=d)

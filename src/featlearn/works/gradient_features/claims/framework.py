@@ -5,7 +5,8 @@ import math
 import numpy as np
 import torch
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.learn.framework import forgetful_step, joint, one_step, smoothness
 from featlearn.measure.best_network import best_network, mean_loss
 from featlearn.measure.gradient_features import gaussian_gradients, in_cone, membership, simplified_gradients
@@ -22,7 +23,7 @@ def double(net: TwoLayer) -> TwoLayer:
     return TwoLayer(net.w.double(), net.b.double(), net.a.double(), net.activation)
 
 
-def xor_sample(d: int, n: int, key) -> tuple[torch.Tensor, torch.Tensor]:
+def xor_sample(d: int, n: int, key: Key) -> tuple[torch.Tensor, torch.Tensor]:
     """n samples of the four-cluster XOR mixture in float64."""
     task = GaussianMixture.xor(d=d)
     batch = task.sample(task.draw(key / "truth"), n, key / "data")
@@ -46,7 +47,7 @@ def loss_facts(kind: str, unit: float = 1.0) -> Array:
     )
 
 
-def check_loss(key, tables) -> Evidence:
+def check_loss(key: Key, tables: Tables) -> Evidence:
     """Assumption 3.1 for the hinge, from the engine's loss and its slope."""
     return Evidence(
         (
@@ -64,7 +65,7 @@ def check_loss(key, tables) -> Evidence:
     )
 
 
-def check_logistic(key, tables) -> Evidence:
+def check_logistic(key: Key, tables: Tables) -> Evidence:
     """Remark 3.2: the logistic loss in the units that Assumption 3.1 asks for."""
     plain, scaled = loss_facts("logistic"), loss_facts("logistic", math.log(2))
     return Evidence(
@@ -82,7 +83,7 @@ def check_logistic(key, tables) -> Evidence:
     )
 
 
-def check_start(key, tables) -> Evidence:
+def check_start(key: Key, tables: Tables) -> Evidence:
     """Lemma B.71 on the symmetric start and after one forgetful step."""
     m, d = 6, 8
     net = double(symmetric_init(m, d, key / "net", sigma_w=0.4, sigma_a=1.0, bias=0.6))
@@ -127,7 +128,7 @@ def literal(w: Array, b: Array, a: Array, x: Array, y: Array, eta: float, lam: f
     return w - eta * (dw + lam * w), a - eta * (da + lam * a)
 
 
-def check_algorithm1(key, tables) -> Evidence:
+def check_algorithm1(key: Key, tables: Tables) -> Evidence:
     """The engine's joint training against the listing; what the first step leaves."""
     x, y = xor_sample(6, 160, key)
     net = double(symmetric_init(4, 6, key / "net", sigma_w=0.4, sigma_a=1.0, bias=0.5))
@@ -182,7 +183,7 @@ def check_algorithm1(key, tables) -> Evidence:
     )
 
 
-def check_gradients(key, tables) -> Evidence:
+def check_gradients(key: Key, tables: Tables) -> Evidence:
     """Definition 3.5 and Lemma B.70: autograd of the literal loss, the engine, and the formula, on one sample."""
     x, y = xor_sample(6, 200, key)
     net = double(symmetric_init(5, 6, key / "net", sigma_w=0.4, sigma_a=1.0, bias=0.5))
@@ -244,7 +245,7 @@ def check_gradients(key, tables) -> Evidence:
     )
 
 
-def check_cone(key, tables) -> Evidence:
+def check_cone(key: Key, tables: Tables) -> Evidence:
     """Definition 3.7 and Lemma B.72: scale, sign, the zero vector; a gradient feature against a rotated one."""
     rng = key.numpy()
     v, D = torch.as_tensor(rng.normal(size=(4000, 3))), torch.as_tensor(rng.normal(size=(1, 3)))
@@ -322,7 +323,7 @@ def check_cone(key, tables) -> Evidence:
     )
 
 
-def check_one_step(key, tables) -> Evidence:
+def check_one_step(key: Key, tables: Tables) -> Evidence:
     """Algorithm 4: the first layer stays, and the loss never rises at 1/L."""
     x, y = xor_sample(8, 300, key)
     net = double(symmetric_init(10, 8, key / "net", sigma_w=0.4, sigma_a=1.0, bias=0.5))
@@ -369,7 +370,7 @@ def average_gap(f: torch.Tensor, y: torch.Tensor, a1: Array, target: Array, eta:
     return total / steps - mean_loss(f @ torch.as_tensor(target), y, "logistic")
 
 
-def check_simple_setting(key, tables) -> Evidence:
+def check_simple_setting(key: Key, tables: Tables) -> Evidence:
     """Theorem 3.4, optimisation part: average gap <= ||a_1 - a*||^2 / (2 T eta); OPT by a solver with a lower bound."""
     rng, gaps, bounds, opt = key.numpy(), [], [], []
     for i in range(4):
@@ -420,7 +421,7 @@ def check_simple_setting(key, tables) -> Evidence:
     )
 
 
-def check_online(key, tables) -> Evidence:
+def check_online(key: Key, tables: Tables) -> Evidence:
     """Theorem B.7 on random convex sequences and on one that attains it."""
     rng = key.numpy()
     slack = []

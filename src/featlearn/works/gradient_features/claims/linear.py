@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.measure.best_network import mean_loss
 from featlearn.measure.gradient_features import membership, simplified_gradients
 from featlearn.tasks import LinearData
@@ -15,7 +16,7 @@ from featlearn.works.gradient_features.setup import turned
 Array = np.ndarray
 
 
-def check_data(key, tables) -> Evidence:
+def check_data(key: Key, tables: Tables) -> Evidence:
     """Definition: E[yx] = rho w*, margin, no correlation off w*."""
     task = LinearData(d=30, margin=0.4, rho=1.1, sigma=1.5)
     truth = task.draw(key / "truth")
@@ -39,7 +40,7 @@ def check_data(key, tables) -> Evidence:
     )
 
 
-def check_feature(key, tables) -> Evidence:
+def check_feature(key: Key, tables: Tables) -> Evidence:
     """B.25 with its constants written out, and membership against a rotated direction and the other bias sign."""
     d, tau, n = 50, 0.75, 8000
     task = LinearData(d=d, margin=0.4, rho=2.0)
@@ -127,7 +128,7 @@ def check_feature(key, tables) -> Evidence:
     )
 
 
-def check_network(key, tables) -> Evidence:
+def check_network(key: Key, tables: Tables) -> Evidence:
     """B.26: two neurons without hinge loss; B.27: the algebra of its error."""
     task = LinearData(d=40, margin=0.4, rho=1.0)
     truth = task.draw(key / "truth")

@@ -8,8 +8,8 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
-from featlearn.core import SettingError
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.core import Key, SettingError
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.measure import gate_shares
 from featlearn.measure.best_network import best_network, mean_loss
 from featlearn.measure.gradient_features import (
@@ -47,7 +47,7 @@ def premises(task: GaussianMixture, tau: float | int) -> tuple[Assumption, ...]:
     )
 
 
-def check_mixture(key, tables) -> Evidence:
+def check_mixture(key: Key, tables: Tables) -> Evidence:
     """Definition 3.15: moments of the sampler, refusals, and the size that the premises ask for."""
     task = GaussianMixture(d=8, labels=(1, -1, -1), weights=(0.5, 0.2, 0.3), separation=(2.0, 1.0, 3.0), sigma=1.5)
     truth = task.draw(key / "truth")
@@ -64,7 +64,7 @@ def check_mixture(key, tables) -> Evidence:
             refused.append(0.0)
         except SettingError:
             refused.append(1.0)
-    need = next(d for d in range(100, 5000) if 1 >= 4 * math.sqrt(TAU * math.log(d) / d))
+    need = next(d for d in range(100, 5000) if 4 * math.sqrt(TAU * math.log(d) / d) <= 1)
     return Evidence(
         (
             Case(
@@ -112,7 +112,7 @@ def check_mixture(key, tables) -> Evidence:
     )
 
 
-def check_sure(key, tables) -> Evidence:
+def check_sure(key: Key, tables: Tables) -> Evidence:
     """B.29, B.31: Pr[S_sure] exactly, sampled where it can be, and against the reported lower bound far away."""
     rng = key.numpy()
     norms, sigma_w = np.array([3.0, 4.0, 5.0]), 0.7
@@ -176,7 +176,7 @@ def check_sure(key, tables) -> Evidence:
     )
 
 
-def sure_neurons(d: int, r: int, C_b: float | int, m: int, key) -> tuple[torch.Tensor, float, float]:
+def sure_neurons(d: int, r: int, C_b: float | int, m: int, key: Key) -> tuple[torch.Tensor, float, float]:
     """m neurons given S_{D_1, sure} for r orthogonal means along the axes, ||mu|| = sqrt(d); bias; log Pr."""
     bias = C_b * math.sqrt(TAU * d * math.log(d))
     s = math.sqrt(d)
@@ -193,7 +193,7 @@ def axis_mixture(d: int, r: int, sigma: float | int) -> tuple[torch.Tensor, torc
     return means, torch.tensor([1.0, -1.0] * (r // 2)), torch.full((r,), 1 / r), torch.full((r,), sigma)
 
 
-def check_activation(key, tables) -> Evidence:
+def check_activation(key: Key, tables: Tables) -> Evidence:
     """B.32: who fires, exactly; and the C_b that d^-tau takes."""
     wide, need = 1e6, -TAU * math.log(1e6)
     logs = {}
@@ -257,7 +257,7 @@ def check_activation(key, tables) -> Evidence:
     )
 
 
-def check_alignment(key, tables) -> Evidence:
+def check_alignment(key: Key, tables: Tables) -> Evidence:
     """B.30, B.33: G of neurons in S_sure, exact; the sampled one; membership over gamma; the rotated rival."""
     d, r = 1000, 4
     w, bias, log_p = sure_neurons(d, r, 3.2, 400, key / "sure")
@@ -364,7 +364,7 @@ def opt_bound(d: float | int, tau: float | int) -> float:
     return 3 * d**-tau + 4 * d ** -(0.9 * tau - 1) / math.sqrt(tau * math.log(d))
 
 
-def check_comparison(key, tables) -> Evidence:
+def check_comparison(key: Key, tables: Tables) -> Evidence:
     """B.34: the hinge loss of g* by one-dimensional integrals, at the separations that the paper allows."""
     d, s = 1e5, math.sqrt(TAU * math.log(1e5))
     bound = opt_bound(d, TAU)
@@ -416,7 +416,7 @@ def check_comparison(key, tables) -> Evidence:
     )
 
 
-def check_comparison_reported(key, tables) -> Evidence:
+def check_comparison_reported(key: Key, tables: Tables) -> Evidence:
     """B.34 with the constant 4 of its proof, which the lemma's Omega leaves open: loss above the claimed bound."""
     s = math.sqrt(TAU * math.log(1000))
     said, value = opt_bound(1000.0, TAU), own_loss(4.0, s)
@@ -444,7 +444,7 @@ def check_comparison_reported(key, tables) -> Evidence:
     )
 
 
-def check_mixture_theorem(key, tables) -> Evidence:
+def check_mixture_theorem(key: Key, tables: Tables) -> Evidence:
     """Theorem 3.18: the algebra from B_F, B_x1 and gamma to the reported error."""
     d = np.geomspace(900, 1e10, 30)
     terms, said, lost = [], [], []
@@ -480,7 +480,7 @@ def in_family(
     return bool(on.any(1).all() and np.abs(a).max() <= B_a1 and np.linalg.norm(a) <= B_a2 and np.abs(b).max() <= B_b)
 
 
-def check_family(key, tables) -> Evidence:
+def check_family(key: Key, tables: Tables) -> Evidence:
     """Definition 3.9 on the XOR mixture: who belongs to the family, and OPT on its neurons under L(g*)."""
     d = 100
     task = GaussianMixture.xor(d=d)

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.learn.framework import forgetful_step, multi_index, residual
 from featlearn.nets import symmetric_init
 from featlearn.tasks import MultiIndex
@@ -14,7 +16,7 @@ from featlearn.tasks import MultiIndex
 Array = np.ndarray
 
 
-def check_definition(key, tables) -> Evidence:
+def check_definition(key: Key, tables: Tables) -> Evidence:
     """E g*^2 = 1, the Stein identity for H, and kappa."""
     n, d = 200_000, 6
     stein, hess, second, rival = [], [], [], []
@@ -54,7 +56,7 @@ def check_definition(key, tables) -> Evidence:
     )
 
 
-def check_residual(key, tables) -> Evidence:
+def check_residual(key: Key, tables: Tables) -> Evidence:
     """Algorithm 7: what taking off rho + <beta, x> leaves, and that the predictor must add it back."""
     task = MultiIndex(d=6, terms=((2, 0), (0, 1), (0, 0)), coefficients=(1.0, 1.0, 1.0))
     truth = task.draw(key / "truth")
@@ -93,7 +95,7 @@ def check_residual(key, tables) -> Evidence:
     )
 
 
-def one_step(task: MultiIndex, n: int, m: int, key) -> tuple:
+def one_step(task: MultiIndex, n: int, m: int, key: Key) -> tuple:
     """Task drawn, first layer before and after the step of Algorithm 7 on n samples, and new biases."""
     truth = task.draw(key / "truth")
     batch = task.sample(truth, n, key / "train")
@@ -108,7 +110,7 @@ def projection(w: torch.Tensor, features: torch.Tensor) -> float:
     return float(((w @ features.T).square().sum(1) / w.square().sum(1)).mean())
 
 
-def ridge_error(w: torch.Tensor, b: torch.Tensor, train, test) -> float:
+def ridge_error(w: torch.Tensor, b: torch.Tensor, train: Any, test: Any) -> float:
     """Test error of the best ridge fit on relu(<w, x> + b), unit-norm rows, penalty by a held-out fifth of train."""
     unit = w / w.norm(dim=1, keepdim=True)
     f = lambda x: torch.relu(x @ unit.T + b).double()  # noqa: E731
@@ -126,7 +128,7 @@ def ridge_error(w: torch.Tensor, b: torch.Tensor, train, test) -> float:
     return float((f(test[0]) @ best[1] - test[1].double()).square().mean())
 
 
-def check_features(key, tables) -> Evidence:
+def check_features(key: Key, tables: Tables) -> Evidence:
     """B.68: directions after one step, and the loss of the best second layer against random features."""
     task = MultiIndex(d=50)
     truth, batch, left, net, moved = one_step(task, 50_000, 400, key)
@@ -179,7 +181,7 @@ def check_features(key, tables) -> Evidence:
     )
 
 
-def check_theorem(key, tables) -> Evidence:
+def check_theorem(key: Key, tables: Tables) -> Evidence:
     """B.69: its orders, and smoothness of the loss in a, from one-step features. Training is in special_cases."""
     widths, tops = (128, 512, 2048), []
     task = MultiIndex(d=20)

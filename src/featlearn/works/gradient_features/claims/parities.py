@@ -8,7 +8,8 @@ import torch
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key, Truth
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.measure import gate_shares
 from featlearn.measure.best_network import best_network
 from featlearn.measure.gradient_features import draw_in_box, membership, simplified_gradients
@@ -65,7 +66,7 @@ def layer_norms(r: int, k: int) -> tuple[float, float]:
     return single, math.sqrt(r * sum(v * v for v in at.values()))
 
 
-def check_definition(key, tables) -> Evidence:
+def check_definition(key: Key, tables: Tables) -> Evidence:
     """Symmetry of the law and of the label, by enumeration of phi_A and by the sampler."""
     r, k, p_A = 3, 3, 0.1
     phi, y, prob = enumerate_blocks(r, k, p_A)
@@ -115,7 +116,7 @@ def check_definition(key, tables) -> Evidence:
     )
 
 
-def check_symmetry(key, tables) -> Evidence:
+def check_symmetry(key: Key, tables: Tables) -> Evidence:
     """Remark B.45, E[yx] = 0, against enumeration: 2 p_A on every relevant pattern."""
     exact = []
     for r, k, p_A in ((1, 3, 0.25), (1, 5, 0.1), (3, 3, 0.1)):
@@ -146,7 +147,7 @@ def check_symmetry(key, tables) -> Evidence:
     )
 
 
-def check_network(key, tables) -> Evidence:
+def check_network(key: Key, tables: Tables) -> Evidence:
     """B.51: hinge loss 0 by enumeration; the same function with positive biases only."""
     r, k, p_A = 3, 3, 0.1
     phi, y, prob = enumerate_blocks(r, k, p_A)
@@ -213,7 +214,7 @@ def twin_tips(k: int) -> tuple[Array, Array]:
     return math.sqrt(k) * np.concatenate([sign, [-1.0, (-1.0) ** (k + 1)]]), np.concatenate([tips, ends])
 
 
-def check_network_norms(key, tables) -> Evidence:
+def check_network_norms(key: Key, tables: Tables) -> Evidence:
     """B_F of Lemma B.51: g* as a function of 3 r (k + 1) neurons or fewer within the reported norms."""
     sizes = ((3, 3), (1, 5), (3, 9))
     said = [2 * math.sqrt(r * k * (k + 1)) for r, k in sizes]
@@ -295,7 +296,9 @@ def setting(r: int, d: int = 100, k: int = 11) -> BlockParity:
     return BlockParity(d=d, r=r, k=k, p_A=p_A, p_o=round(r * k / (d - r * k) / 2, 3))
 
 
-def rare_neurons(task: BlockParity, truth, C_b: float | int, m: int, key) -> tuple[torch.Tensor, float, float]:
+def rare_neurons(
+    task: BlockParity, truth: Truth, C_b: float | int, m: int, key: Key
+) -> tuple[torch.Tensor, float, float]:
     """m neurons given the first two conditions of S_{D_1, sure}; bias; log of the chance."""
     bias = C_b * math.sqrt(TAU * task.r * task.k * math.log(task.d))
     level = bias / math.sqrt(task.k)
@@ -311,7 +314,7 @@ def log_sure(task: BlockParity, C_b: float | int) -> float:
     return float(log_ndtr(-1.5 * t)) + (task.r - 1) * math.log1p(-2 * norm.sf(0.5 * t))
 
 
-def check_features(key, tables) -> Evidence:
+def check_features(key: Key, tables: Tables) -> Evidence:
     """B.47, B.48, B.50: p exactly, G coordinate by coordinate, membership with rotated and wrong-coordinate rivals."""
     task = setting(3)
     truth = task.draw(key / "truth")
@@ -401,7 +404,7 @@ def check_features(key, tables) -> Evidence:
     )
 
 
-def check_other_sign(key, tables) -> Evidence:
+def check_other_sign(key: Key, tables: Tables) -> Evidence:
     """(D_j, -1), which the proof takes from E[yx] = 0: exactly, what a mirrored neuron sees, for r = 1, 3 and 5."""
     cosines, limit = [], []
     for r in (1, 3, 5):
@@ -446,7 +449,7 @@ def check_other_sign(key, tables) -> Evidence:
     )
 
 
-def check_activation(key, tables) -> Evidence:
+def check_activation(key: Key, tables: Tables) -> Evidence:
     """B.46, B.49: who fires, against Hoeffding with its constant written out."""
     task = setting(3)
     truth = task.draw(key / "truth")
@@ -507,7 +510,7 @@ def check_activation(key, tables) -> Evidence:
     )
 
 
-def check_theorem(key, tables) -> Evidence:
+def check_theorem(key: Key, tables: Tables) -> Evidence:
     """(B.477): r_net B_a1 B_x1 sqrt(2 gamma) with the numbers of Lemma B.51."""
     values, said, right = [], [], []
     for r, k, d in ((1, 5, 100.0), (3, 9, 1e3), (5, 25, 1e4)):
@@ -541,7 +544,7 @@ def check_theorem(key, tables) -> Evidence:
     )
 
 
-def check_fixed_features(key, tables) -> Evidence:
+def check_fixed_features(key: Key, tables: Tables) -> Evidence:
     """Proposition 3.23: the best fixed features on the hardest of all subsets, by enumeration of {+-1}^8, k = 3."""
     d, k, N, B = 8, 3, 6, 0.3
     x = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=d)), dtype=torch.float64)

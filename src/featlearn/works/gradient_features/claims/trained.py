@@ -111,7 +111,9 @@ def said(table: Rows, names: list[str]) -> str:
     return "; ".join(parts) + "."
 
 
-def plain(cases: tuple[str, ...], target: float, eps: float, counted: str, unmet: Assumption | None = None):
+def plain(
+    cases: tuple[str, ...], target: float, eps: float, counted: str, unmet: Assumption | None = None
+) -> Callable[..., Evidence]:
     """A judge of the settings of some cases: error within `target` points, loss within `eps` of OPT, membership.
 
     counted: the case whose neurons in the set are frequent enough to count; the others are integrated exactly in the

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import torch
 
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.learn.framework import forgetful_step
 from featlearn.measure.best_network import best_bounded_network
 from featlearn.measure.gradient_features import gaussian_gradients, in_max_cone, simplified_gradients
@@ -23,7 +24,7 @@ def cube(d: int) -> Array:
     return 1.0 - 2.0 * ((np.arange(2**d)[:, None] >> np.arange(d)) & 1)
 
 
-def check_majority(key, tables) -> Evidence:
+def check_majority(key: Key, tables: Tables) -> Evidence:
     """Definition: xi_k against enumeration of majority, and the ratio of neighbours."""
     exact, formula, typo, ratio, law = [], [], [], [], []
     for d in (5, 7, 9, 11, 13):
@@ -77,7 +78,7 @@ def first_gradient(w: Array, A: int, d: int) -> Array:
     return np.concatenate([inside, outside], 1)
 
 
-def check_first_gradient(key, tables) -> Evidence:
+def check_first_gradient(key: Key, tables: Tables) -> Evidence:
     """B.63 and the step of Algorithm 6, by enumeration of every input."""
     rng = key.numpy()
     exact, law, reported, wrong_index = [], [], [], []
@@ -143,7 +144,7 @@ def check_first_gradient(key, tables) -> Evidence:
     )
 
 
-def check_network(key, tables) -> Evidence:
+def check_network(key: Key, tables: Tables) -> Evidence:
     """B.57, B.64: network, feature in the largest coordinate, its probability and its norm."""
     hinge, less = [], []
     for k in (2, 4, 6):
@@ -236,7 +237,7 @@ def check_network(key, tables) -> Evidence:
     )
 
 
-def check_bound(key, tables) -> Evidence:
+def check_bound(key: Key, tables: Tables) -> Evidence:
     """The proof of B.65: r B_a1 sqrt(2 d log d) gamma_inf with the numbers of Lemma B.64."""
     right, said = [], []
     for d, k in ((101, 4), (1001, 4), (10_001, 6)):
@@ -274,7 +275,7 @@ def samples_b54(d: int, k: int, m: float | int, eps: float, delta: float, xi_log
     return math.log(2 * math.log(4 * d * m / delta)) - 2 * log_tau
 
 
-def check_sample_size(key, tables) -> Evidence:
+def check_sample_size(key: Key, tables: Tables) -> Evidence:
     """B.54, B.56: the sample size of the lemma, exponent of k."""
     d, eps = 4001, 0.1
     ks = (6, 10, 16, 24)
@@ -318,7 +319,7 @@ def check_sample_size(key, tables) -> Evidence:
     )
 
 
-def check_theorem_samples(key, tables) -> Evidence:
+def check_theorem_samples(key: Key, tables: Tables) -> Evidence:
     """B.56 with the exponent of k that its lemma gives."""
     slope = check_sample_size(key, tables).cases[0].observe
     return Evidence(
@@ -337,7 +338,7 @@ def check_theorem_samples(key, tables) -> Evidence:
     )
 
 
-def check_one_step(key, tables) -> Evidence:
+def check_one_step(key: Key, tables: Tables) -> Evidence:
     """B.54 at k = 2: one step on samples, then the best second layer within the reported norm, by a linear program."""
     d, k, n, m = 51, 2, 60_000, 40
     task = UniformParity(d=d, k=k)
@@ -385,7 +386,7 @@ def check_one_step(key, tables) -> Evidence:
     )
 
 
-def check_max_concentration(key, tables) -> Evidence:
+def check_max_concentration(key: Key, tables: Tables) -> Evidence:
     """B.59 to B.61: coordinates of the sampled gradient within sqrt 8 B_xinf n^(-1/3)."""
     d = 21
     task = UniformParity(d=d, k=2)
@@ -430,7 +431,7 @@ def check_max_concentration(key, tables) -> Evidence:
     )
 
 
-def check_max_cone_of_gaussians(key, tables) -> Evidence:
+def check_max_cone_of_gaussians(key: Key, tables: Tables) -> Evidence:
     """B.57 on another law: the cone in the largest coordinate is signed and scale-free."""
     truth = GaussianMixture.xor(d=30).draw(key / "truth")
     w = torch.randn(300, 30, generator=(key / "w").torch(), dtype=torch.float64)

@@ -7,7 +7,8 @@ import torch
 from scipy.special import erf, ndtr
 from scipy.stats import norm
 
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.core import Key
+from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.measure.gradient_features import gaussian_gradients, membership
 from featlearn.tasks import GaussianMixture
 from featlearn.works.gradient_features.claims.bounds import excess, xor_numbers
@@ -23,7 +24,7 @@ def xor_sure(d: float | int, sigma: float | int, tau: float | int = 1.0) -> floa
     return float(norm.sf(1.2 * sigma * math.sqrt(tau * math.log(math.log(d)))) * erf(sigma))
 
 
-def check_xor_definition(key, tables) -> Evidence:
+def check_xor_definition(key: Key, tables: Tables) -> Evidence:
     """Assumption B.36: geometry, balance and E[yx] = 0."""
     task = GaussianMixture.xor(d=40)
     truth = task.draw(key / "truth")
@@ -61,7 +62,7 @@ def check_xor_definition(key, tables) -> Evidence:
     )
 
 
-def xor_sure_gradients(d: int, m: int, key, sigma: float | int = 1.0) -> tuple[Array, Array, Array, Array, float]:
+def xor_sure_gradients(d: int, m: int, key: Key, sigma: float | int = 1.0) -> tuple[Array, Array, Array, Array, float]:
     """(g1, g3, g0) and v = <w, D_3> of m neurons given S_sure at tau = 1, and their bias; no vectors of length d."""
     level = sigma * math.sqrt(math.log(math.log(d)))  # b / (sigma_w sqrt d)
     rng = key.numpy()
@@ -73,7 +74,7 @@ def xor_sure_gradients(d: int, m: int, key, sigma: float | int = 1.0) -> tuple[A
     return (*xor_components(u, v, rest, np.full(m, bias), sigma, d), v, bias)
 
 
-def check_xor_features(key, tables) -> Evidence:
+def check_xor_features(key: Key, tables: Tables) -> Evidence:
     """B.37 to B.40: Pr[S_sure], alignment and the component of G along mu_3."""
     said = [0.040142, 0.02184, 0.0059595]
     exact = [xor_sure(1e3, 1), xor_sure(1e6, 1), xor_sure(1e3, 1.5)]
@@ -159,7 +160,7 @@ def log_order(d: Array, tau: float | int = 1.0, sigma: float | int = 1.0) -> Arr
     return -0.5 * np.log(tau * inner) - math.log(sigma) - 18 * tau * sigma**2 / 25 * inner
 
 
-def cone_chance(d: float | int, key, strips: int = 400, draws: int = 4000) -> float:
+def cone_chance(d: float | int, key: Key, strips: int = 400, draws: int = 4000) -> float:
     """Pr over all starts of G in the cone of sigma_B/sqrt d around D_1 with ||G|| >= sqrt d/8, sigma_B = tau = 1.
 
     v = <w, D_3> by midpoints over [-8, 8], equal in |v|^(1/2) so that the narrow strip of the cone at 0 is resolved;
@@ -177,7 +178,7 @@ def cone_chance(d: float | int, key, strips: int = 400, draws: int = 4000) -> fl
     return float(weight @ inside.mean(1))
 
 
-def check_xor_gamma(key, tables) -> Evidence:
+def check_xor_gamma(key: Key, tables: Tables) -> Evidence:
     """B.37 at fixed sigma_B and large d: Pr[G in the cone of sigma_B/sqrt d], over all starts, and the order of p."""
     d = np.geomspace(1e8, 1e16, 5)
     chance = np.log([cone_chance(v, key / f"{v:g}") for v in d])
@@ -220,7 +221,7 @@ def check_xor_gamma(key, tables) -> Evidence:
     )
 
 
-def check_xor_comparison(key, tables) -> Evidence:
+def check_xor_comparison(key: Key, tables: Tables) -> Evidence:
     """B.41: the comparison network at sqrt d/sigma = 4.35 sqrt(tau~ log d)."""
     d, C = 1e5, 4.35
     tau = d / (C * C * math.log(d))  # about 460: everything underflows, so the same ratio at tau~ = 8
@@ -258,7 +259,7 @@ def check_xor_comparison(key, tables) -> Evidence:
     )
 
 
-def check_xor_theorem(key, tables) -> Evidence:
+def check_xor_theorem(key: Key, tables: Tables) -> Evidence:
     """B.42: the excess scales as sigma^(3/2) d^(-1/4), for sigma well above 1 as B_x1 = (1 + sigma) sqrt d."""
     d = np.geomspace(1e3, 1e9, 7)
     in_d = np.polyfit(np.log(d), np.log([excess(xor_numbers(v)) for v in d]), 1)[0]

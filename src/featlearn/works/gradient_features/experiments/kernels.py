@@ -98,7 +98,7 @@ class Config:
     validation_seeds: tuple[int, ...] = (1000, 1001)
     """Validation seeds: they choose, 1000 and above."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "d")
         check_ladders(self, "snr", "shares", "eta", "penalties", "bandwidths")
         check_counts(self, "parity_n", "steps", "parity_steps", "n_test", "most_features")

@@ -17,8 +17,9 @@ start cancels do not cancel within it. Within the trained full network the ticke
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,7 +87,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7)
     """One task, start and stream of samples each."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_counts(self, "m", "xor_steps", "parity_steps", "batch", "n_first", "draws", "n_test")
         check_positive(self, "eta")
         check_filled(self, "sigma", "k")
@@ -264,7 +265,7 @@ def run_trial(trial: Trial) -> TrialResult:
         part = subnetwork_scores(features, net.a[0], keep)
         return measures(torch.stack([features @ net.a[0], part, features @ net.a[0] - part], 1))[None]
 
-    def train(net: TwoLayer, probe) -> Run:
+    def train(net: TwoLayer, probe: Callable[..., Any]) -> Run:
         return fit(net, rest.x, rest.y, [stage], key / "batches", probes={"at": probe}, probe_at=evaluations)
 
     whole = train(one, inside).trace["at"][:, 0]

@@ -108,7 +108,7 @@ class Config:
     validation_seeds: tuple[int, ...] = (1000, 1001)
     """Validation seeds: they choose the step size, 1000 and above."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.cases or any(c not in CASES for c in self.cases):
             raise SettingError("cases", self.cases, "some of " + ", ".join(CASES), "leave it out for all")
         check_counts(self, "first", "steps", "xor_steps", "uniform_steps", "d", "multi_d", "multi_n", "multi_m")
@@ -276,7 +276,9 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows, arrays)
 
 
-def _regression(trial, key, train, test, truth, base, best) -> tuple[list[dict[str, Any]], Any]:
+def _regression(
+    trial: Trial, key: Key, train: Any, test: Any, truth: Any, base: Any, best: Any
+) -> tuple[list[dict[str, Any]], Any]:
     """Rows of Algorithm 7 at every first step size, and the network after the first of these steps."""
     rows, kept = [], None
     for eta, one, errors in special.regression(trial, key, train, test):

@@ -76,7 +76,7 @@ def check_equal(key: Key, tables: Any) -> Evidence:
     z = np.stack([v.ravel() for v in np.meshgrid(*axes, indexing="ij")], 1)
     mass = np.prod(np.stack([v.ravel() for v in np.meshgrid(*weights, indexing="ij")]), 0)
 
-    def objective(w: np.ndarray):
+    def objective(w: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         loss, slope, curvature = logistic(z @ w)
         hessian = (z.T * (mass * curvature)) @ z + lam * np.eye(r + m)
         return float(mass @ loss) + lam / 2 * float(w @ w), z.T @ (mass * slope) + lam * w, hessian
@@ -455,7 +455,7 @@ def best_in_ball(inside: int, outside: int, gamma: float, radius: float, order: 
     def solve(log_nu: float) -> np.ndarray:
         nu = math.exp(log_nu)
 
-        def objective(w: np.ndarray):
+        def objective(w: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             loss, slope, curvature = logistic(z @ w)
             hessian = (z.T * (p * curvature)) @ z + nu * np.eye(len(w))
             return float(p @ loss) + nu / 2 * float(w @ w), z.T @ (p * slope) + nu * w, hessian

@@ -36,7 +36,7 @@ class Config(DigitsConfig):
     weights: tuple[float, ...] = (0.0, 0.001, 0.01, 0.1, 1.0)
     """Weights of the nuclear norm by the rows of a step; 0 is needed, and at least one above it."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.weights) < 2 or self.weights[0] != 0:
             raise SettingError(

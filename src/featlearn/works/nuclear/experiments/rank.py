@@ -10,6 +10,7 @@ All presets but `smoke` need `featlearn data fetch mnist`; `images="digits"` is 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
@@ -29,7 +30,7 @@ class Config(DigitsConfig):
     weights: tuple[float, ...] = (0.0, 0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
     """Weights of the nuclear norm by the rows of a step."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.weights) < 3:
             raise SettingError("weights", self.weights, "three or more", "a correlation of two says nothing")
@@ -103,7 +104,9 @@ def draw(table: Rows) -> Mapping[str, Picture]:
         here = [r for r in rows if r["setting"] == setting]
         weights = sorted({r["weight"] for r in here})
 
-        def line(metric: str, name: str, scale: float = 1.0, here=here, weights=weights, setting=setting) -> Series:
+        def line(
+            metric: str, name: str, scale: float = 1.0, here: Any = here, weights: Any = weights, setting: Any = setting
+        ) -> Series:
             points = [_within(metric, [scale * r[metric] for r in here if r["weight"] == w]) for w in weights]
             middle, low, high = map(list, zip(*points, strict=True))
             data.extend(

@@ -14,6 +14,7 @@ quadrature. Weights of the nuclear norm are for ||Phi(X)||_* / sqrt(n), whose me
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,7 +76,7 @@ class Config:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """A sample and starts each."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "n", "scales")
         if any(n < 0 for n in self.n) or len(set(self.n)) < len(self.n):
             raise SettingError("n", self.n, "different sizes, 0 or more", "0 stands for the law itself")
@@ -251,7 +252,9 @@ def closest(trial: "Trial") -> float:
     return min(trial.nuclear, key=lambda w: abs(w - trial.weight))
 
 
-def path_rows(members: Members, points: Points, trial: Trial, groups: Sequence[Mapping[str, object]], step: int):
+def path_rows(
+    members: Members, points: Points, trial: Trial, groups: Sequence[Mapping[str, object]], step: int
+) -> list[dict[str, Any]]:
     """One row per group of `starts` members: quantiles over starts."""
     w, loss = members.direction, train_loss(members, points)
     task = Plane(trial.agree)

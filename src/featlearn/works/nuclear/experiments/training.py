@@ -82,7 +82,7 @@ class DigitsConfig:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check(self)
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
@@ -280,7 +281,7 @@ def lower_observe(drawn: Drawn, key: Key) -> dict[str, Observation]:
     }
 
 
-def turned(scores, key: Key) -> float:
+def turned(scores: Any, key: Key) -> float:
     """Largest change of scores when all inputs are rotated, as a share of the largest score."""
     task = BooleanXor(32)
     batch = task.sample(task.draw(key), 60, key / "data")

@@ -83,7 +83,7 @@ class Config:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "d")
         check_dimensions(self, "d", least=8)
         unknown = [v for v in self.variants if v not in (*ONE_PASS, FIXED)]

@@ -75,7 +75,7 @@ class Config:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "d")
         check_dimensions(self, "d")
         check_positive(self, "theta", "eta", "batch", "time", "early")

@@ -82,7 +82,7 @@ class Config:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "d")
         check_dimensions(self, "d", "kernel_d")
         check_ladders(self, "shares", "noise", "penalties", "bandwidths")

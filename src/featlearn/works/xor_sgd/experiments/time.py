@@ -67,7 +67,7 @@ class Config:
     device: str = "cpu"
     """cpu or cuda."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_filled(self, "d")
         check_dimensions(self, "d")
         check_counts(self, "p", "n_test")
