@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from featlearn.core.key import Key
-from featlearn.errors import NotFinite
+from featlearn.errors import MissingUnit, NotFinite
 from featlearn.lab import blind as blind_module
 from featlearn.lab.blind import apart, blind, blind_rows, blind_statement, like, without_results
 from featlearn.lab.claim import Claim
@@ -237,6 +237,14 @@ def test_every_number_of_a_statement_is_watched(field):
     assert any("changes once it has observed" in f for f in blind(toy(statements, observe), KEY))
 
 
+def test_a_premise_that_is_written_anew_each_time_says_the_same():
+    def statements(settings):
+        more = {"where": lambda c: c["t"] > 2, "where_says": "t above 2", "least": 4}
+        return (equal("x", REAL, LAW, "(4.3)", margin=0.1, rival=LAW.but(rate=1.0), rival_says="half", **more),)
+
+    assert blind(toy(statements, lambda s, key: {"x": Derived(2 * T, {"t": T})}), KEY) == []
+
+
 def test_statements_that_read_results_are_caught(tmp_path):
     (tmp_path / "evidence.json").write_text("0.7")
     np.save(tmp_path / "evidence.npy", 0.7)
@@ -309,14 +317,14 @@ def test_a_table_that_takes_what_is_not_all_there_is_caught(monkeypatch):
 
 
 def test_a_table_that_keeps_the_order_of_rows_is_caught(monkeypatch):
-    monkeypatch.setattr(
-        blind_module.Table,
-        "of",
-        staticmethod(lambda kind, rows, **k: Table(kind, tuple(rows)) if not k.get("planned") else 1 / 0),
-    )
-    claim = reading(lambda s, table: {"x": np.array([table.rows[-1].accuracy + 4])})
-    with pytest.raises(ZeroDivisionError):
-        blind_rows(claim, KEY, (TABLE,))
+    def lax(kind, rows, planned=None, **more):
+        if planned is not None:
+            raise MissingUnit("planned")
+        return Table(kind, tuple(rows))
+
+    monkeypatch.setattr(blind_module.Table, "of", staticmethod(lax))
+    claim = reading(lambda s, table: {"x": np.array([table.rows[-1].accuracy])})
+    assert "toy.x: the order of its rows changes an outcome" in blind_rows(claim, KEY, (TABLE,))
 
 
 # Apart.

@@ -135,8 +135,9 @@ def test_a_claim_is_as_expected_if_every_statement_is(outcome, expect):
 
 def test_a_claim_that_could_not_be_judged_is_neither_expected_nor_cover():
     for outcome in OUTCOMES:
-        made = broken(claim((statement(),), {}), outcome, "no rows", "EmptyArm")
-        assert (made.as_expected, made.covers, made.reported) == (False, False, outcome)
+        for error in ("", "EmptyArm"):
+            made = broken(claim((statement(),), {}), outcome, "no rows", error)
+            assert (made.as_expected, made.covers, made.reported) == (False, False, outcome)
 
 
 # Predictions.
