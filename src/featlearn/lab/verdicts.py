@@ -18,7 +18,7 @@ from featlearn.lab.digest import code_digest, rows_digest
 from featlearn.lab.experiment import Rows
 from featlearn.lab.judge import Finding
 from featlearn.lab.provenance import provenance
-from featlearn.lab.statement import Control
+from featlearn.lab.statement import Control, Statement
 from featlearn.lab.store import FORMAT, Store, now, read_json, write_atomic
 from featlearn.lab.uncertainty import Law
 
@@ -32,7 +32,7 @@ class JudgedStatement:
 
     value, observed, low, high, rival: the elements `at`, at most SHOWN of them, the worst among them; rival is empty
     without one. domain: what the quantity can be. trivial, rival_says, where: in words, or "". margin: a number, or the
-    largest of an array.
+    largest of an array. quantifier: how many of the elements must agree, and why not every one.
     """
 
     name: str
@@ -59,6 +59,7 @@ class JudgedStatement:
     at: tuple[int, ...]
     kept: int
     of: int
+    quantifier: str = "every"
 
     @property
     def as_expected(self) -> bool:
@@ -161,7 +162,15 @@ def _statement(f: Finding) -> JudgedStatement:
         at=tuple(int(i) for i in at),
         kept=f.kept,
         of=f.of,
+        quantifier=_quantifier(s),
     )
+
+
+def _quantifier(s: Statement) -> str:
+    if s.quantifier == "every":
+        return "every"
+    share = f" of {s.share:g}" if s.quantifier == "share" else ""
+    return f"{s.quantifier}{share}: {s.quantifier_says}"
 
 
 def _law(law: Law) -> str:
