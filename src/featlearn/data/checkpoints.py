@@ -163,7 +163,7 @@ def _stored_twice(name: str, model: Any, folder: Path) -> list[str]:
     seen: dict[str, str] = {}
     for path in sorted(folder.glob("*.safetensors")) if folder.is_dir() else ():
         with safe_open(path, "pt") as f:
-            for key in f:
+            for key in f.keys():  # noqa: SIM118 (a safetensors file is no mapping)
                 plain = key.removeprefix(prefix)
                 if plain in seen and seen[plain] != key:
                     both = some([seen[plain], key])
