@@ -41,11 +41,12 @@ RULES["apply"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "trans
 RULES["cli"] = (set(RULES) | {"catalog"}, {"tyro", "rich", "numpy"}, {"torch"})
 # The command line's table of contents: made once from the code, then only read.
 RULES["catalog"] = (set(RULES) - {"cli", "apply", "catalog"}, set(), set())
-RULES["__init__"] = (set(), set(), set())
+# The package names its rooms and loads none of them (tested below).
+RULES["__init__"] = (LIBRARY | {"lab", "report", "apply"}, set(), set())
 for _room in set(RULES) - {"errors", "__init__"}:
     RULES[_room][0].add("errors")  # each names what it refuses
 
-INSIDE_FUNCTIONS_ONLY = {"cli", "catalog"}
+INSIDE_FUNCTIONS_ONLY = {"cli", "catalog", "__init__"}
 """Modules that may import other rooms, the errors apart, inside functions only."""
 
 # within a work, part -> parts it may import; what has no part is the work's own `__init__.py`
@@ -272,6 +273,24 @@ def loaded_after(code: str) -> tuple[str, list[str]]:
     *head, last = done.stdout.rstrip().split("\n")
     assert last.startswith("LOADED"), done.stdout + done.stderr
     return "\n".join(head) + done.stderr, last.split()[1:]
+
+
+FACADES = """
+import featlearn
+for name in featlearn.__all__:
+    module = getattr(featlearn, name)
+    assert name in dir(featlearn) and module.__doc__, name
+    for word in getattr(module, "__all__", ()):
+        assert hasattr(module, word), (name, word)
+assert featlearn.gemfilter.answer.__name__ == "answer" and featlearn.domains.fit.__name__ == "fit"
+from featlearn import domains, gemfilter
+assert gemfilter is featlearn.gemfilter and not hasattr(featlearn, "gemfliter")
+"""
+
+
+def test_rooms_and_facades_are_there_when_they_are_named():
+    done = subprocess.run([sys.executable, "-c", FACADES], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_probe_for_heavy_packages_sees_one():

@@ -6,8 +6,8 @@ import numpy as np
 
 from featlearn.core import Key
 from featlearn.lab.pending import Case, Claim, Evidence
-from featlearn.works import _audit
 from featlearn.works._audit import Rows, averages, best, cells, fits, less, place
+from featlearn.works._audit import table as table_of
 
 LLAMA, MISTRAL, PHI = "LLaMa 3.1 8B Instruct", "Mistral Nemo 12B Instruct", "Phi 3.5 Mini 3.8B Instruct"
 MODELS = (LLAMA, MISTRAL, PHI)
@@ -35,7 +35,7 @@ WORDS = {
 
 def table(name: str, setting: str = "") -> Rows:
     """A table of this work: row -> metric -> reported value, averages included."""
-    return _audit.table(f"gemfilter.{name}", setting)
+    return table_of(f"gemfilter.{name}", setting)
 
 
 def by_budget(setting: str, method: str) -> np.ndarray:

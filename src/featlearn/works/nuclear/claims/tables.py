@@ -10,8 +10,9 @@ import numpy as np
 from featlearn.core import Key
 from featlearn.lab.inventory import entry
 from featlearn.lab.pending import Case, Claim, Evidence
-from featlearn.works import _audit
 from featlearn.works._audit import Rows, averages, best, less, means, place, without
+from featlearn.works._audit import fits as fits_within
+from featlearn.works._audit import table as table_of
 
 BASES = ("ERM", "Mixup", "SWAD")
 SETS = ("VLCS", "PACS", "OfficeHome", "TerraIncognita", "DomainNet")
@@ -27,12 +28,12 @@ UPSTREAM = 2 * ROUNDING
 
 def table(name: str, setting: str = "", spread: bool = False) -> Rows:
     """A table of this work: row -> metric -> reported value (or its deviation), averages included."""
-    return _audit.table(f"nuclear.{name}", setting, spread)
+    return table_of(f"nuclear.{name}", setting, spread)
 
 
 def fits(name: str, rows: Rows, slack: float = ROUNDING) -> Case:
     """Reported averages against the means of their rows; the rival leaves the last column out."""
-    return _audit.fits(name, rows, slack, unit="%")
+    return fits_within(name, rows, slack, unit="%")
 
 
 def check_averages(key: Key, tables: Any) -> Evidence:
