@@ -138,7 +138,7 @@ def test_a_check_that_broke_is_shown_in_one_line(tmp_path):
 
 
 def test_digits_of_numbers_for_people():
-    shown = [claims._digits(v) for v in (0.0, 3.0, -2.0, 1.23456, 1e-7, -0.5, 123456789.0, float("inf"))]
+    shown = [claims._digits(v) for v in (-0.0, 3.0, -2.0, 1.23456, 1e-7, -0.5, 123456789.0, float("inf"))]
     assert shown == ["0", "3", "−2", "1.235", "1e-07", "−0.5", "1.235e+08", "–"]
 
 

@@ -173,6 +173,7 @@ def _digits(v: float | int, digits: int = 4) -> str:
     """A number with as many significant digits as people compare."""
     if not math.isfinite(v):
         return "–"
+    v += 0.0  # no minus before a zero
     text = f"{v:.0f}" if v == int(v) and abs(v) < 1e6 else f"{v:.{digits}g}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
 

@@ -93,7 +93,8 @@ def _reported(e: Any) -> list[Any]:
     if len(metrics) > 8:
         heads = [*([("setting", "left")] if settings else []), ("row", "left"), ("metric", "left"), ("value", "right")]
         rows = [
-            [*([p.setting] if settings else []), p.row, _metric(p.metric, p.unit), _shown(p, digits)] for p in e.reported
+            [*([p.setting] if settings else []), p.row, _metric(p.metric, p.unit), _shown(p, digits)]
+            for p in e.reported
         ]
         return section("Reported numbers", table(heads, rows))
     at = {(p.setting, p.row, p.metric, p.unit): p for p in e.reported}

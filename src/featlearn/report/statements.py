@@ -92,7 +92,7 @@ def _body(s: JudgedStatement) -> float:
     """Inches of a strip without its labels."""
     n = len(s.observed)
     if not _one_limit(s):
-        return 1.7
+        return min(1.7, 0.9 + 0.1 * n)
     return 0.36 if _together(s) else 0.26 + 0.1 * n if n <= ROWS else 1.1
 
 
