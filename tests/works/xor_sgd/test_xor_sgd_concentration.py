@@ -1,0 +1,50 @@
+"""Claims on what phase 1 of the XOR work rests on: balanced layers, concentration, envelopes."""
+
+import numpy as np
+import pytest
+
+from featlearn.core import Key
+from featlearn.lab.blind import apart, blind
+from featlearn.lab.claim import verdict_of
+from featlearn.works.xor_sgd.claims import concentration
+
+BY_NAME = {c.id.removeprefix("xor_sgd."): c for c in concentration.CLAIMS}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_verdict_is_as_expected(name):
+    verdict = verdict_of(BY_NAME[name], Key("verify"))
+    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_planted_numbers_are_told_apart(name):
+    assert blind(BY_NAME[name], Key("blind")) == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_prediction_and_observation_share_no_function(name):
+    assert apart(BY_NAME[name], Key("apart")) == []
+
+
+def test_one_coordinate_is_as_far_from_a_gaussian_as_half_a_jump():
+    """F of a single sign jumps by 1/2 at -1, where Phi is 0.1587."""
+    assert concentration.kolmogorov(np.eye(4)[0]) == pytest.approx(0.5 - 0.158655, abs=1e-6)
+    even = np.full(4, 0.5)  # sums -2, -1, 0, 1, 2 with weights 1, 4, 6, 4, 1: the jump at 0 is the largest
+    assert concentration.kolmogorov(even) == pytest.approx(3 / 16, abs=1e-12)
+
+
+def test_each_control_breaks_its_statement():
+    """One sample, another start and a frozen layer violate what the lemma says of the network as it is."""
+    claim = BY_NAME["homogeneity_B13"]
+    key = Key("verify") / claim.id
+    nets = claim.settings(key / "settings")
+    seen = claim.observe(nets, key / "observe")
+    for s in claim.statements(nets):
+        assert not s.inside(np.ravel(seen[s.rival.name]), np.asarray(s.value)).all(), s.name
+
+
+def test_training_that_moves_the_first_layer_too_far_contradicts_the_envelope(monkeypatch):
+    honest = concentration.mean_field_rates
+    monkeypatch.setattr(concentration, "mean_field_rates", lambda eta, p: honest(1.3 * eta, p))
+    assert verdict_of(BY_NAME["control_params"], Key("verify")).reported == "contradicted"
