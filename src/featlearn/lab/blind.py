@@ -14,7 +14,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import NoneType
+from types import CodeType, NoneType
 from typing import Any
 
 import numpy as np
@@ -246,16 +246,15 @@ SHARED = ("core/", "lab/", "errors.py")
 def calls_of(call: Callable[[], Any], root: Path) -> set[str]:
     """Functions below `root` that a call runs, as "file:qualified name"; caches of the package are emptied before, or
     what one half has computed would not run in the other."""
-    found: set[str] = set()
+    ran: dict[int, CodeType] = {}
     for module in [m for name, m in sys.modules.items() if name.split(".")[0] == "featlearn"]:
         for thing in vars(module).values():
             if isinstance(thing, functools._lru_cache_wrapper):
                 thing.cache_clear()
 
     def note(frame: Any, event: str, argument: Any) -> None:
-        file = frame.f_code.co_filename
-        if event == "call" and file.startswith(str(root)):
-            found.add(f"{Path(file).relative_to(root).as_posix()}:{frame.f_code.co_qualname}")
+        if event == "call":  # runs at every call there is, so names are made afterwards
+            ran[id(frame.f_code)] = frame.f_code
 
     before = sys.getprofile()
     sys.setprofile(note)
@@ -263,7 +262,8 @@ def calls_of(call: Callable[[], Any], root: Path) -> set[str]:
         call()
     finally:
         sys.setprofile(before)
-    return found
+    ours = [code for code in ran.values() if code.co_filename.startswith(str(root))]
+    return {f"{Path(code.co_filename).relative_to(root).as_posix()}:{code.co_qualname}" for code in ours}
 
 
 def apart(claim: Claim, key: Any, tables: Sequence[Any] = (), allowed: Sequence[str] = ()) -> list[str]:
