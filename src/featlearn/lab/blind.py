@@ -12,7 +12,7 @@ import inspect
 import io
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, NoneType
 from typing import Any
@@ -66,7 +66,7 @@ def blind_statement(s: Statement, seen: Mapping[str, Observation], m: int, rng: 
         return judge(s, {**seen, s.observed_as: like(observation, full)}, m).outcome
 
     q = s.quantity
-    good = np.clip(_agreeing(real.value, least, largest, width), q.low, q.high)
+    good = np.clip(_agreeing(least, largest, width), q.low, q.high)
     sound = outcome(good) == "confirmed"
     if not sound and "confirmed" in (s.expect, real.outcome):
         wrong.append(f"{s.name}: what it predicts is not confirmed (too little power)")
@@ -110,7 +110,7 @@ def _widths(seen: Observation) -> np.ndarray:
     return np.where(np.isfinite(reach), reach, 0.0)
 
 
-def _agreeing(value: np.ndarray, least: np.ndarray, largest: np.ndarray, width: np.ndarray) -> np.ndarray:
+def _agreeing(least: np.ndarray, largest: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Numbers that agree: the middle of two limits; the limit, or so far inside that the interval ends before it."""
     inward = np.where(np.isfinite(least), least + 1.5 * width, largest - 1.5 * width)
     return np.where(np.isfinite(least) & np.isfinite(largest), (least + largest) / 2, inward)
@@ -178,7 +178,7 @@ RESULTS = (".json", ".jsonl", ".npz", ".npy", ".csv", ".parquet")
 
 
 @contextlib.contextmanager
-def without_results() -> Iterator[list[str]]:
+def without_results() -> Generator[list[str], None, None]:
     """Inside, files of results are not opened; gives the names of those that were wanted."""
     wanted: list[str] = []
     plain = io.open
@@ -252,7 +252,7 @@ def calls_of(call: Callable[[], Any], root: Path) -> set[str]:
             if isinstance(thing, functools._lru_cache_wrapper):
                 thing.cache_clear()
 
-    def note(frame: Any, event: str, argument: Any) -> None:
+    def note(frame: Any, event: str, argument: Any) -> None:  # noqa: ARG001
         if event == "call":  # runs at every call there is, so names are made afterwards
             ran[id(frame.f_code)] = frame.f_code
 

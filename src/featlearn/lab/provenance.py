@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def peak_mib() -> float | None:
 
 
 @contextlib.contextmanager
-def fixed_threads(threads: int) -> Iterator[None]:
+def fixed_threads(threads: int) -> Generator[None, None, None]:
     """Run a block with `threads` threads in torch and in the linear algebra of numpy; as before afterwards.
 
     Sums are split by the number of threads, so rows would depend on it in the last digit.

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
@@ -91,7 +91,7 @@ class _Promise:
 
 
 @contextlib.contextmanager
-def process_pool(workers: int, threads: int = 1) -> Iterator[Submit]:
+def process_pool(workers: int, threads: int = 1) -> Generator[Submit, None, None]:
     """A pool of `workers` spawned processes, `threads` threads each.
 
     Leaving the block by an exception (Ctrl-C too) ends the workers at once, which loses nothing but unfinished trials;

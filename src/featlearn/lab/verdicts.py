@@ -236,9 +236,10 @@ def read(store: Store, claim: str) -> Judged | None:
 def _built(data: Mapping[str, Any]) -> Judged:
     known = {f.name for f in fields(Judged)}
     values = {k: v for k, v in data.items() if k in known}
-    values["statements"] = tuple(
-        JudgedStatement(**{k: tuple(v) if isinstance(v, list) else v for k, v in s.items()}) for s in data["statements"]
-    )
+    parts: list[dict[str, Any]] = [
+        {k: tuple(v) if isinstance(v, list) else v for k, v in s.items()} for s in data["statements"]
+    ]
+    values["statements"] = tuple(JudgedStatement(**part) for part in parts)
     values["entries"] = tuple(data["entries"])
     values["premises"] = tuple((str(a), str(b), str(c)) for a, b, c in data["premises"])
     return Judged(**values)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import pickle
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +241,7 @@ def _misfit(missing: list[str], extra: list[str], found: Mapping[str, Any]) -> s
 
 
 @contextlib.contextmanager
-def _drawn_from(key: Key) -> Iterator[None]:
+def _drawn_from(key: Key) -> Generator[None, None, None]:
     """Layers draw their start from torch's global state: it is set from the key, and comes back."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key.seed)

@@ -10,7 +10,7 @@ from featlearn.lab.experiment import SummaryRow
 
 
 def against_reported(
-    estimates: Iterable[Estimate | tuple],
+    estimates: Iterable[Estimate | tuple[Any, ...]],
     entry_ids: Sequence[str],
     tolerance: Mapping[str, float | int],
     units: Mapping[str, str] | None = None,
@@ -63,7 +63,7 @@ def against_reported(
     return rows
 
 
-def _flat(e: Estimate | tuple) -> tuple[str, str, str, float, float, float, int]:
+def _flat(e: Estimate | tuple[Any, ...]) -> tuple[str, str, str, float, float, float, int]:
     """(setting, row, metric, value, low, high, n), checked."""
     if isinstance(e, Estimate):
         if len(e.group) != 2:

@@ -101,7 +101,7 @@ def table(
     return tag("div", tag("table", inner, **attributes), class_="scroll", **scroll)
 
 
-class Row(tuple):
+class Row(tuple[Any, ...]):
     """Cells with attributes of their row (a dict named `attributes`)."""
 
     attributes: Mapping[str, Any] = {}

@@ -105,7 +105,7 @@ def _numbers(rows: Sequence[SummaryRow]) -> list[Html]:
 
 def _wide(rows: Sequence[SummaryRow]) -> list[Html]:
     """Metrics side by side that have the same lines, at most WIDTH in a table."""
-    groups: dict[tuple, list[str]] = {}
+    groups: dict[tuple[Any, ...], list[str]] = {}
     for metric in dict.fromkeys(r.metric for r in rows):
         lines = tuple((r.setting, r.row) for r in rows if r.metric == metric)
         groups.setdefault(lines, []).append(metric)

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -125,7 +125,7 @@ def _mark(out: Path, names: dict[str, str]) -> None:
 
 
 @contextmanager
-def _staged(out: Path, by: str) -> Iterator[Callable[[str, bytes], None]]:
+def _staged(out: Path, by: str) -> Generator[Callable[[str, bytes], None], None, None]:
     """A function that puts files into a temporary folder in `out`; at the end they are moved to their places.
 
     An exception, Ctrl-C included, before the end leaves the earlier site as it was, and no folder that was not there.

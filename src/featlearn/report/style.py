@@ -4,7 +4,7 @@ The hues are Okabe and Ito's, which stay apart for the common kinds of colour bl
 structure keeps its hue, lighter and dashed, so the pair reads as a pair.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -111,7 +111,7 @@ def settings(width: float | int) -> dict[str, Any]:
 
 
 @contextmanager
-def applied(width: float | int = 6.0) -> Iterator[None]:
+def applied(width: float | int = 6.0) -> Generator[None, None, None]:
     """The project's style inside a `with`; the user's matplotlib settings are as before afterwards.
 
     Example:

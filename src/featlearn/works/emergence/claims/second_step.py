@@ -196,13 +196,12 @@ def check_second_gradient(key: Key, tables: Tables) -> Evidence:
     init = draw_init(family, m, rng)
     noise, st, gamma = k**-1.5, family.scale, float(family.gamma[0])
     etas = eta_1(family, 300) * np.array([1.0, 10.0, 100.0])
-    rest, start = [], population_terms(family, init.q, init.b, noise)
-    for eta in etas:
-        after = population_step(family, init, eta, noise, start)
-        t = population_terms(family, after.q, after.b, noise)
-        rest.append(math.sqrt((t.T[:, k:] ** 2).mean()))
+    start = population_terms(family, init.q, init.b, noise)
+    steps = [population_step(family, init, eta, noise, start) for eta in etas]
+    terms = [population_terms(family, step.q, step.b, noise) for step in steps]
+    rest = [math.sqrt((t.T[:, k:] ** 2).mean()) for t in terms]
     slope = float(np.polyfit(np.log(etas), np.log(rest), 1)[0])
-    # `after`, `t`: the largest of the three step sizes
+    after, t = steps[-1], terms[-1]  # the largest of the three step sizes
     pull = gamma * after.q[:, :k].sum(1) / st
     side = gate_second_derivative(after.b, noise)[:, None] * family.sphi2 * after.q[:, k:] * pull[:, None]
     bias, out = gate_derivative(after.b, noise) * pull, gate(after.b, noise) * pull

@@ -258,8 +258,8 @@ def draw(table: Rows) -> Mapping[str, Picture]:
             curves(axes, series, "layer", label if axes is panels[0] else "", title=setting)
         for axes in panels[len(settings) :]:
             axes.set_axis_off()
+        handles, labels = panels[len(settings) - 1].get_legend_handles_labels()
         for axes in panels[: len(settings)]:  # one legend above all panels covers no curve
-            handles, labels = axes.get_legend_handles_labels()
             axes.get_legend().remove()
         with style.applied(11):
             fig.legend(handles, labels, loc="outside upper left", ncols=2)
