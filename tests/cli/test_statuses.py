@@ -56,7 +56,7 @@ def test_every_kind_is_one_line_with_a_status_and_survives_a_worker(kind):
     assert error.status in (FAILED, BAD)
     assert len(str(error).splitlines()) == 1
     back = pickle.loads(pickle.dumps(error))
-    assert (type(back), str(back), back.status) == (kind, str(error), error.status)
+    assert (type(back), str(back), back.status, vars(back)) == (kind, str(error), error.status, vars(error))
 
 
 def raised(source: str) -> list[str]:
