@@ -249,19 +249,19 @@ def calls_of(call: Callable[[], Any], root: Path) -> set[str]:
     ran: dict[int, CodeType] = {}
     for module in [m for name, m in sys.modules.items() if name.split(".")[0] == "featlearn"]:
         for thing in vars(module).values():
-            if isinstance(thing, functools._lru_cache_wrapper):
+            if isinstance(thing, functools._lru_cache_wrapper):  # pyright: ignore[reportPrivateUsage]
                 thing.cache_clear()
 
     def note(frame: Any, event: str, argument: Any) -> None:  # noqa: ARG001
         if event == "call":  # runs at every call there is, so names are made afterwards
             ran[id(frame.f_code)] = frame.f_code
 
-    before = sys.getprofile()
-    sys.setprofile(note)
+    before = sys.gettrace()
+    sys.settrace(note)  # no profile: that would also be told of every call of C
     try:
         call()
     finally:
-        sys.setprofile(before)
+        sys.settrace(before)
     ours = [code for code in ran.values() if code.co_filename.startswith(str(root))]
     return {f"{Path(code.co_filename).relative_to(root).as_posix()}:{code.co_qualname}" for code in ours}
 

@@ -27,9 +27,10 @@ def text_digest(text: str) -> str:
 
 def rows_digest(rows: Iterable[Any]) -> str:
     """Of rows: mappings or row dataclasses of numbers and text."""
-    plain = [
-        dataclasses.asdict(r) if dataclasses.is_dataclass(r) and not isinstance(r, type) else dict(r) for r in rows
-    ]
+    plain: list[dict[str, Any]] = []
+    for row in rows:
+        shown: Any = dataclasses.asdict(row) if dataclasses.is_dataclass(row) else row  # pyright: ignore[reportArgumentType]
+        plain.append(dict(shown))
     return text_digest(json.dumps(plain, sort_keys=True))
 
 

@@ -226,7 +226,7 @@ def _legend(figure: Any, rival: bool, walls: bool) -> None:
     from matplotlib.patches import Patch
 
     white: dict[str, Any] = {"mec": "white", "mew": 0.7}
-    band = {"facecolor": style.BAND + "2E", "edgecolor": style.PREDICT, "linewidth": 1.2}
+    band: dict[str, Any] = {"facecolor": style.BAND + "2E", "edgecolor": style.PREDICT, "linewidth": 1.2}
     handles: list[Any] = [Patch(label="predicted (limits)", **band)]
     handles.append(Line2D([], [], color=style.OBSERVE, marker="o", ms=7.5, lw=2.2, label="observed", **white))
     if rival:
