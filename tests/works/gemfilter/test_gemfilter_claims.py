@@ -13,7 +13,7 @@ from featlearn.lab.pending import verify
 from featlearn.methods import kv_eviction
 from featlearn.methods.gemfilter import RAW, generate, select
 from featlearn.methods.gemfilter import selecting as ours
-from featlearn.works import load_claims
+from featlearn.works import _audit, load_claims
 from featlearn.works.gemfilter.claims import (
     algorithm,
     attention,
@@ -96,7 +96,7 @@ right_smooth, right_best, right_observe = ours.smooth, ours.best, ours.observe
 right_products, right_probabilities = ours.products, ours.probabilities
 right_evict, right_prefill = kv_eviction.evict, kv_eviction.prefill
 right_llama, right_overlap, right_table = memory.llama_8b, figures.overlap, tables.table
-right_cells, right_runs, right_averages = tables.cells, attention.runs, tables.averages
+right_cells, right_runs, right_averages = _audit.cells, attention.runs, tables.by_budget
 
 
 def one_layer_later(model, ids, *rest, layer, **more):
@@ -167,13 +167,13 @@ WRONG = {
     "fig9_6_speedup": (figures, "entry", lambda name: type("E", (), {"numbers": {"speedup": 1.65}})),
     "case_study_generation_time": (figures, "llama_8b", shape_with(layer=2**20)),
     "memory_savings": (memory, "llama_8b", shape_with(layer=2**20)),
-    "table_averages": (tables, "cells", lambda row: right_cells(row)[1:]),
+    "table_averages": (_audit, "cells", lambda row: right_cells(row)[1:]),
     "table9_1_h2o": (tables, "table", other_numbers(lambda r, k, v: v - 3 * r.startswith("GemFilter"))),
-    "table9_1_budgets": (tables, "averages", lambda setting, method: np.array([30.0, 30.1, 30.2])),
+    "table9_1_budgets": (tables, "by_budget", lambda setting, method: np.array([30.0, 30.1, 30.2])),
     "table9_1_negligible": (tables, "table", other_numbers(lambda r, k, v: v - 1 * r.startswith("GemFilter"))),
     "table9_2_each": (tables, "table", other_numbers(lambda r, k, v: v + (r == "layer-14"))),
     "tableG_1_gains": (tables, "table", lambda name, setting="": right_table("table9_1", tables.LLAMA)),
-    "table9_1_orders": (tables, "averages", lambda setting, method: right_averages(setting, method) - 1),
+    "table9_1_orders": (tables, "by_budget", lambda setting, method: right_averages(setting, method) - 1),
     "table9_1_kept": (tables, "WORDS", dict.fromkeys(tables.WORDS, 8098)),
     "table9_2_layers": (tables, "table", other_numbers(lambda r, k, v: v + (r == "layer-14"))),
     "tableG_1_orders": (tables, "table", other_numbers(lambda r, k, v: v + 4 * (r == "GemFilter-1024"))),

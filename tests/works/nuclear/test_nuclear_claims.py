@@ -9,7 +9,7 @@ import pytest
 from featlearn.core import Key
 from featlearn.lab.inventory import load
 from featlearn.lab.pending import verify
-from featlearn.works import load_claims
+from featlearn.works import _audit, load_claims
 from featlearn.works.nuclear.claims import definitions, figures, norms, optima, proposition, tables
 
 MODULES = (norms, definitions, figures, optima, proposition, tables)
@@ -75,14 +75,14 @@ def test_sufficient_lambda_by_hand():
 
 def test_a_single_wrong_cell_is_found(monkeypatch):
     """One digit of one cell of Table E.4 changed: averages and shared rows both see it."""
-    real = tables.reported
+    real = _audit.reported
 
     def planted(entry, **filters):
         rows = real(entry, **filters)
         wrong = [entry == "nuclear.tableE_4" and (p.row, p.metric) == ("SWAD", "l43") for p in rows]
         return tuple(replace(p, value=p.value + 1) if w else p for p, w in zip(rows, wrong, strict=True))
 
-    monkeypatch.setattr(tables, "reported", planted)
+    monkeypatch.setattr(_audit, "reported", planted)
     for name in ("table_averages", "table_rows"):
         verdict = verify(BY_NAME[name], Key("verify"), lambda experiment: None)
         assert verdict.verdict == "refuted"
