@@ -271,7 +271,8 @@ def apart(claim: Claim, key: Any, tables: Sequence[Any] = (), allowed: Sequence[
     root = Path(inspect.getfile(LabError)).parent
     own = key / claim.id
     settings = settle(claim, own)
-    seen = observed(claim, settings, own, tables)
+    seen: dict[str, Observation] = {}
+    two = calls_of(lambda: seen.update(observed(claim, settings, own, tables)), root)
 
     def predicting() -> None:
         for s in predict(claim, settings):
@@ -282,7 +283,6 @@ def apart(claim: Claim, key: Any, tables: Sequence[Any] = (), allowed: Sequence[
                         law(covariates.covariates)
 
     one = calls_of(predicting, root)
-    two = calls_of(lambda: observed(claim, settings, own, tables), root)
     both = sorted(c for c in one & two if not c.startswith(SHARED) and "/setup.py:" not in c and c not in allowed)
     return [f"{claim.id}: statements and observe both call {c}" for c in both]
 
