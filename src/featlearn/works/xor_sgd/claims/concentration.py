@@ -148,7 +148,7 @@ def sees_balanced(settings: tuple[Net, ...], key: Key) -> Mapping[str, Observati
 
 # Lemma B.12 ----------------------------------------------------------------------------------------------------------
 
-DIMENSION, TRIALS, DIRECTIONS = 64, 300, 8
+DIMENSION, TRIALS, DIRECTIONS = 64, 100, 8
 MINIBATCH = math.ceil(DIMENSION * math.log(DIMENSION) ** 2)
 
 
