@@ -158,3 +158,52 @@ def test_ci_runs_the_tests_then_the_wheel_and_closes_with_the_line_of_pytest(tmp
     assert done.returncode == status
     assert done.stdout.splitlines()[-1].startswith(last)
     assert ("the wheel works" in done.stdout) == (status == 0)
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def error(file: str, rule: str = "reportCallIssue", severity: str = "error") -> dict:
+    start = {"start": {"line": 6}}
+    return {"file": str(PACKAGE / file), "severity": severity, "message": "no\n  good", "rule": rule, "range": start}
+
+
+@pytest.fixture(scope="module")
+def ratchet():
+    return load(ROOT / "scripts/types_ratchet.py")
+
+
+def test_counts_of_types_may_only_fall(ratchet):
+    errors = [error("lab/store.py"), error("works/fourier/claims/exact.py"), error("errors.py"), error("errors.py")]
+    now, said = ratchet.compare({"lab": 1, "works/fourier": 1, "errors": 2}, errors)
+    assert now == {"errors": 2, "lab": 1, "works/fourier": 1}
+    assert said == []
+    _, said = ratchet.compare({"lab": 1, "works/fourier": 0, "errors": 2}, errors)
+    assert said == [
+        "src/featlearn/works/fourier/claims/exact.py:7: no good (reportCallIssue)",
+        "works/fourier: 1 errors of types, 0 are known: mend the new ones",
+    ]
+    _, said = ratchet.compare({"lab": 3, "works/fourier": 1, "errors": 2, "core": 1}, errors)
+    assert said == [
+        f"{room}: {n} errors of types, {m} are known: python scripts/types_ratchet.py --update"
+        for room, n, m in (("core", 0, 1), ("lab", 1, 3))
+    ]
+
+
+def test_what_is_said_of_untyped_libraries_does_not_count(ratchet):
+    good = error("lab/store.py")
+    others = [
+        error("lab/store.py", "reportUnknownMemberType"),
+        error("lab/store.py", "reportMissingTypeStubs"),
+        error("lab/store.py", severity="warning"),
+    ]
+    assert ratchet.counted([good, *others]) == [good]
+
+
+def test_the_rooms_that_are_checked_strictly(ratchet):
+    strict = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]["strict"]
+    names = ("errors.py", "core", "tasks", "nets", "lab", "report")
+    assert set(strict) == {f"src/featlearn/{name}" for name in names}
+    assert all((ROOT / path).exists() for path in strict)
+    kept = json.loads(ratchet.KEPT.read_text())
+    assert all(n > 0 for n in kept.values())
