@@ -95,11 +95,11 @@ def lemma41_statements(settings: None) -> tuple[Statement, ...]:
             at_most(
                 "time until each cluster has a tenth of the neurons, with more signal than rest",
                 POSITIVE,
-                Law(wait, c=4.0, power=0),
+                Law(wait, c=4.0, power=0.0),
                 f"{source}, part 3: T1 = Theta(log d / eta); by eq. (4.3) 0.5 log d / tau_1 = 1.25 log d for a neuron "
                 "of mean signal, and 4 log d allows for log^5(d) in place of 1",
                 axis="run",
-                rival=Law(wait, c=4.0, power=1),
+                rival=Law(wait, c=4.0, power=1.0),
                 rival_says="4 sqrt(d), linear growth",
             )
         ),
