@@ -36,6 +36,11 @@ def test_an_outcome_that_decides_nothing_covers_nothing(verdict):
     assert not state(State("w.a", verdict, covers=False)).covered
 
 
+def test_rows_do_not_cover_what_a_claim_says_is_too_weak():
+    runs = [Reproduction("w/x", "w.e", True)]
+    assert not state(State("w.a", "too weak to test", covers=False), runs=runs).covered
+
+
 def test_pending_claims_are_shown_and_count_for_nothing():
     found = state(State("w.a", "holds", PENDING), pending=True)
     assert (found.verdict, found.covered) == (PENDING, False)

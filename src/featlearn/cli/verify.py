@@ -117,6 +117,7 @@ SIGN = {"equal": "=", "at most": "≤", "at least": "≥", "between": "from"}
 
 def show(judged: "Sequence[Judged]") -> None:
     """A few lines for each claim: its verdict, and of each statement what was predicted, found, and the rival."""
+    from rich.padding import Padding
     from rich.text import Text
 
     out = console()
@@ -126,9 +127,10 @@ def show(judged: "Sequence[Judged]") -> None:
         style = "bold" if v.as_expected else "bold red"
         out.print(Text(f"{v.id}: {faces}{scope}{'' if v.as_expected else ' (not as expected)'}", style=style))
         if not v.statements and v.why:
-            out.print(Text(f"  {v.why}"))
+            out.print(Padding(Text(v.why), (0, 0, 0, 2)))
         for s in v.statements:
-            out.print(Text(f"  {s.outcome}{'' if s.as_expected else f' (expected: {s.expect})'}: {line(s)}"))
+            came = f"{s.outcome}{'' if s.as_expected else f' (expected: {s.expect})'}"
+            out.print(Padding(Text(f"{came}: {line(s)}"), (0, 0, 0, 2)))
         if v.statements:
             out.print(Text(f"  page: claim/{v.id}.html of the site that `featlearn report` makes", style="dim"))
     different = [v.id for v in judged if not v.as_expected]

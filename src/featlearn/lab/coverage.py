@@ -66,7 +66,8 @@ def entry_state(
     By its claims where it has some: the worst outcome and the worst scope of them. Else by the experiment that
     reproduces it. pending: the claims of its work wait for re-examination, so they count for nothing. reasons: why
     nothing of it can be checked, from the inventory.
-    Covered: a claim covers it (a statement of the source could have failed), or an experiment has rows for it.
+    Covered: one of its claims covers it (a statement of the source could have failed); where it has none that count,
+    an experiment has rows for it.
     """
     named = [c for c in claims if entry in c.entries]
     mine = [c for c in named if c.scope != PENDING]
@@ -74,7 +75,7 @@ def entry_state(
     runs = [r for r in experiments if r.entry == entry]
     with_rows = [r for r in runs if r.rows]
     by = (*(c.id for c in named), *(r.experiment for r in runs))
-    covered = bool(with_rows) or (not pending and any(c.covers for c in mine))
+    covered = bool(with_rows) if pending or not mine else any(c.covers for c in mine)
     if named and pending:
         return EntryState(entry, PENDING, "", "its claims were judged in the former form", bool(with_rows), by)
     if mine:
