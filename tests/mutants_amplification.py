@@ -9,6 +9,13 @@ _XOR = "tests/tasks/test_xor_clusters.py::test_"
 _MEASURE = "tests/measure/test_neurons.py::test_"
 _RUN = "tests/works/amplification/test_amplification.py::test_"
 _CLAIM = "tests/works/amplification/test_amplification_claims.py::test_"
+_MOVEMENT = """\
+                "exponent of the least relative movement in omega sqrt(m d)",
+                predict=-1.0,
+                observe=slope(found),
+                rival=-0.5,
+                relation="equal",
+"""
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (
@@ -64,8 +71,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "src/featlearn/works/amplification/claims/measured.py",
-        'Case("exponent of the least relative movement in omega sqrt(m d)", -1.0, slope(found), -0.5, "equal", 0.1,',
-        'Case("exponent of the least relative movement in omega sqrt(m d)", -1.0, slope(found), -0.5, "equal", 0.3,',
+        f"{_MOVEMENT}                tolerance=0.1,",
+        f"{_MOVEMENT}                tolerance=0.3,",
         f"{_CLAIM}wrong_rows_refute",
     ),
 ]

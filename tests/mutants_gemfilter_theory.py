@@ -11,7 +11,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_ATTENTION, "masked_fill(~mask, -torch.inf), dim=-1)", "masked_fill(~mask, 0.0), dim=-1)", f"{_VERDICT}[def9_1]"),
     (_FIGURES, '"Phi, GemFilter, \'totally correct\'": ("Sit', '"Phi": ("Stand', f"{_VERDICT}[fig9_4_score]"),
     (_FIGURES, "np.abs(gaps).min(1)", "gaps.min(1)", f"{_VERDICT}[fig9_5_distance]"),
-    (_TABLES, '"mf_en": 4559, "hotpotqa": 9151', '"mf_en": 9151, "hotpotqa": 91510', f"{_VERDICT}[table9_1_kept]"),
+    (
+        _TABLES,
+        '"mf_en": 4559,\n    "hotpotqa": 9151,',
+        '"mf_en": 9151,\n    "hotpotqa": 91510,',
+        f"{_VERDICT}[table9_1_kept]",
+    ),
     (_TABLES, 'if k not in ("average", "pre")', 'if k not in ("average",)', f"{_VERDICT}[table9_1_h2o]"),
     # prompts of one needle as independent units
     (

@@ -7,7 +7,7 @@ _BUDGETS = "src/featlearn/works/xor_sgd/experiments/budgets.py"
 _PHASE1, _ROWS = (f"src/featlearn/works/xor_sgd/{name}.py" for name in ("claims/phase1", "rows"))
 _FIT = "tests/learn/test_one_pass.py::test_"
 _MEASURE = "tests/measure/test_signal.py::test_"
-_CLAIM = "tests/works/xor_sgd/test_xor_sgd_claims.py::test_"
+_CLAIM = "tests/works/xor_sgd/test_xor_sgd_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (
@@ -60,11 +60,16 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "score = b[done:n].T @ u[done:n, 0]",
         "tests/works/xor_sgd/test_xor_sgd_experiments.py::test_nested_sizes_of_a_kernel_equal_fits_of_their_own[NTK]",
     ),
-    (_PHASE1, "(near(s) - near(o))", "(near(o) - near(s))", f"{_CLAIM}exact_claims_have_the_expected_verdict[lemmaC4]"),
+    (
+        _PHASE1,
+        "(near[0] - near[1])",
+        "(near[1] - near[0])",
+        f"{_CLAIM}phase1.py::test_the_example_of_the_accusation_by_hand",
+    ),
     (
         _ROWS,
-        'r["samples"] for r in group if r["seed"] >= VALIDATION',
-        'r["samples"] for r in group',
-        f"{_CLAIM}the_choice_of_a_grid_point_does_not_see_reported_seeds",
+        'table.where(role="validation").by("share", "noise")',
+        'table.by("share", "noise")',
+        f"{_CLAIM}on_rows.py::test_the_selection_does_not_see_reported_seeds",
     ),
 ]
