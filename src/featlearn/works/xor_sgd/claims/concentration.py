@@ -148,7 +148,7 @@ def sees_balanced(settings: tuple[Net, ...], key: Key) -> Mapping[str, Observati
 
 # Lemma B.12 ----------------------------------------------------------------------------------------------------------
 
-DIMENSION, TRIALS, DIRECTIONS = 64, 100, 8
+DIMENSION, TRIALS, DIRECTIONS = 64, 100, 40
 MINIBATCH = math.ceil(DIMENSION * math.log(DIMENSION) ** 2)
 
 
@@ -166,7 +166,7 @@ def says_minibatch(settings: None) -> Sequence[Statement]:
             POSITIVE,
             0.5,
             f"{source} {item}: {says} has variance 1/2 where its mean is small, as l' = -y and half are active",
-            margin=0.1,
+            margin=0.2,
             rival=1.0,
             rival_says="a linear neuron, active on all samples",
             form="derived",
