@@ -1,6 +1,7 @@
 """Digests: what changes them and what does not."""
 
 import importlib.util
+import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ SOURCE = '''
 """A module."""
 RATE = 0.5
 TABLE = {"a": 1}
+
+@__import__("functools").cache
+def cached(x):
+    return x + 5
 
 def helper(x):
     """Doc."""
@@ -28,7 +33,7 @@ def measure(x):
     # a comment
     def inner(y):
         return y - 1
-    return helper(inner(x)) * RATE + TABLE["a"] + Shape().area()
+    return helper(inner(x)) * RATE + TABLE["a"] + Shape().area() + cached(x)
 '''
 
 
@@ -75,6 +80,7 @@ def test_comments_docstrings_annotations_positions_and_what_is_not_reached_chang
         ("RATE = 0.5", "RATE = 0.25"),
         ('TABLE = {"a": 1}', 'TABLE = {"a": 2}'),
         ("return 3", "return 4"),
+        ("return x + 5", "return x + 6"),
         ("* RATE", "/ RATE"),
     ],
 )
@@ -93,3 +99,15 @@ def test_rows_are_told_apart_by_every_value():
     assert rows_digest([Pair(1, 0.5)]) == rows_digest([{"value": 0.5, "d": 1}])
     assert rows_digest([Pair(1, 0.5)]) != rows_digest([Pair(1, 0.5000001)])
     assert rows_digest([Pair(1, 0.5), Pair(2, 0.5)]) != rows_digest([Pair(1, 0.5)])
+
+
+def test_type_checks_of_a_test_run_change_no_digest():
+    """The functions of the package are wrapped here and are not in a process of its own."""
+    from featlearn.works.xor_sgd.experiments.time import run_trial
+
+    code = (
+        "from featlearn.lab.digest import code_digest as d\n"
+        "from featlearn.works.xor_sgd.experiments.time import run_trial; print(d(run_trial))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == code_digest(run_trial)

@@ -5,9 +5,29 @@ import re
 import pytest
 
 from featlearn import works
+from featlearn.lab import pending
 from featlearn.lab.pending import HITS, Claim
 
-CLAIMS = {claim.id: claim for work in works.WITH_CLAIMS for claim in works.load_claims(work)}
+
+def spoken(claim) -> Claim:
+    """A claim as what it says against its paper; a typed one in the words of the former form."""
+    if isinstance(claim, pending.Claim):
+        return claim
+    a = claim.accuses
+    said = f"{a.place}: '{a.quote}' {a.reading}" if a else claim.remarks
+    expected, hits = ("refuted", a.hits) if a else ("holds", "")
+    return Claim(
+        claim.id,
+        entries=claim.entries,
+        says=claim.says,
+        check=claim.observe,
+        expected=expected,
+        reported=said,
+        hits=hits,
+    )
+
+
+CLAIMS = {claim.id: spoken(claim) for work in works.WITH_CLAIMS for claim in works.load_claims(work)}
 SPEAKING = [c for c in CLAIMS.values() if c.expected == "refuted" or c.reported or c.hits]
 
 WITHDRAWN = (

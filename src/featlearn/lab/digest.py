@@ -43,12 +43,12 @@ def code_digest(*functions: Callable[..., Any]) -> str:
     """
     found: dict[str, str] = {}
     stack: list[Any] = [*functions]
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # holds what it has seen, so that no id is used twice
     while stack:
         thing = inspect.unwrap(stack.pop()) if callable(stack[-1]) else stack.pop()
         if id(thing) in seen:
             continue
-        seen.add(id(thing))
+        seen[id(thing)] = thing
         if isinstance(thing, functools.partial):
             stack += [thing.func, *thing.args, *thing.keywords.values()]
         elif isinstance(thing, FunctionType) and _ours(thing.__module__):
@@ -63,6 +63,7 @@ def code_digest(*functions: Callable[..., Any]) -> str:
                 stack.append(base)
             for member in vars(thing).values():
                 inner = getattr(member, "fget", None) or getattr(member, "__func__", member)
+                inner = inspect.unwrap(inner) if callable(inner) else inner
                 if isinstance(inner, FunctionType):
                     stack += _named(inner.__code__, inner.__globals__)
         elif isinstance(thing, _Constant):
@@ -92,7 +93,7 @@ def _named(code: CodeType, names: Mapping[str, Any]) -> list[Any]:
             if isinstance(thing, ModuleType):
                 if _ours(thing.__name__):
                     out += [vars(thing)[n] for n in one.co_names if n in vars(thing) and n != name]
-            elif isinstance(thing, FunctionType | type | functools.partial):
+            elif isinstance(thing, FunctionType | type | functools.partial) or hasattr(thing, "__wrapped__"):
                 out.append(thing)
             elif isinstance(thing, bool | int | float | str):
                 out.append(_Constant(name, repr(thing)))
