@@ -15,11 +15,13 @@ import pytest
 from featlearn import catalog, works
 from featlearn.cli.diff import compared
 from featlearn.cli.report import experiment_pages
-from featlearn.cli.verify import coverage
 from featlearn.lab import inventory
+from featlearn.lab.claim import Accusation, Claim, Premise
+from featlearn.lab.coverage import PENDING
 from featlearn.lab.execute import run
 from featlearn.lab.experiment import SummaryRow
-from featlearn.lab.pending import Evidence, Verdict
+from featlearn.lab.quantity import REAL
+from featlearn.lab.statement import both, equal
 from featlearn.lab.store import Store
 
 HEAVY = ("torch", "transformers", "matplotlib", "scipy", "sklearn", "numpy")
@@ -69,9 +71,13 @@ def test_list_json(featlearn):
     status, out, _ = featlearn("list", "--json")
     assert status == 0
     got = json.loads(out)
+    assert list(got) == ["works", "experiments", "claims", "entries"]
     assert {w["id"]: w["entries"] for w in got["works"]} == {w: len(inventory.load(w).entries) for w in inventory.WORKS}
+    assert [e["id"] for e in got["entries"]] == [e.id for w in inventory.WORKS for e in inventory.load(w).entries]
+    for e in got["entries"]:
+        assert e.keys() == {"id", "verdict", "scope", "why", "covered"}
     for work in got["works"]:
-        assert 0 <= work["covered"] <= work["entries"]
+        assert work["covered"] == sum(e["covered"] for e in got["entries"] if e["id"].split(".")[0] == work["id"])
     assert [e["id"] for e in got["experiments"]] == list(works.EXPERIMENTS)
     for e in got["experiments"]:
         assert e["evidence"] in ("ok", "stale", "none")
@@ -81,7 +87,9 @@ def test_list_json(featlearn):
     claims = [c for work in works.WITH_CLAIMS for c in works.load_claims(work)]
     assert [c["id"] for c in got["claims"]] == [c.id for c in claims]
     for c in got["claims"]:
-        assert {"id", "entries", "verdict"} <= c.keys()
+        assert {"id", "entries", "verdict", "scope", "corrected", "stale", "covers"} <= c.keys()
+        assert c["pending"] == (c["id"].split(".")[0] in works.PENDING) == (c["scope"] == PENDING)
+        assert not (c["covers"] and (c["pending"] or c["stale"]))
         for entry in c["entries"]:
             inventory.entry(entry)
 
@@ -95,43 +103,88 @@ def test_list_one_work_and_its_text(featlearn, refused):
     assert "unknown flag --jsn; did you mean --json?" in refused("list", "--jsn")
 
 
-def test_coverage_counts_what_was_judged():
-    def claim(verdict, mechanism, entry):
-        return {"entries": [f"w.{entry}"], "verdict": verdict, "mechanism": mechanism}
+def test_covered_reads_the_entries_of_one_work():
+    def entry(id_, covered):
+        return {"id": id_, "covered": covered}
 
-    found = {
-        "experiments": [
-            {"evidence": "ok", "reproduces": ["w.a", "v.a"]},
-            {"evidence": "stale", "reproduces": ["w.b"]},
-            {"evidence": "none", "reproduces": ["w.c"]},
-        ],
-        "claims": [
-            claim("holds", True, "d"),
-            claim("refuted", False, "e"),
-            claim("vacuous", True, "f"),
-            claim("vacuous", False, "g"),
-            claim("assumptions unmet", False, "h"),
-            claim("not established", True, "i"),
-            claim("data needed", False, "j"),
-            claim("not run", False, "k"),
-        ],
-    }
-    assert catalog.covered(found, "w") == {"w.a", "w.d", "w.e", "w.f"}
+    found = {"entries": [entry("w.a", True), entry("w.b", False), entry("ww.c", True), entry("w.d.e", True)]}
+    assert catalog.covered(found, "w") == {"w.a", "w.d.e"}
 
 
 # --- verify ----------------------------------------------------------------------------------------------------------
 
 
-def test_verify_a_work(featlearn, claims):
+def says(settings):
+    """A slope of 2, and a constant of 5 that is reported as 6."""
+    return (
+        equal("slope", REAL, 2.0, "Lemma 1", margin=0.1, rival=3.0, rival_says="another slope"),
+        *both("constant", REAL, "Lemma 2", reported=6.0, corrected=5.0, says="5 in place of 6", margin=0.1),
+    )
+
+
+def sees(settings, key):
+    return {"slope": settings, "constant": 5.0}
+
+
+def breaks(settings, key):
+    raise RuntimeError("the check\nitself is wrong")
+
+
+ACCUSED = Accusation(quote="it is 6", place="Lemma 2", reading="for all d", hits="number", derivation="2 + 3 = 5")
+TYPED = Claim(
+    id="xor_sgd.toy",
+    entries=("xor_sgd.data", "xor_sgd.model"),
+    says="two and five",
+    settings=2.01,
+    statements=says,
+    observe=sees,
+    premises=(Premise("p as in the table", False, size=True),),
+    accuses=ACCUSED,
+)
+
+
+@pytest.fixture
+def typed(monkeypatch, claims):
+    """A toy claim in the typed form, of the work xor_sgd; no experiment has rows."""
+    current = [TYPED]
+    monkeypatch.setattr(works, "WITH_CLAIMS", ("xor_sgd", "emergence"))
+    monkeypatch.setattr(works, "load_claims", lambda work: tuple(current if work == "xor_sgd" else claims))
+    return current
+
+
+def entry_lines(out):
+    """Cells of the table of entries, by entry; of a cell that takes several lines the first."""
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    return {row[0]: row[1:] for row in rows if row[0]}
+
+
+def test_verify_a_work(featlearn, typed):
+    status, out, _ = featlearn("verify", "xor_sgd")
+    assert status == 0
+    text, _, table = out.partition("Entries")
+    assert text.splitlines()[0] == "xor_sgd.toy: contradicted as reported, confirmed as corrected, other size"
+    assert "  confirmed: slope = 2 ± 0.1; observed 2.01; rival 3 (another slope)" in text
+    assert re.search(r"^  contradicted: constant, as reported = 6 ± 0\.1; observed 5", text, re.M)
+    assert "claim/xor_sgd.toy.html" in text
+    assert text.splitlines()[-1] == "1 claims, all as expected"
+    rows = entry_lines(table)
+    assert set(rows) == {e.id for e in inventory.load("xor_sgd").entries}
+    assert rows["xor_sgd.data"] == rows["xor_sgd.model"] == ["contradicted", "other size", "yes", "xor_sgd.toy"]
+    assert rows["xor_sgd.margins"] == ["not run", "", "no", "no claim or experiment yet"]
+    saved = json.loads(Path("runs/verdicts/xor_sgd/xor_sgd.toy.json").read_text())
+    assert (saved["verdict"], saved["corrected"], saved["scope"]) == ("contradicted", "confirmed", "other size")
+
+
+def test_verify_a_work_whose_claims_wait(featlearn, claims):
     status, out, _ = featlearn("verify", "emergence")
     assert status == 0
-    assert re.search(r"emergence\.toy_holds.*holds.*holds.*2 cases, every rival", out)
-    for entry in inventory.load("emergence").entries:
-        assert entry.id in out
-    assert re.search(r"emergence\.lemma5 .*holds .*emergence\.toy_holds", out)
-    assert re.search(r"emergence\.table4 .*not run", out)
-    assert re.search(r"emergence\.table2 .*data needed", out)
-    assert "2 claims, all as expected" in out
+    assert re.search(r"^emergence\.toy_holds: holds, re-examination pending$", out, re.M)
+    assert re.search(r"^  2 cases, every rival rejected *$", out, re.M)
+    assert "2 claims, all as expected (2 wait for re-examination and count for nothing)\n" in out
+    rows = entry_lines(out)
+    assert set(rows) == {e.id for e in inventory.load("emergence").entries}
+    assert rows["emergence.lemma5"] == [PENDING, "", "no", "emergence.toy_holds"]
+    assert rows["emergence.table4"][:3] == ["not run", "", "no"]
     saved = json.loads(Path("runs/verdicts/emergence/emergence.toy_holds.json").read_text())
     assert saved["verdict"] == "holds"
     assert saved["provenance"]["python"]
@@ -139,121 +192,146 @@ def test_verify_a_work(featlearn, claims):
     assert Path("runs/verdicts/emergence/emergence.toy_holds.npz").exists()
 
 
-def test_coverage_by_experiments_where_no_claim_covers(claims, toy, monkeypatch):
-    entries = {e for c in claims for e in c.entries}
-    free = [e.id for e in inventory.load("emergence").entries if e.id not in entries][:2]
-    ours = dataclasses.replace(
-        toy,
-        reproduces=("emergence.table1", *free),
-        summarise=lambda t: [
-            SummaryRow(
-                "",
-                row="a",
-                metric="x",
-                value=1.0,
-                low=1.0,
-                high=1.0,
-                n=1,
-                reported=1.0,
-                verdict="reproduced",
-                entry=free[0],
-            ),
-            SummaryRow(
-                "",
-                row="b",
-                metric="x",
-                value=1.0,
-                low=1.0,
-                high=1.0,
-                n=1,
-                reported=9.0,
-                verdict="deviates",
-                entry=free[0],
-            ),
-            SummaryRow("", row="c", metric="x", value=1.0, low=1.0, high=1.0, n=1),
-        ],
-    )
-    monkeypatch.setattr(works, "EXPERIMENTS", ("emergence/toy",))
+def test_an_experiment_with_rows_covers_an_entry_without_claim(featlearn, typed, toy, monkeypatch):
+    ours = dataclasses.replace(toy, id="xor_sgd/toy", reproduces=("xor_sgd.margins",))
+    monkeypatch.setattr(works, "EXPERIMENTS", ("xor_sgd/toy",))
     monkeypatch.setattr(works, "load_experiment", lambda id: ours)
-    judged = [(Verdict(claims[0], "holds", "", Evidence(), 0.0), "")]
-    store = Store("runs")
-    rows = {entry: (verdict, by) for entry, verdict, by in coverage("emergence", judged, store)}
-    assert rows["emergence.table1"] == ("holds", "emergence.toy_holds")
-    assert rows[free[0]] == rows[free[1]] == ("not run", "featlearn run emergence/toy")
-    run(ours, toy.presets["small"], store=store)
-    rows = {entry: (verdict, by) for entry, verdict, by in coverage("emergence", judged, store)}
-    assert rows[free[0]] == ("1 of 2 reproduced", "emergence/toy@small")
-    assert rows[free[1]] == ("run", "emergence/toy@small")
-    assert rows["emergence.skipped"] == ("not run", "")
+    rows = entry_lines(featlearn("verify", "xor_sgd")[1])
+    assert rows["xor_sgd.margins"] == ["not run", "", "no", "xor_sgd/toy"]
+    run(ours, toy.presets["small"], store=Store("runs"))
+    rows = entry_lines(featlearn("verify", "xor_sgd")[1])
+    assert rows["xor_sgd.margins"] == ["run", "", "yes", "xor_sgd/toy"]
+    assert rows["xor_sgd.data"][-1] == "xor_sgd.toy"
 
 
-def test_verify_json(featlearn, claims):
-    status, out, _ = featlearn("verify", "emergence", "--json")
+def test_verify_json(featlearn, typed):
+    status, out, _ = featlearn("verify", "xor_sgd", "--json")
     assert status == 0
-    got = json.loads(out)
-    assert [g["id"] for g in got] == ["emergence.toy_holds", "emergence.toy_rows"]
-    for g in got:
-        assert {"id", "entries", "verdict", "expected", "predict", "observe", "rival", "seconds"} <= g.keys()
-    assert (got[0]["predict"][0], got[0]["observe"][0], got[0]["rival"][0]) == (2.0, 2.01, 3.0)
+    [got] = json.loads(out)
+    assert (got["id"], got["entries"]) == ("xor_sgd.toy", ["xor_sgd.data", "xor_sgd.model"])
+    assert (got["verdict"], got["corrected"], got["scope"]) == ("contradicted", "confirmed", "other size")
+    assert got["expected"] is True
+    slope = next(s for s in got["statements"] if s["name"] == "slope")
+    assert [slope[n] for n in ("value", "observed", "rival", "margin")] == [2.0, 2.01, 3.0, 0.1]
+    waits = json.loads(featlearn("verify", "emergence", "--json")[1])
+    assert [(g["id"], g["verdict"], g["scope"], g["statements"]) for g in waits] == [
+        ("emergence.toy_holds", "holds", PENDING, []),
+        ("emergence.toy_rows", "data needed", PENDING, []),
+    ]
+    assert all(g.keys() == got.keys() for g in waits)
 
 
 def test_verify_one_claim_reads_rows_paper_first(featlearn, claims, toy_file):
     status, out, _ = featlearn("verify", "emergence.toy_rows")
     assert status == 0
     assert "data needed" in out
-    assert "Coverage" not in out
+    assert "Entries" not in out
     for preset, rows in (("small", 6), ("paper", 10)):
         featlearn("run", toy_file, "--preset", preset, "--no-report")
         status, out, _ = featlearn("verify", "emergence.toy_rows", "--json")
         assert status == 1  # it holds now, and "data needed" was expected
         assert json.loads(out)[0]["verdict"] == "holds"
-        assert json.loads(out)[0]["observe"] == [rows]
+        saved = json.loads(Path("runs/verdicts/emergence/emergence.toy_rows.json").read_text())
+        assert saved["cases"][0]["observe"] == rows
 
 
-def test_verify_says_what_differs_and_what_broke(featlearn, claims, wrong_and_broken):
+def test_verify_says_what_differs(featlearn, typed):
+    typed.append(dataclasses.replace(TYPED, id="xor_sgd.toy_wrong", settings=3.0))
+    status, out, _ = featlearn("verify", "xor_sgd")
+    assert status == 1
+    assert re.search(r"^xor_sgd\.toy_wrong: contradicted.* \(not as expected\)$", out, re.M)
+    assert "  contradicted (expected: confirmed): slope = 2 ± 0.1; observed 3" in out
+    assert "2 claims; not as expected: xor_sgd.toy_wrong\n" in out
+
+
+def test_verify_says_what_broke(featlearn, typed):
+    typed.append(dataclasses.replace(TYPED, id="xor_sgd.toy_broken", observe=breaks))
+    status, out, err = featlearn("verify", "xor_sgd")
+    assert status == 1
+    assert "xor_sgd.toy_broken: the check broke: RuntimeError: the check itself is wrong (traceback in " in err
+    assert "Traceback" not in out + err
+    assert "xor_sgd.toy_broken: not run, " in out or "xor_sgd.toy_broken: not run (not as expected)" in out
+    assert "Traceback" in json.loads(Path("runs/verdicts/xor_sgd/xor_sgd.toy_broken.json").read_text())["error"]
+
+
+def test_verify_of_waiting_claims_says_what_differs_and_what_broke(featlearn, claims, wrong_and_broken):
     wrong, broken = wrong_and_broken
     claims.append(wrong)
     status, out, _ = featlearn("verify", "emergence")
     assert status == 1
-    assert "3 claims; not as expected: emergence.toy_wrong" in out
+    assert "3 claims; not as expected: emergence.toy_wrong (3 wait" in out
     claims[-1] = broken
     status, out, err = featlearn("verify", "emergence")
     assert status == 1  # although "not run" was expected
-    assert "emergence.toy_broken: the check broke: RuntimeError: the check itself is wrong" in err
-    assert "Traceback" not in err
+    assert "the check broke: RuntimeError: the check itself is wrong" in out
+    assert "Traceback" not in out + err
     assert "Traceback" in json.loads(Path("runs/verdicts/emergence/emergence.toy_broken.json").read_text())["error"]
+
+
+def test_verify_an_entry_checks_its_claims(featlearn, typed, refused, toy, monkeypatch):
+    typed.append(dataclasses.replace(TYPED, id="xor_sgd.data", entries=("xor_sgd.margins",)))
+    typed.append(dataclasses.replace(TYPED, id="xor_sgd.third", entries=("xor_sgd.model", "xor_sgd.loss")))
+
+    def checked(what):
+        status, out, _ = featlearn("verify", what, "--json")
+        assert status == 0
+        return [c["id"] for c in json.loads(out)]
+
+    assert checked("xor_sgd.model") == ["xor_sgd.toy", "xor_sgd.third"]
+    assert checked("xor_sgd.data") == ["xor_sgd.data"]  # a claim of that id goes first
+    assert "Entries" not in featlearn("verify", "xor_sgd.model")[1]
+    line = refused("verify", "xor_sgd.minibach_sgd")
+    assert line.startswith("no claim or entry 'xor_sgd.minibach_sgd'; did you mean xor_sgd.minibatch_sgd?")
+    assert refused("verify", "xor_sgd.lemmaC4") == "xor_sgd.lemmaC4 has no claim; nothing checks it yet"
+    monkeypatch.setattr(works, "load_experiment", lambda id: dataclasses.replace(toy, reproduces=("xor_sgd.lemmaC4",)))
+    line = refused("verify", "xor_sgd.lemmaC4")
+    assert line == "xor_sgd.lemmaC4 has no claim; `featlearn run toy/normal` reproduces it"
 
 
 def test_verify_refuses_names(refused, featlearn, claims):
     assert "no work or claim 'emergnce'; did you mean emergence?" in refused("verify", "emergnce")
-    assert "no claim 'emergence.toy_hold'; did you mean emergence.toy_holds?" in refused("verify", "emergence.toy_hold")
+    assert "'emergence.toy_hold'; did you mean emergence.toy_holds?" in refused("verify", "emergence.toy_hold")
     assert refused("verify").startswith("Missing from featlearn verify")
     status, out, _ = featlearn("verify", "gemfilter")  # a work without claims yet
     assert status == 0
     assert out.count("not run") == len(inventory.load("gemfilter").entries)
 
 
-def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch, claims):
-    shipped = {
-        "works": [{"id": "emergence", "title": "t", "entries": 71}],
+def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch, typed):
+    def shipped(id_, entry, pending):
+        kept = {"verdict": "not run", "scope": PENDING if pending else "as stated", "corrected": "", "why": ""}
+        return {
+            "id": id_,
+            "entries": [entry],
+            "says": "s",
+            "pending": pending,
+            "stale": "",
+            "expected": "holds",
+            **kept,
+        }
+
+    found = {
+        "works": [{"id": "emergence", "title": "t", "entries": 71}, {"id": "xor_sgd", "title": "t", "entries": 31}],
         "experiments": [],
         "claims": [
-            {
-                "id": "emergence.toy_holds",
-                "entries": ["emergence.table1"],
-                "says": "s",
-                "expected": "holds",
-                "verdict": "not run",
-                "mechanism": False,
-            }
+            shipped("emergence.toy_holds", "emergence.table1", True),
+            shipped("xor_sgd.toy", "xor_sgd.data", False),
         ],
+        "entries": [],
     }
-    monkeypatch.setattr(catalog, "read", lambda: json.loads(json.dumps(shipped)))
-    assert json.loads(featlearn("list", "--json")[1])["works"][0]["covered"] == 0
+    monkeypatch.setattr(catalog, "read", lambda: json.loads(json.dumps(found)))
+
+    def listed():
+        claims = json.loads(featlearn("list", "--json")[1])["claims"]
+        return [(c["verdict"], c["corrected"], c["scope"], c["expected"]) for c in claims]
+
+    assert listed() == [("not run", "", PENDING, "holds"), ("not run", "", "as stated", "holds")]
     featlearn("verify", "emergence")
-    got = json.loads(featlearn("list", "--json")[1])
-    assert got["works"][0]["covered"] == 1
-    assert got["claims"][0]["verdict"] == "holds"
+    featlearn("verify", "xor_sgd")
+    ours = ("contradicted", "confirmed", "other size", "contradicted")
+    assert listed() == [("holds", "", PENDING, "holds"), ours]
+    text = featlearn("list")[1]
+    assert "1 claims wait for re-examination in the typed form and count for nothing" in text
 
 
 # --- report and diff -------------------------------------------------------------------------------------------------
@@ -311,7 +389,7 @@ def test_diff_of_presets_manifests_and_stores(featlearn, refused, claims, toy_fi
     assert all(r["difference"] == 0 and r["intervals"] == "overlap" for r in json.loads(out)["rows"])
     assert "no preset 'papr' of toy/normal; did you mean paper?" in refused("diff", "toy/normal@papr", manifest)
     assert "a .run.json file, experiment@preset" in refused("diff", "toy/normal", manifest)
-    assert "does not exist" in refused("diff", "none.run.json", manifest)
+    assert "does not exist" in refused("diff", "none.run.json", manifest, status=1)
 
 
 def test_intervals_apart_or_overlapping():
@@ -338,8 +416,9 @@ def test_data(featlearn, refused, monkeypatch, tmp_path):
     assert "no data set 'mnst'; did you mean mnist?" in refused("data", "fetch", "mnst")
     assert "fetch what?" in refused("data", "fetch")
     (tmp_path / "root").mkdir()
-    line = refused("data", "fetch", "mnist", "--root", tmp_path / "root", status=1)
+    line = refused("data", "fetch", "mnist", "--root", tmp_path / "root")
     assert "holds no file of mnist" in line
+    assert "nowhere" in refused("data", "fetch", "mnist", "--root", tmp_path / "nowhere")
 
 
 def test_data_fetch_prints_the_folder(featlearn, monkeypatch):
