@@ -83,10 +83,10 @@ def test_what_is_nan_is_left_out():
 def test_failing_seeds_are_left_out_but_not_in_silence():
     table = Table.of(Score, rows((60.0,) * 5, (90.0, 91.0, 92.0, 88.0, 10.0)))
     s = at_least("accuracy", PERCENT, 80.0, "(1)", **GUESSING)
+
     def learnt(_, t):
-        return {
-            "accuracy": t.where(model="large").keep(lambda r: r.accuracy > 50, "learnt").mean("accuracy")
-        }
+        return {"accuracy": t.where(model="large").keep(lambda r: r.accuracy > 50, "learnt").mean("accuracy")}
+
     found = verdict((s,), learnt, table)
     assert found.findings[0].why == "agrees; 4 of 5 rows: learnt"
 
