@@ -103,12 +103,16 @@ def test_list_one_work_and_its_text(featlearn, refused):
     assert "unknown flag --jsn; did you mean --json?" in refused("list", "--jsn")
 
 
-def test_covered_reads_the_entries_of_one_work():
+def test_covered_counts_the_entries_of_one_work(featlearn, monkeypatch):
     def entry(id_, covered):
-        return {"id": id_, "covered": covered}
+        return {"id": id_, "verdict": "run", "scope": "", "why": "", "covered": covered}
 
     found = {"entries": [entry("w.a", True), entry("w.b", False), entry("ww.c", True), entry("w.d.e", True)]}
     assert catalog.covered(found, "w") == {"w.a", "w.d.e"}
+    shown = [{"id": "w", "title": "t", "entries": 3}, {"id": "ww", "title": "t", "entries": 1}]
+    monkeypatch.setattr(catalog, "read", lambda: {"works": shown, "experiments": [], "claims": [], **found})
+    assert [w["covered"] for w in json.loads(featlearn("list", "--json")[1])["works"]] == [2, 1]
+    assert json.loads(featlearn("list", "--json", "--work", "ww")[1])["entries"] == [entry("ww.c", True)]
 
 
 # --- verify ----------------------------------------------------------------------------------------------------------
