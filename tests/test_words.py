@@ -134,7 +134,8 @@ def test_no_retired_word_in_a_key_or_a_level_of_the_evidence(work):
                 stack += value
             elif isinstance(value, str) and value in HEADERS:
                 found.add(value)
-    assert found == set()
+    # the cells into which n samples cut the cube (Claim F.2 of xor_sgd): an observation of that name
+    assert found - ({"cells"} if work == "verdicts" else set()) == set()
 
 
 def test_no_retired_word_in_a_field_of_the_inventories():

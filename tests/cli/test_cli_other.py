@@ -162,7 +162,8 @@ def entry_lines(out):
     return {row[0]: row[1:] for row in rows if row[0]}
 
 
-def test_verify_a_work(featlearn, typed):
+def test_verify_a_work(featlearn, typed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # an id is not cut, whoever runs the tests
     status, out, _ = featlearn("verify", "xor_sgd")
     assert status == 0
     text, _, table = out.partition("Entries")
@@ -179,7 +180,8 @@ def test_verify_a_work(featlearn, typed):
     assert (saved["verdict"], saved["corrected"], saved["scope"]) == ("contradicted", "confirmed", "other size")
 
 
-def test_verify_a_work_whose_claims_wait(featlearn, claims):
+def test_verify_a_work_whose_claims_wait(featlearn, claims, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # an id is not cut, whoever runs the tests
     status, out, _ = featlearn("verify", "emergence")
     assert status == 0
     assert re.search(r"^emergence\.toy_holds: holds, re-examination pending$", out, re.M)
@@ -239,7 +241,8 @@ def test_verify_one_claim_reads_rows_paper_first(featlearn, claims, toy_file):
         assert saved["cases"][0]["observe"] == rows
 
 
-def test_verify_says_what_differs(featlearn, typed):
+def test_verify_says_what_differs(featlearn, typed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # an id is not cut, whoever runs the tests
     typed.append(dataclasses.replace(TYPED, id="xor_sgd.toy_wrong", settings=3.0))
     status, out, _ = featlearn("verify", "xor_sgd")
     assert status == 1

@@ -125,7 +125,9 @@ def show(judged: "Sequence[Judged]") -> None:
         faces = f"{v.verdict} as reported, {v.corrected} as corrected" if v.corrected else v.verdict
         scope = "" if v.scope == "as stated" else f", {v.scope}"
         style = "bold" if v.as_expected else "bold red"
-        out.print(Text(f"{v.id}: {faces}{scope}{'' if v.as_expected else ' (not as expected)'}", style=style))
+        out.print(
+            Text(f"{v.id}: {faces}{scope}{'' if v.as_expected else ' (not as expected)'}", style=style), soft_wrap=True
+        )
         if not v.statements and v.why:
             out.print(Padding(Text(v.why), (0, 0, 0, 2)))
         for s in v.statements:
