@@ -10,7 +10,7 @@ from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import POSITIVE, REAL
 from featlearn.lab.statement import Statement, at_least, at_most, control, criterion, equal, exponent, order
 from featlearn.lab.table import Table
-from featlearn.lab.uncertainty import Derived, Estimate, Law, Observation, mean_of, slope
+from featlearn.lab.uncertainty import Derived, Law, Observation, mean_of, slope
 from featlearn.works.xor_sgd.rows import BOTH, FROZEN, Crossing, Growth, Phase
 from featlearn.works.xor_sgd.setup import TAU1, TAU2
 
@@ -315,9 +315,9 @@ def late_over_early(run: Table[Phase], least: float) -> float | None:
     return float(rate[half:].mean() / rate[:half].mean())
 
 
-def per_seed(ratios: Mapping[int, list[float]]) -> Estimate:
-    """Mean over seeds of each seed's mean over dimensions: a dimension is a setting, not a unit."""
-    return mean_of([float(np.mean(v)) for v in ratios.values()], POSITIVE, Phase.unit)
+def per_seed(ratios: Mapping[int, list[float]]) -> list[float]:
+    """Each seed's mean over dimensions: a dimension is a setting, not a unit."""
+    return [float(np.mean(v)) for v in ratios.values()]
 
 
 def remark_observed(settings: None, table: Table[Phase]) -> Mapping[str, Observation]:
@@ -344,8 +344,8 @@ def remark_observed(settings: None, table: Table[Phase]) -> Mapping[str, Observa
         "first layer alone: log of the gain of signal a unit of time": Derived(
             value, {"theta": theta, "g": g, "leads": ratio}
         ),
-        "first layer alone: late over early rate of log signal": per_seed(kept[FROZEN]),
-        "both layers: late over early rate of log signal": per_seed(kept[BOTH]),
+        "first layer alone: late over early rate of log signal": mean_of(per_seed(kept[FROZEN]), POSITIVE, Phase.unit),
+        "both layers: late over early rate of log signal": mean_of(per_seed(kept[BOTH]), POSITIVE, Phase.unit),
         "loss left by the first layer alone beyond that of both": end.paired(
             "loss", {"layers": FROZEN}, {"layers": BOTH}, over=("d",)
         ),
