@@ -27,7 +27,7 @@ from featlearn.lab.claim import (
 from featlearn.lab.judge import Finding
 from featlearn.lab.quantity import PERCENT, REAL, SEED
 from featlearn.lab.row import Row
-from featlearn.lab.statement import OUTCOMES, Statement, at_least, at_most, both, derived, equal
+from featlearn.lab.statement import OUTCOMES, Statement, at_least, at_most, both, equal
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Derived, Waits, mean_of
 
@@ -282,7 +282,7 @@ def test_a_claim_on_rows_is_given_its_tables_and_no_key():
         entries=(),
         says="",
         reads=(Score,),
-        statements=lambda s: (derived(at_least("a", PERCENT, 80.0, "(1)", rival=50.0, rival_says="guessing")),),
+        statements=lambda s: (at_least("a", PERCENT, 80.0, "(1)", rival=50.0, rival_says="guessing", form="derived"),),
         observe=lambda s, table: {"a": table.mean("accuracy")},
         premises=lambda s, table: (Premise("five seeds", len(table) == 5),),
     )

@@ -15,8 +15,6 @@ from featlearn.lab.statement import (
     between,
     both,
     control,
-    criterion,
-    derived,
     equal,
     exponent,
     order,
@@ -32,8 +30,7 @@ def test_short_forms_set_relation_form_and_quantity():
     assert at_most("x", SHARE, 0.5, "(1)").relation == "at most"
     assert at_least("x", SHARE, 0.5, "(1)").relation == "at least"
     assert between("x", SHARE, 0.2, 0.5, "(1)").upper == 0.5
-    assert criterion(made).form == "criterion"
-    assert derived(made).form == "derived"
+    assert equal("x", SHARE, 0.5, "(1)", form="derived", **RIVAL).form == "derived"
     assert exponent("x", "at most", 1.0, "(1)", of="slope").quantity is EXPONENT
     assert at_most("x", SHARE, 0.5, "(1)", of="y").observed_as == "y"
 

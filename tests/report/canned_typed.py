@@ -7,7 +7,7 @@ from featlearn.core import Key
 from featlearn.lab.claim import Accusation, Claim, Premise, broken, verdict_of
 from featlearn.lab.inventory import Work
 from featlearn.lab.quantity import COUNT, POSITIVE, REAL, SHARE
-from featlearn.lab.statement import at_least, at_most, between, both, criterion, derived, equal, order
+from featlearn.lab.statement import at_least, at_most, between, both, equal, order
 from featlearn.lab.uncertainty import mean_of
 from featlearn.lab.verdicts import judged
 
@@ -26,28 +26,26 @@ def good_statements(settings):
         at_most(
             "error of the best learner", SHARE, 0.1, f"Lemma 1, {NASTY}", rival=0.5, rival_says="the error of a coin"
         ),
-        criterion(
-            between(
-                "exponent of the samples in the dimension, a name that is longer than a line of a title can be",
-                REAL,
-                0.9,
-                1.5,
-                "Lemma 1: nearly linear",
-                rival=2.0,
-                rival_says="the rate of kernels",
-            )
+        between(
+            "exponent of the samples in the dimension, a name that is longer than a line of a title can be",
+            REAL,
+            0.9,
+            1.5,
+            "Lemma 1: nearly linear",
+            rival=2.0,
+            rival_says="the rate of kernels",
+            form="criterion",
         ),
-        derived(
-            equal(
-                "growth",
-                POSITIVE,
-                RISING,
-                "Lemma 1, then its corollary",
-                margin=0.04,
-                axis="time",
-                rival=RISING**2 + 0.2,
-                rival_says="a square",
-            )
+        equal(
+            "growth",
+            POSITIVE,
+            RISING,
+            "Lemma 1, then its corollary",
+            margin=0.04,
+            axis="time",
+            rival=RISING**2 + 0.2,
+            rival_says="a square",
+            form="derived",
         ),
         equal("weights", REAL, NEURONS, "Lemma 1", margin=1e-9, axis="neuron", rival=-NEURONS, rival_says="the sign"),
         equal("seeds that fail", COUNT, 0.0, "Lemma 1", axis="dimension", rival=5.0, rival_says="no seed arrives"),

@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from featlearn.lab.estimate import geometric_interval, interval
 from featlearn.lab.row import Row, kind_name, read
 from featlearn.lab.table import Table
+from featlearn.lab.uncertainty import Estimate
 
 R = TypeVar("R")
 
@@ -89,26 +91,39 @@ class SummaryRow:
     unit: str = ""
 
     @staticmethod
-    def interval(
+    def of(
         setting: str,
         row: str,
         metric: str,
-        ends: tuple[float, float, float],
-        n: int,
+        found: Estimate | Sequence[float] | np.ndarray | float,
         *,
+        geometric: bool = False,
         entry: str = "",
         unit: str = "",
     ) -> "SummaryRow":
-        """A mean with its interval (value, low, high) that no paper reports."""
-        value, low, high = ends
+        """A number that no paper reports.
+
+        found: an estimate or the values of independent units, with a 95 % interval, or a number that is certain, such
+        as a selected setting. geometric: the interval is that of the mean logarithm of the values.
+
+        Example:
+            >>> row = SummaryRow.of("d = 32", "Network", "time", [1.0, 2.0, 3.0])
+            >>> row.value, round(row.high, 3), row.n
+            (2.0, 4.484, 3)
+        """
+        value, low, high, n = ends(found, geometric)
         return SummaryRow(setting, row, metric, value, low, high, n, entry=entry, unit=unit)
 
-    @staticmethod
-    def exact(
-        setting: str, row: str, metric: str, value: float, *, n: int = 1, entry: str = "", unit: str = ""
-    ) -> "SummaryRow":
-        """A number without interval, such as a selected setting."""
-        return SummaryRow(setting, row, metric, value, value, value, n, entry=entry, unit=unit)
+
+def ends(
+    found: Estimate | Sequence[float] | np.ndarray | float, geometric: bool = False
+) -> tuple[float, float, float, int]:
+    """Value, both ends of the 95 % interval and number of units of what `SummaryRow.of` is given."""
+    if isinstance(found, Estimate):
+        return found.value, *found.at(0.95), found.n
+    if isinstance(found, Sequence | np.ndarray):
+        return *(geometric_interval if geometric else interval)(found), len(found)
+    return found, found, found, 1
 
 
 @dataclass(frozen=True)

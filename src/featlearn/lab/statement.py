@@ -33,6 +33,7 @@ OUTCOMES: tuple[Outcome, ...] = (
 
 Relation = Literal["equal", "at most", "at least", "between"]
 Form = Literal["reported", "corrected", "derived", "criterion"]
+FORMS: tuple[Form, ...] = ("reported", "corrected", "derived", "criterion")
 Quantifier = Literal["every", "some", "share"]
 
 
@@ -98,6 +99,8 @@ class Statement:
             raise self._bad("no source", "name the equation, the key in work.toml or the derivation")
         if self.expect not in OUTCOMES:
             raise self._bad(f"expect = {self.expect!r}", f"one of {', '.join(OUTCOMES)}")
+        if self.form not in FORMS:
+            raise self._bad(f"form = {self.form!r}", f"one of {', '.join(FORMS)}")
         if np.any(~(np.asarray(self.margin) >= 0)) or np.any(~np.isfinite(self.margin)):
             raise self._bad(f"margin = {self.margin}", "a finite number of at least 0")
         if self.relation == "equal" and self.rival is None:
@@ -223,16 +226,6 @@ def order(name: str, quantity: Quantity, source: str, *, delta: float, **more: A
 def exponent(name: str, relation: Relation, value: float, source: str, **more: Any) -> Statement:
     """A power of growth: the observation is a slope of logarithms."""
     return _make(relation, name, EXPONENT, value, source, more)
-
-
-def criterion(statement: Statement) -> Statement:
-    """The statement as a threshold of ours that stands for words of the source."""
-    return dataclasses.replace(statement, form="criterion")
-
-
-def derived(statement: Statement) -> Statement:
-    """The statement as one that follows from the source by the derivation its source names."""
-    return dataclasses.replace(statement, form="derived")
 
 
 def both(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from featlearn.errors import ReportError
-from featlearn.lab.experiment import SummaryRow
+from featlearn.lab.experiment import SummaryRow, ends
+from featlearn.lab.uncertainty import Estimate
 from featlearn.report import style
 
 
@@ -35,6 +36,29 @@ class Series:
     y: Any
     low: Any = None
     high: Any = None
+
+    @staticmethod
+    def of(
+        name: str, found: Mapping[Any, Estimate | Sequence[float] | np.ndarray | float], *, geometric: bool = False
+    ) -> "Series":
+        """Estimates, values of independent units, or numbers by x, as `SummaryRow.of` takes them; numbers have no
+        interval."""
+        y, low, high, _ = zip(*(ends(v, geometric) for v in found.values()), strict=True)
+        certain = all(isinstance(v, float | int) for v in found.values())
+        return Series(name, list(found), y, *(() if certain else (low, high)))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One axes of curves: its series, labels with units, title, and log: "", "x", "y" or "xy". ticks: the values along
+    a logarithmic x axis, if the marks of the scale are not wanted."""
+
+    series: Sequence[Series]
+    xlabel: str
+    ylabel: str
+    title: str = ""
+    log: str = ""
+    ticks: Sequence[float] | Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +134,36 @@ def curves(
             axes.set_title(title, loc="left", fontsize="medium", weight="bold")
         _legend(axes, own, columns=2)
     return axes
+
+
+def line_picture(
+    panels: Sequence[Panel], caption: str, data: Sequence[Mapping[str, Any]], *, height: float = 4.4
+) -> Picture:
+    """A picture of curves, one panel beside the other. Errors: as `curves`; ReportError without panels.
+
+    Example:
+        >>> rise = Series.of("Network", {1: [49.0, 51.0], 2: [98.0, 99.0]})
+        >>> picture = line_picture([Panel([rise], "step", "accuracy (%)")], "Accuracy.", [{"step": 1, "accuracy": 50}])
+    """
+    if not panels:
+        raise ReportError("panels = [] is not allowed: at least one; return no picture where nothing was found")
+    width = 6.5 if len(panels) == 1 else 10.0 if len(panels) == 2 else 12.0
+    fig = style.figure(width, height)
+    with style.applied(width):
+        across = [fig] if len(panels) == 1 else fig.subplots(1, len(panels))
+    for target, p in zip(across, panels, strict=True):
+        axes = curves(target, p.series, p.xlabel, p.ylabel, log=p.log, title=p.title)
+        if len(p.ticks):
+            plain_ticks(axes, p.ticks)
+    return Picture(fig, caption, data=data)
+
+
+def plain_ticks(axes: Any, values: Sequence[float] | Sequence[int]) -> None:
+    """The values themselves along a logarithmic x axis, and no others; the y axis keeps its own."""
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xticks(list(values), [f"{v:g}" for v in values])
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def bars_against_reported(

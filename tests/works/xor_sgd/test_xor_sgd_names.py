@@ -25,7 +25,7 @@ from featlearn.works import xor_sgd
 ROOMS = ("core", "lab", "report")
 TARGET = {"claims": 6, "experiments": 12}
 """What a new one should need at most."""
-MOST: Mapping[str, tuple[float, int]] = {"claims": (9.0, 20), "experiments": (26.0, 28)}
+MOST: Mapping[str, tuple[float, int]] = {"claims": (9.0, 19), "experiments": (20.5, 22)}
 """The largest median and the largest number that are accepted: lower them when they have fallen, never raise them."""
 OTHERS = (np.ndarray, torch.Tensor, str, dict, list, tuple, set, float, int)
 FOLDER = Path(inspect.getfile(xor_sgd)).parent

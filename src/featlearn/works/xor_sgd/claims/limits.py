@@ -17,8 +17,6 @@ from featlearn.lab.statement import (
     at_least,
     at_most,
     control,
-    criterion,
-    derived,
     equal,
     exponent,
 )
@@ -218,28 +216,26 @@ def lower_statements(drawn: Drawn) -> tuple[Statement, ...]:
             rival=control("error of the best invariant learner, many samples"),
             rival_says="six samples at d = 3: n is not small against d",
         ),
-        derived(
-            equal(
-                "error of the best invariant learner, one sample",
-                SHARE,
-                np.array([one_sample(d, replace=False) for d in singles]),
-                "Proposition F.1 at n = 1, where the cells of its proof are spheres: (1 - E|s^2 - d|/(d (d - 1)))/2",
-                axis="d",
-                margin=1e-12,
-                rival=np.array([one_sample(d, replace=True) for d in singles]),
-                rival_says="i and j drawn with replacement",
-            )
+        equal(
+            "error of the best invariant learner, one sample",
+            SHARE,
+            np.array([one_sample(d, replace=False) for d in singles]),
+            "Proposition F.1 at n = 1, where the cells of its proof are spheres: (1 - E|s^2 - d|/(d (d - 1)))/2",
+            axis="d",
+            margin=1e-12,
+            rival=np.array([one_sample(d, replace=True) for d in singles]),
+            rival_says="i and j drawn with replacement",
+            form="derived",
         ),
-        criterion(
-            at_least(
-                "share of pairs with an error of 0.15 at least",
-                SHARE,
-                0.25,
-                "Claim F.2 with c = 1/2: sets of at least 2^(d/2) points",
-                axis="set of points",
-                rival=control("share of pairs with an error of 0.15 at least, two points"),
-                rival_says="two points that differ in one coordinate",
-            )
+        at_least(
+            "share of pairs with an error of 0.15 at least",
+            SHARE,
+            0.25,
+            "Claim F.2 with c = 1/2: sets of at least 2^(d/2) points",
+            axis="set of points",
+            rival=control("share of pairs with an error of 0.15 at least, two points"),
+            rival_says="two points that differ in one coordinate",
+            form="criterion",
         ),
         at_most(
             "cells",
@@ -248,16 +244,15 @@ def lower_statements(drawn: Drawn) -> tuple[Statement, ...]:
             "Proposition F.1, end of its proof: K <= (d + 1)^n",
             axis="samples",
         ),
-        derived(
-            equal(
-                "cells of two samples",
-                COUNT,
-                (same + 1.0) * (11.0 - same),
-                "the two products are those with the coordinates where the samples agree, k of them, and differ",
-                axis="samples",
-                rival=121.0,
-                rival_says="(d + 1)^2, all pairs of products",
-            )
+        equal(
+            "cells of two samples",
+            COUNT,
+            (same + 1.0) * (11.0 - same),
+            "the two products are those with the coordinates where the samples agree, k of them, and differ",
+            axis="samples",
+            rival=121.0,
+            rival_says="(d + 1)^2, all pairs of products",
+            form="derived",
         ),
     )
 
@@ -336,18 +331,17 @@ def limits_statements(plan: Uniform) -> tuple[Statement, ...]:
             rival=1.0,
             rival_says="linear growth, as the samples that minibatch SGD needs",
         ),
-        derived(
-            equal(
-                "those samples over d^2",
-                POSITIVE,
-                1 / (4 * TAU1**2),
-                "at a random neuron the error is d/(2 n) and the signal 2 tau_1^2/d by Eq. (4.3), w_sig and w_opp "
-                "together: (pi/2) d^2",
-                axis="d",
-                margin=0.2,
-                rival=1 / (2 * TAU1**2),
-                rival_says="the signal of one of the two alone: pi",
-            )
+        equal(
+            "those samples over d^2",
+            POSITIVE,
+            1 / (4 * TAU1**2),
+            "at a random neuron the error is d/(2 n) and the signal 2 tau_1^2/d by Eq. (4.3), w_sig and w_opp "
+            "together: (pi/2) d^2",
+            axis="d",
+            margin=0.2,
+            rival=1 / (2 * TAU1**2),
+            rival_says="the signal of one of the two alone: pi",
+            form="derived",
         ),
     )
 

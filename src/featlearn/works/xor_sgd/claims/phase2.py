@@ -9,7 +9,7 @@ from numpy.linalg import norm
 from featlearn.core import Key
 from featlearn.lab.claim import Accusation, Claim, Premise
 from featlearn.lab.quantity import POSITIVE, REAL
-from featlearn.lab.statement import Statement, at_most, both, control, derived, equal, exponent
+from featlearn.lab.statement import Statement, at_most, both, control, equal, exponent
 from featlearn.works.xor_sgd.claims.clean import (
     EXACT,
     ZETA,
@@ -67,17 +67,16 @@ def clean_statements(net: Net) -> tuple[Statement, ...]:
             rival=flat,
             rival_says="relu(w.z) in place of relu(w.x)",
         ),
-        derived(
-            equal(
-                "w . clean grad_w - a clean grad_a",
-                REAL,
-                0.0,
-                "Lemma D.10, first line of its proof: relu is homogeneous",
-                axis="neuron",
-                margin=EXACT,
-                rival=-law,
-                rival_says="last factor z in the gradient of w",
-            )
+        equal(
+            "w . clean grad_w - a clean grad_a",
+            REAL,
+            0.0,
+            "Lemma D.10, first line of its proof: relu is homogeneous",
+            axis="neuron",
+            margin=EXACT,
+            rival=-law,
+            rival_says="last factor z in the gradient of w",
+            form="derived",
         ),
     )
 
@@ -143,17 +142,16 @@ def d5_statements(drawn: Rests) -> tuple[Statement, ...]:
             rival=control("|clean grad_a - grad_a|, long w_perp"),
             rival_says=broken,
         ),
-        derived(
-            exponent(
-                "order of the difference in w_perp",
-                "equal",
-                1.0,
-                "Lemma D.5 and its proof: l'(x) - l'(z) is linear in f(x) - f(z) = O(w_perp)",
-                axis="neuron",
-                margin=1e-3,
-                rival=2.0,
-                rival_says="zeta^2 in place of zeta",
-            )
+        exponent(
+            "order of the difference in w_perp",
+            "equal",
+            1.0,
+            "Lemma D.5 and its proof: l'(x) - l'(z) is linear in f(x) - f(z) = O(w_perp)",
+            axis="neuron",
+            margin=1e-3,
+            rival=2.0,
+            rival_says="zeta^2 in place of zeta",
+            form="derived",
         ),
     )
 

@@ -9,7 +9,7 @@ from numpy.linalg import norm
 from featlearn.core import Key
 from featlearn.lab.claim import Accusation, Claim, Premise
 from featlearn.lab.quantity import POSITIVE, REAL
-from featlearn.lab.statement import Statement, at_least, at_most, control, derived, equal
+from featlearn.lab.statement import Statement, at_least, at_most, control, equal
 from featlearn.works.xor_sgd.claims.clean import (
     EXACT,
     ZETA,
@@ -62,18 +62,17 @@ def d7_statements(drawn: list[tuple[Net, Array]]) -> tuple[Statement, ...]:
             rival=np.concatenate(grown),
             rival_says="without the first term: nothing shrinks w_opp",
         ),
-        derived(
-            at_least(
-                "w_perp . clean grad_w / |a|",
-                REAL,
-                np.concatenate(perp),
-                "Lemma D.7, orthogonal part; its constant c, not legible in our copy, is sqrt(2)/8 by E|w.xi| >= "
-                "||w_perp|| / sqrt(2) (Khintchine's inequality with Szarek's constant) in the last step of the proof",
-                axis="neuron",
-                margin=1e-15,
-                rival=np.concatenate(lone),
-                rival_says="without the term in X: nothing shrinks w_perp",
-            )
+        at_least(
+            "w_perp . clean grad_w / |a|",
+            REAL,
+            np.concatenate(perp),
+            "Lemma D.7, orthogonal part; its constant c, not legible in our copy, is sqrt(2)/8 by E|w.xi| >= "
+            "||w_perp|| / sqrt(2) (Khintchine's inequality with Szarek's constant) in the last step of the proof",
+            axis="neuron",
+            margin=1e-15,
+            rival=np.concatenate(lone),
+            rival_says="without the term in X: nothing shrinks w_perp",
+            form="derived",
         ),
         at_least(
             "decay of ||w_opp|| + exp(6 H) ||w_perp|| over itself",
@@ -250,29 +249,27 @@ def gmin_statements(drawn: Networks) -> tuple[Statement, ...]:
             form="corrected",
             twin="g_min, as reported",
         ),
-        derived(
-            at_most(
-                "gamma_max / H_rho",
-                REAL,
-                ROOT2,
-                "f(mu) = E[a relu(w.mu)] <= ||mu|| E||a w||",
-                axis="network",
-                margin=EXACT,
-                rival=2.0,
-                rival_says="||mu||^2 in place of ||mu||",
-            )
+        at_most(
+            "gamma_max / H_rho",
+            REAL,
+            ROOT2,
+            "f(mu) = E[a relu(w.mu)] <= ||mu|| E||a w||",
+            axis="network",
+            margin=EXACT,
+            rival=2.0,
+            rival_says="||mu||^2 in place of ||mu||",
+            form="derived",
         ),
-        derived(
-            at_least(
-                "g_min, balanced networks",
-                POSITIVE,
-                np.exp(-ROOT2 / 4 * even),
-                "the four margins add up to at most sqrt(2) H_rho, so that (D.1) holds where they are equal",
-                axis="network",
-                margin=EXACT,
-                rival=np.exp(-ROOT2 * even),
-                rival_says="all mass on one centre",
-            )
+        at_least(
+            "g_min, balanced networks",
+            POSITIVE,
+            np.exp(-ROOT2 / 4 * even),
+            "the four margins add up to at most sqrt(2) H_rho, so that (D.1) holds where they are equal",
+            axis="network",
+            margin=EXACT,
+            rival=np.exp(-ROOT2 * even),
+            rival_says="all mass on one centre",
+            form="derived",
         ),
     )
 

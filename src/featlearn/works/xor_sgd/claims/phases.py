@@ -8,7 +8,7 @@ import numpy as np
 
 from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import POSITIVE, REAL
-from featlearn.lab.statement import Statement, at_least, at_most, control, criterion, equal, exponent, order
+from featlearn.lab.statement import Statement, at_least, at_most, control, equal, exponent, order
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Derived, Law, Observation, mean_of, slope
 from featlearn.works.xor_sgd.rows import BOTH, FROZEN, Crossing, Growth, Phase
@@ -91,27 +91,25 @@ def lemma41_statements(settings: None) -> tuple[Statement, ...]:
     source = "Lemma C.1"
     more = {"axis": "run", "trivial_says": "the start", "expect": "too weak to test"}
     return (
-        criterion(
-            at_most(
-                "time until each cluster has a tenth of the neurons, with more signal than rest",
-                POSITIVE,
-                Law(wait, c=4.0, power=0.0),
-                f"{source}, part 3: T1 = Theta(log d / eta); by eq. (4.3) 0.5 log d / tau_1 = 1.25 log d for a neuron "
-                "of mean signal, and 4 log d allows for log^5(d) in place of 1",
-                axis="run",
-                rival=Law(wait, c=4.0, power=1.0),
-                rival_says="4 sqrt(d), linear growth",
-            )
+        at_most(
+            "time until each cluster has a tenth of the neurons, with more signal than rest",
+            POSITIVE,
+            Law(wait, c=4.0, power=0.0),
+            f"{source}, part 3: T1 = Theta(log d / eta); by eq. (4.3) 0.5 log d / tau_1 = 1.25 log d for a neuron "
+            "of mean signal, and 4 log d allows for log^5(d) in place of 1",
+            axis="run",
+            rival=Law(wait, c=4.0, power=1.0),
+            rival_says="4 sqrt(d), linear growth",
+            form="criterion",
         ),
-        criterion(
-            exponent(
-                "exponent in d of the time until then",
-                "at most",
-                0.4,
-                f"{source}: T1 = Theta(log d / eta), whose exponent is 1/log d, at most 0.24 here",
-                rival=0.5,
-                rival_says="sqrt(d), the time of linear growth",
-            )
+        exponent(
+            "exponent in d of the time until then",
+            "at most",
+            0.4,
+            f"{source}: T1 = Theta(log d / eta), whose exponent is 1/log d, at most 0.24 here",
+            rival=0.5,
+            rival_says="sqrt(d), the time of linear growth",
+            form="criterion",
         ),
         at_most("E||a w||", POSITIVE, 1.0, f"{source}, part 1", trivial=control("E||a w|| at the start"), **more),
         at_most(
@@ -205,17 +203,16 @@ def balance_statements(settings: None) -> tuple[Statement, ...]:
             rival_says="twice the rate",
             **more,
         ),
-        criterion(
-            equal(
-                "largest over smallest margin, end",
-                POSITIVE,
-                1.0,
-                "Lemma 4.4: margins balance",
-                axis="run",
-                margin=0.1,
-                rival=control("largest over smallest margin, smallest at 0.5"),
-                rival_says="the ratio when the smallest margin was 0.5, kept",
-            )
+        equal(
+            "largest over smallest margin, end",
+            POSITIVE,
+            1.0,
+            "Lemma 4.4: margins balance",
+            axis="run",
+            margin=0.1,
+            rival=control("largest over smallest margin, smallest at 0.5"),
+            rival_says="the ratio when the smallest margin was 0.5, kept",
+            form="criterion",
         ),
     )
 
@@ -274,33 +271,30 @@ def remark_statements(settings: None) -> tuple[Statement, ...]:
             rival=law.but(tau=2 * TAU2),
             rival_says="twice the rate, as if both layers grew",
         ),
-        criterion(
-            at_most(
-                "first layer alone: late over early rate of log signal",
-                POSITIVE,
-                0.75,
-                "Remark 4.3: linear growth, whose rate of the logarithm falls; an exponential keeps it",
-                rival=1.0,
-                rival_says="exponential growth",
-            )
+        at_most(
+            "first layer alone: late over early rate of log signal",
+            POSITIVE,
+            0.75,
+            "Remark 4.3: linear growth, whose rate of the logarithm falls; an exponential keeps it",
+            rival=1.0,
+            rival_says="exponential growth",
+            form="criterion",
         ),
-        criterion(
-            at_least(
-                "both layers: late over early rate of log signal",
-                POSITIVE,
-                0.75,
-                "Remark 4.3: exponential growth keeps the rate of the logarithm",
-                rival=control("first layer alone: late over early rate of log signal"),
-                rival_says="linear growth, as with the first layer alone",
-            )
+        at_least(
+            "both layers: late over early rate of log signal",
+            POSITIVE,
+            0.75,
+            "Remark 4.3: exponential growth keeps the rate of the logarithm",
+            rival=control("first layer alone: late over early rate of log signal"),
+            rival_says="linear growth, as with the first layer alone",
+            form="criterion",
         ),
-        criterion(
-            order(
-                "loss left by the first layer alone beyond that of both",
-                POSITIVE,
-                "Remark 4.3: the exponential advantage is lost",
-                delta=0.5,
-            )
+        order(
+            "loss left by the first layer alone beyond that of both",
+            POSITIVE,
+            "Remark 4.3: the exponential advantage is lost",
+            delta=0.5,
+            form="criterion",
         ),
     )
 

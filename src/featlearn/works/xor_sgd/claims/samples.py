@@ -8,7 +8,7 @@ import numpy as np
 from featlearn.errors import EmptyArm
 from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import COUNT, REAL
-from featlearn.lab.statement import Statement, at_least, criterion, equal, exponent
+from featlearn.lab.statement import Statement, at_least, equal, exponent
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate, Observation, slope
 from featlearn.works.xor_sgd.rows import Budget, Selected, chosen
@@ -45,16 +45,15 @@ def lead(table: Table[Budget], found: Sequence[Selected[Budget]]) -> np.ndarray:
 def theorem_statements(settings: None) -> tuple[Statement, ...]:
     """d polylog(d) samples, found by sweeping the batch down to failure."""
     return (
-        criterion(
-            exponent(
-                "exponent of the samples in d",
-                "between",
-                0.95,
-                f"{THEOREM}: d polylog(d); 1.5 is half way to the kernels' 2, 0.95 leaves no power below d",
-                upper=1.5,
-                rival=2.0,
-                rival_says="the rate of kernels",
-            )
+        exponent(
+            "exponent of the samples in d",
+            "between",
+            0.95,
+            f"{THEOREM}: d polylog(d); 1.5 is half way to the kernels' 2, 0.95 leaves no power below d",
+            upper=1.5,
+            rival=2.0,
+            rival_says="the rate of kernels",
+            form="criterion",
         ),
         equal(
             "reported seeds that never reach 95 %, at the selected points",
@@ -65,16 +64,15 @@ def theorem_statements(settings: None) -> tuple[Statement, ...]:
             rival=5.0,
             rival_says="no seed arrives",
         ),
-        criterion(
-            at_least(
-                "log of the budget at the median point of the grid over that at the selected point",
-                REAL,
-                math.log(1.1),
-                "Section 3: the smallest m t, so the selected point is a tenth ahead of the median point at least",
-                axis="dimension",
-                rival=0.0,
-                rival_says="a point that is no better than half of the grid",
-            )
+        at_least(
+            "log of the budget at the median point of the grid over that at the selected point",
+            REAL,
+            math.log(1.1),
+            "Section 3: the smallest m t, so the selected point is a tenth ahead of the median point at least",
+            axis="dimension",
+            rival=0.0,
+            rival_says="a point that is no better than half of the grid",
+            form="criterion",
         ),
     )
 
@@ -101,16 +99,15 @@ def theorem_premises(settings: None, table: Table[Budget]) -> tuple[Premise, ...
 def prior_statements(settings: None) -> tuple[Statement, ...]:
     """Theta(d^2) for the NTK, a power of d that no kernel beats for others."""
     return tuple(
-        criterion(
-            exponent(
-                f"exponent of the samples in d, {kernel}",
-                "between",
-                1.7,
-                f"{PRIOR}: d^2, up to 0.3 at the dimensions at hand",
-                upper=2.3,
-                rival=1.0,
-                rival_says="linear growth, the rate of networks",
-            )
+        exponent(
+            f"exponent of the samples in d, {kernel}",
+            "between",
+            1.7,
+            f"{PRIOR}: d^2, up to 0.3 at the dimensions at hand",
+            upper=2.3,
+            rival=1.0,
+            rival_says="linear growth, the rate of networks",
+            form="criterion",
         )
         for kernel in ("NTK", "RBF")
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import PERCENT, REAL
-from featlearn.lab.statement import Statement, criterion, derived, equal, exponent, order
+from featlearn.lab.statement import Statement, equal, exponent, order
 from featlearn.lab.statistics import within_slope
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Observation, mean_of, slope
@@ -32,15 +32,14 @@ def statements(settings: None) -> tuple[Statement, ...]:
     """Time C log(d) / eta; the constant follows from eq. (4.3) as m/d grows, where |a|/||w|| stays near 1."""
     source = "Theorem 3.1 with eq. (4.3): 0.5 eta / log(1 + eta tau_1)"
     return (
-        criterion(
-            exponent(
-                "exponent of the time in d",
-                "at most",
-                0.25,
-                "Theorem 3.1: t <= C log(d)/eta, whose exponent is 1/log d, at most 0.24 here",
-                rival=0.5,
-                rival_says="sqrt(d), the time of linear growth",
-            )
+        exponent(
+            "exponent of the time in d",
+            "at most",
+            0.25,
+            "Theorem 3.1: t <= C log(d)/eta, whose exponent is 1/log d, at most 0.24 here",
+            rival=0.5,
+            rival_says="sqrt(d), the time of linear growth",
+            form="criterion",
         ),
         equal(
             "test accuracy at the end",
@@ -53,35 +52,32 @@ def statements(settings: None) -> tuple[Statement, ...]:
             rival_says="guessing",
             form="criterion",
         ),
-        derived(
-            equal(
-                "slope of the time in log d, eta = 0.2, batch 40 d",
-                REAL,
-                rate(0.2),
-                source,
-                margin=0.02,
-                rival=envelope(0.2),
-                rival_says="eta / log(1 + 2 eta tau_1), the proof's envelope",
-            )
+        equal(
+            "slope of the time in log d, eta = 0.2, batch 40 d",
+            REAL,
+            rate(0.2),
+            source,
+            margin=0.02,
+            rival=envelope(0.2),
+            rival_says="eta / log(1 + 2 eta tau_1), the proof's envelope",
+            form="derived",
         ),
-        derived(
-            equal(
-                "slope at eta = 0.2 less slope at 0.1",
-                REAL,
-                rate(0.2) - rate(0.1),
-                source,
-                margin=0.0115,
-                rival=envelope(0.2) - envelope(0.1),
-                rival_says="the proof's envelope",
-            )
+        equal(
+            "slope at eta = 0.2 less slope at 0.1",
+            REAL,
+            rate(0.2) - rate(0.1),
+            source,
+            margin=0.0115,
+            rival=envelope(0.2) - envelope(0.1),
+            rival_says="the proof's envelope",
+            form="derived",
         ),
-        derived(
-            order(
-                "slope at batch d/theta less slope at 40 d",
-                REAL,
-                "minibatch noise adds eta^2 a^2 d/(2 m) to ||w||^2 - a^2 a step, which slows growth",
-                delta=0.03,
-            )
+        order(
+            "slope at batch d/theta less slope at 40 d",
+            REAL,
+            "minibatch noise adds eta^2 a^2 d/(2 m) to ||w||^2 - a^2 a step, which slows growth",
+            delta=0.03,
+            form="derived",
         ),
     )
 

@@ -1,9 +1,8 @@
 """The smallest sample budget at which a learner reaches a test accuracy: networks by one-pass SGD, and kernels."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -205,14 +204,6 @@ def kernel_budgets(trial: KernelTrial, draw: Draw, key: Key) -> list[Measured]:
                 over = None if found else sizes[-1]
                 rows.append(Measured(bandwidth, penalty, seed, found, over, max(scores)))
     return rows
-
-
-def plain_ticks(axes: Any, values: Sequence[float] | Sequence[int]) -> None:
-    """The values themselves along a logarithmic x axis, and no others; the y axis keeps its own."""
-    from matplotlib.ticker import NullLocator
-
-    axes.set_xticks(list(values), [f"{v:g}" for v in values])
-    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def role_of(seed: int) -> Role:

@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.core.device import resolve
-from featlearn.lab.estimate import geometric_interval
 from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
-from featlearn.lab.statistics import crossing, power_fit
+from featlearn.lab.statistics import crossing
 from featlearn.lab.table import Table as LabTable
+from featlearn.lab.uncertainty import slope
 from featlearn.learn import Stage, fit
 from featlearn.nets import TwoLayer, mean_field_rates, sphere_init
 from featlearn.nets.pointwise import Loss
-from featlearn.report import style
-from featlearn.report.plots import Picture, Series, curves
+from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.works._settings import (
     check_counts,
     check_dimensions,
@@ -39,7 +39,6 @@ from featlearn.works.xor_sgd.experiments.budgets import (
     gaussian,
     network_budgets,
     percent_right,
-    plain_ticks,
     role_of,
 )
 from featlearn.works.xor_sgd.rows import Variant, chosen
@@ -212,46 +211,40 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
         points = reported(variants, name)
         pairs = [(d, n) for d, budgets, _ in points for n in budgets]
         if len({d for d, _ in pairs}) > 1 and len(pairs) > 2:
-            f = power_fit(*zip(*pairs, strict=True))
-            out.append(SummaryRow.interval("", name, "exponent", (f.slope, f.low, f.high), f.points, entry=ENTRY))
+            log_d, log_n = np.log(np.array(pairs)).T
+            power = slope(log_d, log_n, "seed")
+            out.append(SummaryRow.of("", name, "exponent", power, entry=ENTRY))
         for d, budgets, missed in points:
             if budgets:
-                mean, low, high = geometric_interval(budgets)
-                ends = (mean / d, low / d, high / d)
-                out.append(SummaryRow.interval(f"d = {d}", name, "samples / d", ends, len(budgets), entry=ENTRY))
+                each = [n / d for n in budgets]
+                out.append(SummaryRow.of(f"d = {d}", name, "samples / d", each, geometric=True, entry=ENTRY))
             if missed:
-                out.append(SummaryRow.exact(f"d = {d}", name, "seeds that never arrived", missed))
+                out.append(SummaryRow.of(f"d = {d}", name, "seeds that never arrived", missed))
         for d, part in variants.where(learner=name).by("d").items():
             if d not in {d for d, *_ in points}:  # no step size brought every validation seed to the target
                 best = max(r.best for r in part.rows)
-                out.append(SummaryRow.exact(f"d = {d}", name, "never arrived; best accuracy", best, unit="%"))
+                out.append(SummaryRow.of(f"d = {d}", name, "never arrived; best accuracy", best, unit="%"))
         if name != FIXED:
             out += [
-                SummaryRow.exact(f"d = {p.d}", name, "eta d / batch", p.choice.point[1]) for p in chosen(variants, name)
+                SummaryRow.of(f"d = {p.d}", name, "eta d / batch", p.choice.point[1]) for p in chosen(variants, name)
             ]
     return out
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Samples over d against d."""
-    variants = table.of(Variant)
-    fig, series, data = style.figure(6.5, 4.2), [], []
+    variants, series = table.of(Variant), []
     for name in (*ONE_PASS, FIXED):
-        if not any(r.learner == name for r in variants.rows):
-            continue
-        points = [(d, geometric_interval(b)) for d, b, _ in reported(variants, name) if b]
-        if points:
-            x = [d for d, _ in points]
-            mean, low, high = ([v[i] / d for d, v in points] for i in range(3))
-            series.append(Series(name, x, mean, low, high))
-            data += [{"row": name, "d": d, "samples / d": m} for d, m in zip(x, mean, strict=True)]
+        if any(r.learner == name for r in variants.rows):
+            found = {d: [n / d for n in budgets] for d, budgets, _ in reported(variants, name) if budgets}
+            if found:
+                series.append(Series.of(name, found, geometric=True))
     if not series:
         return {}
-    axes = curves(fig, series, "d", "samples / d to the target", log="xy")
-    plain_ticks(axes, sorted({r["d"] for r in data}))
-    return {
-        ENTRY: Picture(fig, "Samples to the target accuracy under variations that the work leaves open.", data=data)
-    }
+    data = [{"row": s.name, "d": d, "samples / d": y} for s in series for d, y in zip(s.x, s.y, strict=True)]
+    panel = Panel(series, "d", "samples / d to the target", log="xy", ticks=sorted({r["d"] for r in data}))
+    caption = "Samples to the target accuracy under variations that the work leaves open."
+    return {ENTRY: line_picture([panel], caption, data, height=4.2)}
 
 
 def cost(trial: NetworkTrial | FixedTrial) -> Cost:

@@ -19,14 +19,12 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.core.device import resolve
-from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.table import Table as LabTable
 from featlearn.learn import Stage, fit_one_pass
 from featlearn.measure import cluster_margins, heavy_mass, loss_sizes, signal_heavy, signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates, neuron_weights, sphere_init
-from featlearn.report import style
-from featlearn.report.plots import Picture, Series, curves
+from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.tasks import BooleanXor
 from featlearn.works._settings import (
     check_counts,
@@ -228,11 +226,9 @@ def phase(base: Mapping[str, Any], time: float, neurons: Tensor, net: Tensor) ->
     )
 
 
-def over_time(phases: LabTable[Phase], layers: str, metric: str, d: int) -> Series:
-    """Mean and interval over seeds of one column against time, named by the column."""
-    found = [(t, interval(part.column(metric))) for t, part in phases.where(layers=layers, d=d).by("time").items()]
-    mean, low, high = ([e[i] for _, e in found] for i in range(3))
-    return Series(metric.replace("_", " "), [t for t, _ in found], mean, low, high)
+def over_time(name: str, phases: LabTable[Phase], metric: str) -> Series:
+    """Mean and interval over seeds of one column against time."""
+    return Series.of(name, {t: part.column(metric) for t, part in phases.by("time").items()})
 
 
 def ended(run: LabTable[Phase]) -> dict[str, float | None]:
@@ -260,15 +256,14 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
     out = []
     for (d, layers), part in table.of(Growth).by("d", "layers").items():
         for name in ("sig", "opp"):
-            values = interval(part.column(name))
-            out.append(SummaryRow.interval(f"d = {d}", layers, f"growth {name}", values, len(part), entry=ENTRIES[0]))
+            out.append(SummaryRow.of(f"d = {d}", layers, f"growth {name}", part.column(name), entry=ENTRIES[0]))
     for (d, layers), part in table.of(Phase).by("d", "layers").items():
         runs = [ended(run) for run in part.by("seed").values()]
         for name in runs[0]:
             values = [v for v in (r[name] for r in runs) if v is not None]
             if values:
                 entry = ENTRIES[4 if layers == FROZEN else 3]
-                out.append(SummaryRow.interval(f"d = {d}", layers, name, interval(values), len(values), entry=entry))
+                out.append(SummaryRow.of(f"d = {d}", layers, name, values, entry=entry))
     return out
 
 
@@ -276,24 +271,27 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     """Parts of neurons over time, trained both ways; and the margins."""
     phases = table.of(Phase)
     d = max(r.d for r in phases.rows)
-    fig = style.figure(12, 4.4)
-    with style.applied(12):
-        left, middle, right = fig.subplots(1, 3)
-    for axes, layers, label in ((left, BOTH, "root mean square"), (middle, FROZEN, "")):
-        lines = [replace(over_time(phases, layers, name, d), low=None, high=None) for name in ("sig", "opp", "perp")]
-        title = f"both layers, d = {d}" if layers == BOTH else "first layer alone"
-        curves(axes, lines, "time (steps x eta)", label, log="y", title=title)
+    runs = {layers: phases.where(layers=layers, d=d) for layers in (BOTH, FROZEN)}
+    parts = {
+        layers: [replace(over_time(name, run, name), low=None, high=None) for name in ("sig", "opp", "perp")]
+        for layers, run in runs.items()
+    }
     margins = [
-        replace(over_time(phases, layers, metric, d), name=f"{short}: {name}")
+        over_time(f"{short}: {name}", runs[layers], metric)
         for layers, short in ((BOTH, "both"), (FROZEN, "first"))
         for name, metric in (("smallest", "margin_min"), ("largest", "margin_max"))
     ]
-    curves(right, margins, "time (steps x eta)", "", log="y", title="clusters' margins")
+    time = "time (steps x eta)"
+    panels = [
+        Panel(parts[BOTH], time, "root mean square", f"both layers, d = {d}", "y"),
+        Panel(parts[FROZEN], time, "", "first layer alone", "y"),
+        Panel(margins, time, "", "clusters' margins", "y"),
+    ]
     caption = (
         f"Networks of d = {d} by one-pass SGD. Left: signal, opposite signal and the rest of the neurons. Middle: the "
         "same with a frozen second layer, where the signal grows linearly. Right: margins, with 95 % intervals."
     )
-    return {ENTRIES[3]: Picture(fig, caption, data=[asdict(r) for r in phases.rows])}
+    return {ENTRIES[3]: line_picture(panels, caption, [asdict(r) for r in phases.rows])}
 
 
 def cost(trial: Trial) -> Cost:

@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from featlearn.core import Key, SettingError
-from featlearn.lab.estimate import geometric_interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
-from featlearn.lab.statistics import law_errors, power_fit
-from featlearn.report import style
-from featlearn.report.plots import Picture, Series, curves
+from featlearn.lab.statistics import law_errors
+from featlearn.lab.uncertainty import slope
+from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.works._settings import (
     check_counts,
     check_dimensions,
@@ -38,7 +39,6 @@ from featlearn.works.xor_sgd.experiments.budgets import (
     boolean,
     kernel_budgets,
     network_budgets,
-    plain_ticks,
     role_of,
 )
 from featlearn.works.xor_sgd.rows import Budget, Selected, chosen
@@ -152,22 +152,13 @@ def run_trial(trial: NetworkTrial | KernelTrial) -> TrialResult:
     )
 
 
-def points(found: Sequence[Selected[Budget]]) -> tuple[list[float], list[float]]:
-    """Dimensions and budgets, one of each a reported seed."""
-    pairs = [(float(p.d), n) for p in found for n in p.samples]
-    return [d for d, _ in pairs], [n for _, n in pairs]
-
-
 def fits(name: str, found: Sequence[Selected[Budget]], entry: str) -> list[SummaryRow]:
-    """Exponent with its interval, and the misfit of each law."""
-    d, n = points(found)
+    """Exponent with its interval, and the misfit of each law, from the budgets of all reported seeds."""
+    d, n = np.array([(p.d, n) for p in found for n in p.samples] or np.empty((0, 2))).T
     if len(set(d)) < 2 or len(d) < 3:
         return []
-    fit = power_fit(d, n)
-    rows = [SummaryRow.interval("", name, "exponent", (fit.slope, fit.low, fit.high), fit.points, entry=entry)]
-    return rows + [
-        SummaryRow.exact("", name, f"misfit of {law}", e, n=len(d), entry=entry) for law, e in law_errors(d, n).items()
-    ]
+    laws = [SummaryRow.of("", name, f"misfit of {law}", e, entry=entry) for law, e in law_errors(d, n).items()]
+    return [SummaryRow.of("", name, "exponent", slope(np.log(d), np.log(n), "seed"), entry=entry), *laws]
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
@@ -182,25 +173,23 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
         for p in found:
             setting = f"d = {p.d}"
             if p.samples:
-                n, (mean, low, high) = len(p.samples), geometric_interval(p.samples)
-                out.append(SummaryRow.interval(setting, row, "samples", (mean, low, high), n, entry=entry))
-                out.append(SummaryRow.interval(setting, row, "samples / d", (mean / p.d, low / p.d, high / p.d), n))
+                for metric, scale in (("samples", 1), ("samples / d", p.d)):
+                    budget = [n / scale for n in p.samples]
+                    out.append(SummaryRow.of(setting, row, metric, budget, geometric=True, entry=entry))
             names = ("batch / d", "eta d / batch") if row == "Network" else ("bandwidth^2 / d", "penalty")
-            out += [
-                SummaryRow.exact(setting, row, name, value) for name, value in zip(names, p.choice.point, strict=True)
-            ]
+            out += [SummaryRow.of(setting, row, name, value) for name, value in zip(names, p.choice.point, strict=True)]
             if row == "Network":
                 for axis in ("step size", "batch"):
                     inside = float(axis not in p.choice.at_edge)
-                    out.append(SummaryRow.exact(setting, row, f"selected {axis} is inside the grid", inside))
+                    out.append(SummaryRow.of(setting, row, f"selected {axis} is inside the grid", inside))
             if p.missed:
-                out.append(SummaryRow.exact(setting, row, "seeds that never arrived", p.missed))
+                out.append(SummaryRow.of(setting, row, "seeds that never arrived", p.missed))
     for share in sorted({r.share for r in budgets.rows if r.learner == "Network"}):
         found, name = chosen(budgets, "Network", share), f"Network, batch {fraction(share)}"
         out += [r for r in fits(name, found, ENTRIES[0]) if r.metric == "exponent"]
         for p in found:
             inside = float("step size" not in p.choice.at_edge)
-            out.append(SummaryRow.exact(f"d = {p.d}", name, "selected step size is inside the grid", inside))
+            out.append(SummaryRow.of(f"d = {p.d}", name, "selected step size is inside the grid", inside))
     return out
 
 
@@ -212,9 +201,6 @@ def fraction(share: float) -> str:
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Budgets against d with the fitted exponents; and what the selection of step size and batch costs."""
     budgets = table.of(Budget)
-    fig = style.figure(10, 4.6)
-    with style.applied(10):
-        left, right = fig.subplots(1, 2)
     series, data = [], []
     for row in ("Network", *KERNELS):
         if not any(r.learner == row for r in budgets.rows):
@@ -222,36 +208,29 @@ def draw(table: Rows) -> Mapping[str, Picture]:
         found = [p for p in chosen(budgets, row) if p.samples]
         if not found:
             continue
-        d, n = points(found)
-        name = row
-        if len(set(d)) > 1 and len(d) > 2:
-            fit = power_fit(d, n)
-            name = f"{row}: {fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
-        mean, low, high = zip(*(geometric_interval(p.samples) for p in found), strict=True)
-        series.append(Series(name, [p.d for p in found], mean, low, high))
+        fit = next((r for r in fits(row, found, "") if r.metric == "exponent"), None)
+        name = f"{row}: {fit.value:.2f} [{fit.low:.2f}, {fit.high:.2f}]" if fit else row
+        series.append(Series.of(name, {p.d: p.samples for p in found}, geometric=True))
         data += [{"row": row, "d": p.d, "seed": i, "samples": n} for p in found for i, n in enumerate(p.samples)]
     if not series:
         return {}
-    curves(left, series, "d", "samples to the target", log="xy", title="exponent and 95 % interval")
-    plain_ticks(left, sorted({r["d"] for r in data})[::2])
+    title, d = "exponent and 95 % interval", sorted({r["d"] for r in data})
+    panels = [Panel(series, "d", "samples to the target", title, "xy", d[::2])]
     network = [r for r in budgets.rows if r.learner == "Network" and r.samples]
     if network:
-        d = max(r.d for r in network)
-        lines = []
-        for share in sorted({r.share for r in network if r.d == d}):
-            at: dict[float, list[float]] = {}
-            for r in network:
-                if r.d == d and r.share == share:
-                    at.setdefault(r.noise, []).append((r.samples or 0.0) / d)
-            x = sorted(at)
-            lines.append(Series(f"batch {fraction(share)}", x, [sum(at[v]) / len(at[v]) for v in x]))
-        curves(right, lines, "step size, as eta d / batch", "samples / d", log="xy", title=f"d = {d}, all seeds")
-        plain_ticks(right, sorted({v for line in lines for v in line.x}))
+        lines, top = [], max(r.d for r in network)
+        at: dict[float, dict[float, list[float]]] = {}
+        for r in sorted((r for r in network if r.d == top), key=lambda r: (r.share, r.noise)):
+            at.setdefault(r.share, {}).setdefault(r.noise, []).append((r.samples or 0.0) / top)
+        for share, there in at.items():
+            lines.append(Series.of(f"batch {fraction(share)}", {v: float(np.mean(n)) for v, n in there.items()}))
+        ticks, title = sorted({v for there in at.values() for v in there}), f"d = {top}, all seeds"
+        panels.append(Panel(lines, "step size, as eta d / batch", "samples / d", title, "xy", ticks))
     caption = (
         "Left: smallest number of samples with the target accuracy, mean and interval over the reported seeds. Right: "
         "the same over the grid in the largest dimension, where every seed that arrived counts."
     )
-    return {ENTRIES[0]: Picture(fig, caption, data=data)}
+    return {ENTRIES[0]: line_picture(panels, caption, data, height=4.6)}
 
 
 def cost(trial: NetworkTrial | KernelTrial) -> Cost:

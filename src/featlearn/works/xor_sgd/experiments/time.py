@@ -30,11 +30,10 @@ from featlearn.lab.statistics import within_slope
 from featlearn.learn import Stage, fit_one_pass
 from featlearn.measure import signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates
-from featlearn.report import style
-from featlearn.report.plots import Picture, Series, curves
+from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.tasks import BooleanXor
 from featlearn.works._settings import check_counts, check_dimensions, check_filled, check_seeds
-from featlearn.works.xor_sgd.experiments.budgets import boolean, plain_ticks
+from featlearn.works.xor_sgd.experiments.budgets import boolean
 from featlearn.works.xor_sgd.rows import Crossing, by_seed
 
 ENTRIES = ("xor_sgd.theorem3_1", "xor_sgd.phase1_induction")
@@ -200,37 +199,31 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
         for d, here in part.by("d").items():
             missed = sum(r.time is None for r in here.rows)
             if missed:
-                out.append(SummaryRow.exact(f"d = {d}", row, "seeds that never arrived", missed))
+                out.append(SummaryRow.of(f"d = {d}", row, "seeds that never arrived", missed))
                 continue
-            e = here.mean("time")
-            out.append(SummaryRow.interval(f"d = {d}", row, "time", (e.value, *e.at(0.95)), e.n, entry=ENTRIES[0]))
-            e = here.mean("growth")
-            out.append(
-                SummaryRow.interval(f"d = {d}", row, "growth a step", (e.value, *e.at(0.95)), e.n, entry=ENTRIES[1])
-            )
+            out += [
+                SummaryRow.of(f"d = {d}", row, metric, here.mean(name), entry=entry)
+                for metric, name, entry in zip(("time", "growth a step"), ("time", "growth"), ENTRIES, strict=True)
+            ]
         if len({r.d for r in part.rows}) > 1 and all(r.time is not None for r in part.rows):
-            e = within_slope(*by_seed(part), Crossing.unit)
-            out.append(SummaryRow.interval("", row, "slope in log d", (e.value, *e.at(0.95)), e.n, entry=ENTRIES[0]))
+            fit = within_slope(*by_seed(part), Crossing.unit)
+            out.append(SummaryRow.of("", row, "slope in log d", fit, entry=ENTRIES[0]))
     return out
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Times against the dimension."""
-    fig, series = style.figure(6.5, 4.2), []
-    crossings = table.of(Crossing)
+    crossings, series = table.of(Crossing), []
     for (eta, batch), part in crossings.by("eta", "batch").items():
         if all(r.time is not None for r in part.rows):
-            found = [(d, here.mean("time")) for d, here in part.by("d").items()]
-            ends = [e.at(0.95) for _, e in found]
-            name = f"eta = {eta:g}, batch {batch:g} d"
-            x, low, high = [d for d, _ in found], [e[0] for e in ends], [e[1] for e in ends]
-            series.append(Series(name, x, [e.value for _, e in found], low, high))
+            found = {d: here.mean("time") for d, here in part.by("d").items()}
+            series.append(Series.of(f"eta = {eta:g}, batch {batch:g} d", found))
     if not series:
         return {}
-    axes = curves(fig, series, "d", "time to test loss 0.1 (steps x eta)", log="x")
-    plain_ticks(axes, sorted({r.d for r in crossings.rows}))
+    ticks = sorted({r.d for r in crossings.rows})
+    panel = Panel(series, "d", "time to test loss 0.1 (steps x eta)", log="x", ticks=ticks)
     caption = "Time until the test loss is 0.1, mean and 95 % interval over seeds."
-    return {ENTRIES[0]: Picture(fig, caption, data=[asdict(r) for r in crossings.rows])}
+    return {ENTRIES[0]: line_picture([panel], caption, [asdict(r) for r in crossings.rows], height=4.2)}
 
 
 def cost(trial: Trial) -> Cost:
