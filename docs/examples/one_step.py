@@ -12,8 +12,7 @@ from featlearn.lab.quantity import COSINE, COUNT, SEED
 from featlearn.lab.row import Row
 from featlearn.measure.alignment import closest_cosine
 from featlearn.nets import gaussian_init, gradients
-from featlearn.report.plots import Picture, Series, curves
-from featlearn.report.style import figure
+from featlearn.report.plots import Panel, Series, line_picture
 from featlearn.tasks import ParityMix
 
 
@@ -74,19 +73,13 @@ def means(table):
 
 
 def summarise(table):
-    found = means(table).items()
-    return [SummaryRow.interval(f"n = {n}", "one step", "cos", (e.value, *e.at(0.95)), e.n) for n, e in found]
+    return [SummaryRow.of(f"n = {n}", "one step", "cos", mean) for n, mean in means(table).items()]
 
 
 def draw(table):
-    found = means(table)
-    low, high = zip(*(e.at(0.95) for e in found.values()), strict=True)
-    series = Series("one step", [*found], [e.value for e in found.values()], low, high)
-    fig = figure()
-    curves(fig, [series], "samples", "closest cosine", log="x")
-    return {
-        "samples": Picture(fig, "Cosine of the best neuron after one gradient step, with 95 % intervals over seeds.")
-    }
+    panel = Panel([Series.of("one step", means(table))], "samples", "closest cosine", log="x")
+    caption = "Cosine of the best neuron after one gradient step, with 95 % intervals over seeds."
+    return {"samples": line_picture([panel], caption)}
 
 
 EXPERIMENT = Experiment(

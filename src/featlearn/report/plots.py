@@ -137,13 +137,17 @@ def curves(
 
 
 def line_picture(
-    panels: Sequence[Panel], caption: str, data: Sequence[Mapping[str, Any]], *, height: float = 4.4
+    panels: Sequence[Panel], caption: str, data: Sequence[Mapping[str, Any]] = (), *, height: float = 4.4
 ) -> Picture:
-    """A picture of curves, one panel beside the other. Errors: as `curves`; ReportError without panels.
+    """A picture of curves, one panel beside the other. data: the numbers that its CSV holds, if not those of the curves.
+
+    Errors: as `curves`; ReportError without panels.
 
     Example:
         >>> rise = Series.of("Network", {1: [49.0, 51.0], 2: [98.0, 99.0]})
-        >>> picture = line_picture([Panel([rise], "step", "accuracy (%)")], "Accuracy.", [{"step": 1, "accuracy": 50}])
+        >>> picture = line_picture([Panel([rise], "step", "accuracy (%)")], "Accuracy.")
+        >>> picture.data[0]["accuracy (%)"]
+        50.0
     """
     if not panels:
         raise ReportError("panels = [] is not allowed: at least one; return no picture where nothing was found")
@@ -155,7 +159,13 @@ def line_picture(
         axes = curves(target, p.series, p.xlabel, p.ylabel, log=p.log, title=p.title)
         if len(p.ticks):
             plain_ticks(axes, p.ticks)
-    return Picture(fig, caption, data=data)
+    drawn = [
+        {"panel": p.title, "row": s.name, p.xlabel: x, p.ylabel or "value": y}
+        for p in panels
+        for s in p.series
+        for x, y in zip(s.x, s.y, strict=True)
+    ]
+    return Picture(fig, caption, data=data or drawn)
 
 
 def plain_ticks(axes: Any, values: Sequence[float] | Sequence[int]) -> None:
