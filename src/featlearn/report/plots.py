@@ -139,7 +139,7 @@ def curves(
 def line_picture(
     panels: Sequence[Panel], caption: str, data: Sequence[Mapping[str, Any]] = (), *, height: float = 4.4
 ) -> Picture:
-    """A picture of curves, one panel beside the other. data: the numbers that its CSV holds, if not those of the curves.
+    """A picture of curves, one panel beside the other. data: what its CSV holds, if not the numbers of the curves.
 
     Errors: as `curves`; ReportError without panels.
 
