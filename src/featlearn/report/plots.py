@@ -346,7 +346,12 @@ def _legend(axes: Any, own: bool, columns: int) -> None:
     if own:
         axes.figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(handles)))
     else:
-        axes.legend(handles, labels, loc="best")
+        # below its own axes, where it hides no curve, and no wider than they are, since a wide one makes them narrow
+        fit = max(1, 36 // (max(map(len, labels)) + 4))
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": min(columns, len(handles), fit)}
+        axes.legend(
+            handles, labels, fontsize="x-small", columnspacing=1.0, handlelength=1.5, borderaxespad=5.0, **below
+        )
 
 
 def _reported_legend(axes: Any, own: bool, has_reported: bool, n: int) -> None:
