@@ -15,9 +15,10 @@ from pathlib import Path
 
 from featlearn import works
 from featlearn.lab.digest import code_digest, rows_digest
+from featlearn.lab.files import write_atomic
 from featlearn.lab.find import latest_complete
 from featlearn.lab.provenance import fixed_threads
-from featlearn.lab.store import Store, plain_rows, write_atomic
+from featlearn.lab.store import Store, plain_rows, seal_of
 from featlearn.lab.trial import trial_hash
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "evidence"
@@ -43,6 +44,7 @@ def restamp(id_: str) -> str:
         record = store.read(id_, trial_hash(id_, experiment.version, trial))
         if record is not None:
             stamped = dataclasses.replace(record, code=code, digest=rows_digest(record.rows))
+            stamped = dataclasses.replace(stamped, seal=seal_of(stamped))
             path = store.folder(id_) / f"{record.hash}.json"
             write_atomic(path, json.dumps(dataclasses.asdict(stamped), allow_nan=False, indent=1).encode())
     return f"{len(trials)} records stamped {code}, {len(cheapest)} trials computed again"

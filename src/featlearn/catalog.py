@@ -51,7 +51,7 @@ def read() -> dict[str, Any]:
         kept = json.loads(CACHE.read_bytes())
         if kept["stamp"] == key:
             return kept["catalog"]
-    from featlearn.lab.store import write_whole
+    from featlearn.lab.files import write_whole
 
     made = make()
     with contextlib.suppress(OSError):

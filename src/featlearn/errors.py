@@ -8,8 +8,12 @@ catches a refused setting. Users import `SettingError` and `Diverged` from `feat
 
 from typing import Any
 
-DONE, FAILED, BAD, INTERRUPTED = 0, 1, 2, 130
-"""Exit statuses: all as expected; something failed or a verdict differs; bad arguments; Ctrl-C."""
+DONE, FAILED, BAD, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+"""Exit statuses: all as expected; something failed or a verdict differs; bad arguments; Ctrl-C; SIGTERM."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as batch systems send it before they take a machine away: ends things as Ctrl-C does."""
 
 
 class FeatlearnError(Exception):

@@ -12,8 +12,9 @@ from featlearn.apply.domains.runs import EXPERIMENT, ORACLE, TEST, divide, run_t
 from featlearn.apply.domains.sources import Network
 from featlearn.core import SettingError
 from featlearn.data import DataError
-from featlearn.lab.execute import run, source_of
+from featlearn.lab.execute import run
 from featlearn.lab.experiment import Rows
+from featlearn.lab.load import source_of
 from featlearn.lab.trial import trial_hash
 from featlearn.methods.domains import VALIDATION, Settings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featlearn.lab.execute import load_source
+from featlearn.lab.load import load_source
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence
 
 TOY = Path(__file__).parents[1] / "lab" / "toy_experiment.py"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from featlearn.lab.execute import load_source
+from featlearn.lab.load import load_source
 
 TOY = str(Path(__file__).with_name("toy_experiment.py"))
 

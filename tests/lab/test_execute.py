@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -14,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from featlearn.errors import RunError, StoreError
-from featlearn.lab.execute import load_source, plan, run, source_of
+from featlearn.lab.execute import plan, run
 from featlearn.lab.experiment import Experiment
+from featlearn.lab.load import load_source, source_of
 from featlearn.lab.store import Store, read_manifest
-from featlearn.lab.submit import process_pool
+from featlearn.lab.submit import ProcessPool
 
 TOY = str(Path(__file__).with_name("toy_experiment.py"))
 
@@ -48,7 +50,7 @@ def test_rows_do_not_depend_on_who_runs_the_trials(tmp_path, toy):
     assert [r["seed"] for r in serial.table.rows] == [3, 3, 1, 1, 2, 2, 0, 0]
     assert (serial.ok, serial.diverged, serial.failed, serial.skipped) == (4, 0, 0, 0)
     assert [(s.row, s.n, s.verdict) for s in serial.summary] == [("mean", 4, "deviates"), ("trace", 4, "not reported")]
-    with process_pool(2) as pool:
+    with ProcessPool(2) as pool:
         two = run(toy, config, store=tmp_path / "two", submit=pool)
     with ThreadPoolExecutor(2) as threads:  # a foreign executor, unchanged
         foreign = run(toy, config, store=tmp_path / "foreign", submit=threads)
@@ -168,30 +170,55 @@ def test_full_disk_stops_the_run(tmp_path, toy, monkeypatch):
     assert (report.ok, report.skipped) == (4, 1)
 
 
-def test_lost_worker_is_one_failed_trial_not_a_crash(tmp_path, toy):
-    class Lossy(Backwards):
-        def submit(self, fn, *args):
-            handle = super().submit(fn, *args)
-            if len(self.calls) == 2:
-                handle.result = lambda: (_ for _ in ()).throw(ConnectionError("gone"))
-            return handle
+class Lossy:
+    """An executor that loses the trial of seed 1: so many times."""
 
-    report = run(toy, toy.presets["small"], store=tmp_path, submit=Lossy())
+    def __init__(self, times):
+        self.times, self.calls = times, []
+
+    def submit(self, fn, *args):
+        seed = pickle.loads(args[1]).seed
+        self.calls.append(seed)
+
+        class Handle:
+            def result(handle):
+                if seed == 1 and self.times > 0:
+                    self.times -= 1
+                    raise ConnectionError("gone")
+                return fn(*args)
+
+        return Handle()
+
+
+def test_a_trial_whose_worker_is_lost_is_tried_again_alone(tmp_path, toy):
+    lossy = Lossy(times=1)
+    report = run(toy, toy.presets["small"], store=tmp_path, submit=lossy)
+    assert (report.ok, report.failed, report.errors) == (3, 0, {})
+    assert lossy.calls == [0, 1, 2, 1]
+
+
+def test_a_trial_that_loses_its_worker_twice_fails_with_a_record(tmp_path, toy):
+    report = run(toy, toy.presets["small"], store=tmp_path, submit=Lossy(times=9))
     assert (report.ok, report.failed) == (2, 1)
-    assert "gone" in next(iter(report.errors.values()))
+    ((hash_, message),) = report.errors.items()
+    assert "gone" in message
+    record = Store(tmp_path).read(toy.id, hash_)
+    assert (record.status, record.trial["seed"], record.error) == ("failed", 1, message)
+    assert run(toy, toy.presets["small"], store=tmp_path).ok == 1
 
 
 # --- interruptions ---------------------------------------------------------------------------------------------------
 
 DRIVER = """
 import sys, dataclasses
-from featlearn.lab.execute import load_source, run
-from featlearn.lab.submit import process_pool
+from featlearn.lab.execute import run
+from featlearn.lab.load import load_source
+from featlearn.lab.submit import ProcessPool
 if __name__ == "__main__":
     toy = load_source(sys.argv[1])
     new = {"seeds": tuple(range(8)), "pause": float(sys.argv[4]), "diary": sys.argv[3]}
     config = dataclasses.replace(toy.presets["paper"], **new)
-    with process_pool(2) as pool:
+    with ProcessPool(2) as pool:
         report = run(toy, config, store=sys.argv[2], submit=pool)
     print(report.ok, report.skipped, report.failed)
 """
@@ -255,7 +282,7 @@ def test_interrupted_two_worker_run_resumes_bit_for_bit(tmp_path, toy, how):
     assert 2 <= done < 8
 
     config = dataclasses.replace(toy.presets["paper"], seeds=tuple(range(8)), pause=0.15, diary=str(tmp_path / "diary"))
-    with process_pool(2) as pool:
+    with ProcessPool(2) as pool:
         again = run(toy, config, store=store, submit=pool)
     assert (again.ok, again.skipped, again.failed) == (8 - done, done, 0)
     assert len(diary(tmp_path)) == begun + 8 - done  # only the missing trials were begun again
@@ -277,7 +304,7 @@ def test_an_interrupted_pool_ends_without_a_word(monkeypatch):
     monkeypatch.setattr(ProcessPoolExecutor, "shutdown", late)
 
     def interrupted():
-        with process_pool(1) as pool:
+        with ProcessPool(1) as pool:
             pool.submit(time.sleep, 0.01).result()
             for handle in [pool.submit(time.sleep, 5) for _ in range(6)]:
                 getattr(handle, "cancel", bool)()
@@ -339,7 +366,7 @@ def test_workers_fix_their_threads_before_numpy_loads(tmp_path):
     script = tmp_path / "threads.py"
     script.write_text(
         "import sys\n"
-        "from featlearn.lab.submit import process_pool\n"
+        "from featlearn.lab.submit import ProcessPool\n"
         "def look():\n"
         "    import os\n"
         "    loaded = 'numpy' in sys.modules\n"
@@ -347,7 +374,7 @@ def test_workers_fix_their_threads_before_numpy_loads(tmp_path):
         "    counts = [i['num_threads'] for i in threadpoolctl.threadpool_info()]\n"
         "    return loaded, os.environ['OMP_NUM_THREADS'], counts\n"
         "if __name__ == '__main__':\n"
-        "    with process_pool(1, threads=3) as pool:\n"
+        "    with ProcessPool(1, threads=3) as pool:\n"
         "        print(pool.submit(look).result())\n"
     )
     out = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=60)

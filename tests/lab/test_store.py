@@ -2,18 +2,22 @@
 
 import dataclasses
 import errno
+import fcntl
 import json
+import math
 import os
-import time
 
 import numpy as np
 import pytest
 
 from featlearn.errors import DamagedError, NewerError, OlderError, StoreError
+from featlearn.lab import files
 from featlearn.lab.execute import plan, run
-from featlearn.lab.store import FORMAT, Manifest, Record, Store, read_manifest, write_atomic
+from featlearn.lab.files import FORMAT, write_atomic
+from featlearn.lab.store import Manifest, Record, Store, read_manifest
+from featlearn.lab.trial import trial_hash
 
-H = "0123456789abcdef"
+H = trial_hash("w/i", 1, {"seed": 3})
 RECORD = Record("w/i", 1, H, {"seed": 3}, "ok", rows=({"score": 0.1, "row": "a"},))
 
 
@@ -67,7 +71,7 @@ def half(real):
     return write
 
 
-@pytest.mark.parametrize("where", ["write", "half", "fsync", "replace"])
+@pytest.mark.parametrize("where", ["write", "half", "replace"])
 def test_full_disk_leaves_everything_as_it_was(tmp_path, snapshot, monkeypatch, where):
     store = Store(tmp_path)
     store.write(dataclasses.replace(RECORD, status="failed", rows=(), error="first"))
@@ -211,17 +215,79 @@ def test_damaged_manifest_is_moved_aside(tmp_path, toy):
     assert first.manifest.with_name(first.manifest.name + ".damaged").read_text() == "{"
 
 
-def test_temporary_files_of_killed_runs_are_ignored_and_cleaned_after_a_day(tmp_path, toy):
+def test_temporary_files_are_removed_unless_somebody_writes_them(tmp_path, toy):
     folder = tmp_path / "toy/normal"
     folder.mkdir(parents=True)
-    old, young = folder / f".{H}.json.1.tmp", folder / f".{H}.json.2.tmp"
-    for path in (old, young):
+    left, held = folder / ".0123.tmp", folder / ".4567.tmp"
+    for path in (left, held):
         path.write_text("{")
-    os.utime(old, (time.time() - 90000,) * 2)
-    assert run(toy, toy.presets["small"], store=tmp_path).ok == 3
-    assert not old.exists()
-    assert young.exists()
+    with held.open("r+") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        assert run(toy, toy.presets["small"], store=tmp_path).ok == 3
+        assert not left.exists()
+        assert held.exists()
     assert len(Store(tmp_path).records("toy/normal")) == 3
+
+
+def test_a_temporary_file_that_is_swept_before_its_lock_is_written_again(tmp_path, monkeypatch):
+    real, swept = files._flock, []
+
+    def late(handle):
+        if not swept:
+            swept.append(files.sweep(tmp_path))
+        return real(handle)
+
+    monkeypatch.setattr(files, "_flock", late)
+    write_atomic(tmp_path / "x", b"all")
+    assert (tmp_path / "x").read_bytes() == b"all"
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    "edit, says",
+    [
+        (lambda r: r["rows"][0].update(score=7.5), "it was changed"),
+        (lambda r: r.update(seconds=1e9), "it was changed"),
+        (lambda r: r["trial"].update(seed=4), "it was changed"),
+        (lambda r: (r.update(seal="", digest=""), r["trial"].update(seed=4)), "its fields are not those of its hash"),
+        (lambda r: r.update(seal="", rows=[{"a": 2.0}]), "its rows were changed"),
+        (lambda r: r.update(seal="", digest="", rows=[5]), "rows"),
+        (lambda r: r.update(seal="", digest="", rows=[{"a": [1]}]), "rows"),
+        (lambda r: r.update(seal="", digest="", rows=[{"a": math.nan}]), "not complete JSON"),
+        (lambda r: r.update(seal="", status="fine"), "status"),
+        (lambda r: r.update(rows={}), "rows"),
+    ],
+)
+def test_a_record_that_was_edited_is_damaged(tmp_path, edit, says):
+    store = Store(tmp_path)
+    store.write(RECORD, None)
+    path = tmp_path / "w/i" / f"{H}.json"
+    assert store.read("w/i", H) is not None
+    data = json.loads(path.read_text())
+    edit(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(DamagedError, match=says):
+        store.read("w/i", H)
+
+
+def test_arrays_changed_at_equal_size_are_computed_again(tmp_path, toy):
+    config = toy.presets["small"]
+    first = run(toy, config, store=tmp_path)
+    path = next((tmp_path / "toy/normal").glob("*.npz"))
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    again = run(toy, config, store=tmp_path)
+    assert (again.ok, again.skipped, len(again.warnings)) == (1, 2, 1)
+    assert again.table.rows == first.table.rows
+
+
+@pytest.mark.parametrize("name", ["../../x", "w", "/w/i"])
+def test_a_manifest_whose_names_are_paths_is_damaged(tmp_path, name):
+    path = Store(tmp_path).write_manifest(Manifest("w/i", 1, H, "small", {}, ["a" * 16]))
+    path.write_text(path.read_text().replace('"w/i"', json.dumps(name)))
+    with pytest.raises(DamagedError, match="no names"):
+        read_manifest(path)
 
 
 def test_layers_are_read_nearest_first_and_never_written(tmp_path, toy, snapshot):
@@ -237,13 +303,16 @@ def test_layers_are_read_nearest_first_and_never_written(tmp_path, toy, snapshot
     assert layered.table(toy, trials).arrays[key]()["x"].shape == (40,)
     # committed rows do not stand in for a run of one's own
     assert len(plan(toy, config, layered).missing) == 3
-    layered.write(Record("toy/normal", 1, key, {}, "ok", rows=({"row": "mine"},)))
+    fields = layered.read("toy/normal", key).trial
+    layered.write(Record("toy/normal", 1, key, fields, "ok", rows=({"row": "mine"},)))
     assert layered.table(toy, trials).rows[0] == {"row": "mine", "trial": key}
     assert snapshot(below) == before
 
 
 def test_manifest_round_trip(tmp_path):
-    manifest = Manifest("w/i", 2, H, "small", {"d": 3}, ["a" * 16], {"d": 3}, {"d": 3}, started="2026-01-01T00:00:00Z")
+    manifest = Manifest(
+        "w/i", 2, H, "small", {"d": 3}, ["a" * 16], {"d": 3}, {"d": 3}, started="2026-01-01T00:00:00Z", summary=[]
+    )
     path = Store(tmp_path).write_manifest(manifest)
     assert read_manifest(path) == manifest
     with pytest.raises(StoreError, match="does not exist"):

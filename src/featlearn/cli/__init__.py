@@ -7,11 +7,11 @@ matplotlib, and `featlearn run X` imports the module of X alone.
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from featlearn.cli._parse import later, nearest
 from featlearn.cli._show import warn
-from featlearn.errors import BAD, DONE, FAILED, INTERRUPTED, CommandError, FeatlearnError
+from featlearn.errors import BAD, DONE, FAILED, INTERRUPTED, TERMINATED, CommandError, FeatlearnError, Terminated
 
 ABOUT = """usage: featlearn COMMAND ...
 
@@ -58,7 +58,8 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         if command is None:
             raise CommandError(f"no command {args[0]!r}{nearest(args[0], tuple(COMMANDS))} (featlearn --help)")
-        return command(args[1:])
+        with _terminable():
+            return command(args[1:])
     except FeatlearnError as e:
         warn(" ".join(line.strip() for line in str(e).splitlines()))
         return e.status
@@ -69,11 +70,31 @@ def main(args: Sequence[str] | None = None) -> int:
         return FAILED
     except SystemExit as e:  # --help of a command
         return e.code if isinstance(e.code, int) else DONE
-    except KeyboardInterrupt:
-        resumes = args[0] == "run" or args[:2] == ["domains", "evaluate"]
-        warn("interrupted" + (": what was finished is kept; the same command resumes" if resumes else ""))
-        return INTERRUPTED
+    except KeyboardInterrupt as e:
+        resumes, ended = args[0] == "run" or args[:2] == ["domains", "evaluate"], isinstance(e, Terminated)
+        what = "terminated" if ended else "interrupted"
+        warn(what + (": what was finished is kept; the same command resumes" if resumes else ""))
+        return TERMINATED if ended else INTERRUPTED
     except BrokenPipeError:  # `featlearn list | head`
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+
+
+@contextlib.contextmanager
+def _terminable() -> Generator[None, None, None]:
+    """SIGTERM ends a block like Ctrl-C, so that what runs below is ended and the user hears how to go on."""
+    import signal
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # only the main thread of a process has signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -13,7 +13,17 @@ from typing import Any
 
 from featlearn.cli._parse import choose, flag, nearest, parse
 from featlearn.cli._show import FEW_SECONDS, console, duration, print_json, warn
-from featlearn.errors import DONE, FAILED, INTERRUPTED, CommandError, ReportError, RunError
+from featlearn.errors import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
+    CommandError,
+    ReportError,
+    RunError,
+    StoreError,
+    Terminated,
+)
 
 USAGE = "featlearn run EXPERIMENT [--preset smoke|small|paper] [settings]"
 
@@ -28,6 +38,8 @@ class RunOptions:
     """Processes; 0: one per core, or none beside this one for short runs. Rows do not depend on it."""
     threads: int = 1
     """Threads of one trial. Rows may depend on it in the last digit."""
+    again: bool = False
+    """Compute all trials anew, those in the store too."""
     sweep: Any = ()
     """field=a,b,c: one run for every value; several make the product. Items of a tuple are joined by +."""
     json: bool = False
@@ -41,7 +53,7 @@ class RunOptions:
 def load_experiment(name: str) -> Any:
     """An experiment by id or by the path of a Python file; CommandError in one line."""
     from featlearn import works
-    from featlearn.lab.execute import last_line, load_source
+    from featlearn.lab.load import last_line, load_source
 
     if name.endswith(".py"):
         try:
@@ -194,9 +206,11 @@ def run_command(args: Sequence[str]) -> int:
 
     try:
         return _run(experiment, options, members, command)
-    except KeyboardInterrupt:
-        warn(f"interrupted: finished trials are kept in {options.store}; to resume: {command}")
-        return INTERRUPTED
+    except KeyboardInterrupt as e:
+        again = command.replace(" --again", "")  # what was computed anew before the end stays
+        what = "terminated" if isinstance(e, Terminated) else "interrupted"
+        warn(f"{what}: finished trials are kept in {options.store}; to resume: {again}")
+        return TERMINATED if isinstance(e, Terminated) else INTERRUPTED
 
 
 def _fix_threads(args: Sequence[str]) -> None:
@@ -212,10 +226,10 @@ def _fix_threads(args: Sequence[str]) -> None:
 def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any]], command: str) -> int:
     from featlearn.lab.execute import changes, plan, run
     from featlearn.lab.store import Store
-    from featlearn.lab.submit import cores, process_pool
+    from featlearn.lab.submit import ProcessPool, cores
 
     store, preset = Store(options.store), experiment.presets[options.preset]
-    plans = [plan(experiment, config, store) for _, config in members]
+    plans = [plan(experiment, config, store, again=options.again) for _, config in members]
     changed = [changes(config, preset) for _, config in members]
     _check_devices(plans)
     missing, seconds = sum(len(p.missing) for p in plans), sum(p.seconds for p in plans)
@@ -224,29 +238,40 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
     out = console(err=options.json)
     _header(out, experiment, options, changed, members, plans, workers)
 
-    start, reports = time.perf_counter(), []
+    start, reports, stopped = time.perf_counter(), [], None
+    group = sweep_name(experiment, members)
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(process_pool(workers, options.threads)) if workers > 1 and missing else None
+        pool = stack.enter_context(ProcessPool(workers, options.threads)) if workers > 1 and missing else None
         for (setting, config), different, todo in zip(members, changed, plans, strict=True):
-            with _bar(len(todo.missing), _words(setting) or experiment.id, workers) as progress:
-                report = run(
-                    experiment,
-                    config,
-                    store=store,
-                    submit=pool,
-                    preset=options.preset,
-                    changed=different,
-                    sweep=setting,
-                    command=command,
-                    progress=progress,
-                    threads=options.threads,
-                )
+            try:
+                with _bar(len(todo.missing), _words(setting) or experiment.id, workers) as progress:
+                    report = run(
+                        experiment,
+                        config,
+                        store=store,
+                        submit=pool,
+                        preset=options.preset,
+                        changed=different,
+                        sweep=setting,
+                        group=group,
+                        command=command,
+                        progress=progress,
+                        threads=options.threads,
+                        again=options.again,
+                        todo=todo if len(members) == 1 else None,  # an earlier member may have done some of it
+                    )
+            except (StoreError, RunError) as e:  # what finished is shown before this is said
+                if not reports:
+                    raise
+                stopped = e
+                break
             for warning in report.warnings:
                 warn(warning)
             reports.append(report)
     elapsed = time.perf_counter() - start
     for report in reports:
         _troubles(report, options.store)
+    members = members[: len(reports)]
     page = _page(experiment, options, members, reports, command) if options.report and len(members) == 1 else None
     if options.json:
         print_json(document(experiment, options, members, reports, elapsed, page))
@@ -258,7 +283,18 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
         )
         if page:
             out.print(f"page: {page}", soft_wrap=True)
-    return FAILED if any(r.failed for r in reports) else DONE
+    if stopped is not None:
+        raise stopped
+    return FAILED if any(r.failed or r.broken for r in reports) else DONE
+
+
+def sweep_name(experiment: Any, members: Sequence[tuple[dict, Any]]) -> str:
+    """The name that the members of a sweep share, whatever their order; none for a single run."""
+    from featlearn.lab.digest import text_digest
+    from featlearn.lab.store import manifest_hash
+
+    names = sorted(manifest_hash(experiment, config) for _, config in members)
+    return text_digest(" ".join(names)) if len(names) > 1 else ""
 
 
 def _check_devices(plans: Sequence[Any]) -> None:
@@ -322,7 +358,10 @@ def _bar(total: int, label: str, workers: int) -> Iterator[Any]:
 def _troubles(report: Any, store: str) -> None:
     for hash_, message in report.errors.items():
         status = "diverged" if hash_ in report.table.diverged else "failed"
-        warn(f"trial {hash_} {status}: {message} ({Path(store) / report.experiment / hash_}.json)")
+        path = Path(store) / report.experiment / f"{hash_}.json"
+        warn(f"trial {hash_} {status}: {message}" + (f" ({path})" if path.is_file() else ""))
+    if report.broken:
+        warn(report.broken)
     old = [h for h in report.table.diverged if h not in report.errors]
     if old:
         warn(f"{len(old)} trials diverged in an earlier run and are left out of the table")
@@ -398,7 +437,7 @@ def _page(experiment: Any, options: RunOptions, members: Any, reports: Any, comm
     if not report.table.rows:
         return None
     made = experiment_page(
-        experiment, config, options.preset, report.table, report.summary, Store(options.store), command
+        experiment, config, options.preset, report.table, report.summary, Store(options.store), command, report.records
     )
     works = [inventory.load(w) for w in inventory.WORKS if w == experiment.id.split("/")[0]]
     try:
@@ -409,12 +448,19 @@ def _page(experiment: Any, options: RunOptions, members: Any, reports: Any, comm
 
 
 def experiment_page(
-    experiment: Any, config: Any, preset: str, table: Any, summary: Any, store: Any, command: str
+    experiment: Any,
+    config: Any,
+    preset: str,
+    table: Any,
+    summary: Any,
+    store: Any,
+    command: str,
+    known: Mapping[str, Any] | None = None,
 ) -> Any:
-    """What the report needs to know of one run."""
+    """What the report needs to know of one run. known: records that were read already."""
     from featlearn.lab.execute import hashes_of
     from featlearn.lab.find import origin
     from featlearn.report.model import ExperimentPage
 
-    where = origin(store, experiment.id, hashes_of(experiment, experiment.trials(config)))
+    where = origin(store, experiment.id, hashes_of(experiment, experiment.trials(config)), known)
     return ExperimentPage(experiment, config, preset, table, summary, command, where)

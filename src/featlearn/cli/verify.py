@@ -91,7 +91,7 @@ def check(claims: Sequence[Any], tables: "Callable[[str], Rows | None]", store: 
     from featlearn.core import Key
     from featlearn.lab import pending, pending_verdicts, verdicts
     from featlearn.lab.claim import broken
-    from featlearn.lab.execute import last_line
+    from featlearn.lab.load import last_line
 
     with console(err=True).status("") as status:
         for n, claim in enumerate(claims, start=1):

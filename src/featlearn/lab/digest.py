@@ -22,7 +22,12 @@ ENGINE = ("featlearn.lab", "featlearn.report", "featlearn.errors")
 
 def text_digest(text: str) -> str:
     """Sixteen hexadecimal digits of a text."""
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return bytes_digest(text.encode())
+
+
+def bytes_digest(data: bytes) -> str:
+    """Sixteen hexadecimal digits of bytes."""
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def rows_digest(rows: Iterable[Any]) -> str:

@@ -80,9 +80,11 @@ def stale(experiment: Experiment, store: Store) -> bool:
     return bool(versions) and experiment.version not in versions
 
 
-def origin(store: Store, experiment: str, hashes: Sequence[str]) -> Origin | None:
-    """The common origin of some trials; None if none of them is there."""
-    records = [r for r in (store.read(experiment, h) for h in hashes) if r is not None]
+def origin(
+    store: Store, experiment: str, hashes: Sequence[str], known: Mapping[str, Record] | None = None
+) -> Origin | None:
+    """The common origin of some trials; None if none of them is there. known: records that were read already."""
+    records = [r for h in hashes if (r := (known or {}).get(h) or store.read(experiment, h)) is not None]
     if not records:
         return None
     peaks = [r.peak_mib for r in records if r.peak_mib is not None]

@@ -14,10 +14,11 @@ import numpy as np
 
 from featlearn.errors import DamagedError, StoreError, TrialError
 from featlearn.lab.coverage import PENDING
-from featlearn.lab.execute import last_line
+from featlearn.lab.files import FORMAT, read_json, write_atomic
+from featlearn.lab.load import last_line
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables, Verdict, verify
 from featlearn.lab.provenance import provenance
-from featlearn.lab.store import FORMAT, Store, now, npz_bytes, read_json, write_atomic
+from featlearn.lab.store import Store, now, npz_bytes
 from featlearn.lab.verdicts import Judged
 
 SHOWN = 200

@@ -1,40 +1,45 @@
 """Store: one JSON file a trial, its arrays beside it, and a manifest a run.
 
 `<root>/<work>/<item>/<hash>.json`, `<hash>.npz`, `<config hash>.run.json`. Every file is written under a temporary name
-in the same folder, flushed to disk and renamed; arrays come before the JSON that mentions them, so that a JSON implies
-its arrays. Tables are always read back from here.
+in the same folder and renamed; arrays come before the JSON that mentions them, so that a JSON implies its arrays.
+Tables are always read back from here, and nothing that is read is trusted: the fields of a record have to give its
+hash, its content its seal, its arrays their digest.
 """
 
 import contextlib
 import dataclasses
-import errno
+import functools
 import io
 import json
 import math
 import os
+import re
 import time
 import types
 import typing
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from featlearn.errors import DamagedError, NewerError, OlderError, StoreError
-from featlearn.lab.digest import rows_digest
+from featlearn.errors import DamagedError, NewerError, StoreError
+from featlearn.lab.digest import bytes_digest, rows_digest, text_digest
 from featlearn.lab.experiment import Experiment, Rows, TrialResult
+from featlearn.lab.files import FORMAT, locked, read_json, sweep, write_atomic
 from featlearn.lab.row import Row
 from featlearn.lab.row import plain as plain_row
-from featlearn.lab.trial import check_id, config_hash, trial_hash
+from featlearn.lab.trial import ID, check_id, config_hash, trial_hash
 
-FORMAT = 2
-"""Raised when a name in a file changes: 2 says trial and reported where 1 said cell and reported."""
+T = TypeVar("T")
+
 STATUSES = ("ok", "diverged", "failed")
-DAY = 86400.0
+JSON_TYPES: Mapping[Any, list[type]] = {Mapping: [dict], Sequence: [list], float: [int, float]}
+HASH = re.compile(r"[0-9a-f]{16}")
+LOCKS = ".locks"
+"""One byte a trial, locked while somebody computes it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Record:
     trial: its fields; status: "ok", "diverged" (error says where) or "failed" (error is the traceback); rows: flat,
     JSON-able; arrays: size in bytes of the sibling .npz, 0 for none; seeds: of the trial, where it has any;
     started: UTC; seconds: wall clock; peak_mib: highest memory of the process so far; code: digest
-    of what its run_trial reached, "" where it was not kept; digest: of its rows; provenance: commit, versions.
+    of what its run_trial reached, "" where it was not kept; digest: of its rows; arrays_digest: of the .npz;
+    provenance: commit, versions; seal: digest of all other fields. Digests are "" in records older than they are.
     """
 
     experiment: str
@@ -63,7 +69,9 @@ class Record:
     threads: int = 1
     code: str = ""
     digest: str = ""
+    arrays_digest: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    seal: str = ""
     format: int = FORMAT
 
 
@@ -71,8 +79,9 @@ class Record:
 class Manifest:
     """What is kept of one run, so that `diff` and `report` find it again.
 
-    config: all fields; changed: those that differ from the preset; sweep: the swept settings of this member;
-    trials: hashes in table order; seconds: None while it runs or after it was interrupted.
+    config: all fields; changed: those that differ from the preset; sweep: the swept settings of this member, and group
+    the name that its members share; trials: hashes in table order; seconds: None while it runs or after it was
+    interrupted; summary: the summary rows at its end, so that they can be read without the experiment's code.
     """
 
     experiment: str
@@ -83,10 +92,12 @@ class Manifest:
     trials: Sequence[str]
     changed: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
     source: str = ""
     command: str = ""
     started: str = ""
     seconds: float | None = None
+    summary: Sequence[Mapping[str, Any]] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
@@ -129,100 +140,41 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """All of `data` under `path`, or StoreError and everything as it was."""
-    try:
-        write_whole(path, data)
-    except OSError as e:
-        remedy = "free some space" if e.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
-        raise StoreError(
-            f"{path} cannot be written ({e.strerror or e}): {remedy} or choose another --store, then run again;"
-            " what was finished is kept"
-        ) from e
+@functools.cache
+def _known(cls: type) -> dict[str, tuple[tuple[type, ...], tuple[type, ...], bool]]:
+    """Field -> (types that its value may have in JSON, those of the elements of a list, whether it has to be there)."""
+    out: dict[str, tuple[tuple[type, ...], tuple[type, ...], bool]] = {}
+    for f in dataclasses.fields(cls):
+        hints: tuple[Any, ...] = typing.get_args(f.type) if isinstance(f.type, types.UnionType) else (f.type,)
+        kinds: list[type] = []
+        inner: list[type] = []
+        for hint in hints:
+            kind: Any = typing.get_origin(hint) or hint
+            kinds += JSON_TYPES.get(kind, [kind])
+            if kind is Sequence:
+                (element,) = typing.get_args(hint)
+                inner += JSON_TYPES.get(typing.get_origin(element) or element, [element])
+        needed = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        out[f.name] = (tuple(kinds), tuple(inner), needed)
+    return out
 
 
-def temporary_beside(path: Path) -> Path:
-    """A new name in the folder of `path`, shorter than many names of files: whatever is legal there can be written."""
-    return path.with_name(f".{uuid.uuid4().hex[:16]}.tmp")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """As `write_atomic`, for files outside of a store. Errors: OSError, and everything as it was."""
-    temporary = temporary_beside(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every system can open a folder
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """The object in a JSON file of a known format; DamagedError, NewerError, OlderError or StoreError in one line."""
-    try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError as e:
-        raise StoreError(f"{path} does not exist: {remedy}") from e
-    except OSError as e:
-        raise StoreError(f"{path} cannot be read ({e.strerror or e}): make it readable") from e
-    except ValueError as e:
-        raise DamagedError(f"{path} is damaged (not complete JSON): {remedy}") from e
-    if not isinstance(data, dict) or type(data.get("format")) is not int:
-        raise DamagedError(f"{path} is damaged (no format number): {remedy}")
-    if data["format"] > FORMAT:
-        raise NewerError(
-            f"{path} has format {data['format']}, this featlearn reads up to {FORMAT}: update featlearn or choose"
-            " another --store; nothing was changed"
-        )
-    if data["format"] < FORMAT:
-        raise OlderError(
-            f"{path} has format {data['format']}, this featlearn reads format {FORMAT}: choose another --store and run"
-            " again, or read it with the featlearn that wrote it; nothing was changed"
-        )
-    return data
-
-
-def _build(cls: type, data: dict[str, Any], path: Path, remedy: str) -> Any:
-    known = {f.name: f for f in dataclasses.fields(cls)}
-    needed = {
-        n for n, f in known.items() if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    }
-    missing = sorted(needed - set(data))
+def _build(cls: type[T], data: dict[str, Any], path: Path, remedy: str) -> T:
+    known = _known(cls)
+    missing = sorted(n for n, (_, _, needed) in known.items() if needed and n not in data)
     if missing:
         raise DamagedError(f"{path} is damaged (no {', '.join(missing)}): {remedy}")
-    for name in sorted(known.keys() & data.keys()):
-        if not _fits(data[name], known[name].type):
-            raise DamagedError(f"{path} is damaged ({name} = {str(data[name])[:40]!r}): {remedy}")
-    return cls(**{k: v for k, v in data.items() if k in known})
+    given = {n: v for n, v in data.items() if n in known}
+    for name, value in given.items():
+        kinds, inner, _ = known[name]
+        if type(value) not in kinds or (inner and not all(type(v) in inner for v in value)):
+            raise DamagedError(f"{path} is damaged ({name} = {str(value)[:40]!r}): {remedy}")
+    return cls(**given)
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from JSON can stand for a field of this type."""
-    if isinstance(hint, types.UnionType):
-        return any(_fits(value, h) for h in typing.get_args(hint))
-    kind = typing.get_origin(hint) or hint
-    if kind is float:
-        return type(value) in (int, float)
-    return type(value) is {Mapping: dict, Sequence: list}.get(kind, kind)
+def seal_of(record: Record) -> str:
+    """Digest of all fields of a record but its seal."""
+    return text_digest(json.dumps({k: v for k, v in vars(record).items() if k != "seal"}, sort_keys=True))
 
 
 AGAIN = "run again (it is moved aside and computed anew) or restore it from a copy"
@@ -253,23 +205,25 @@ class Store:
 
     # --- records ---------------------------------------------------------------------------------------------------
 
-    def read(self, experiment: str, hash_: str) -> Record | None:
-        """The record of a trial, None if there is none; raises DamagedError or NewerError and changes nothing."""
+    def read(self, experiment: str, hash_: str, *, arrays: bool = False) -> Record | None:
+        """The record of a trial, None if there is none; raises DamagedError or NewerError and changes nothing.
+
+        arrays: read the arrays as well, to see that they are as they were written.
+        """
         path = self._find(experiment, f"{hash_}.json")
         if path is None:
             return None
         record = _build(Record, read_json(path, AGAIN), path, AGAIN)
-        if record.hash != hash_ or record.experiment != experiment:
-            raise DamagedError(f"{path} is damaged (it holds trial {record.hash} of {record.experiment}): {AGAIN}")
-        if record.digest and record.digest != rows_digest(record.rows):
-            raise DamagedError(f"{path} is damaged (its rows were changed): {AGAIN}")
-        if record.status not in STATUSES:
-            raise DamagedError(f"{path} is damaged (status {record.status!r}): {AGAIN}")
+        wrong = _wrong(record, experiment, hash_)
+        if wrong:
+            raise DamagedError(f"{path} is damaged ({wrong}): {AGAIN}")
         if record.arrays:
-            arrays = path.with_suffix(".npz")
-            size = arrays.stat().st_size if arrays.exists() else 0
+            beside = path.with_suffix(".npz")
+            size = beside.stat().st_size if beside.exists() else 0
             if size != record.arrays:
-                raise DamagedError(f"{arrays} is damaged ({size} of {record.arrays} bytes): {AGAIN}")
+                raise DamagedError(f"{beside} is damaged ({size} of {record.arrays} bytes): {AGAIN}")
+            if arrays and record.arrays_digest not in ("", bytes_digest(beside.read_bytes())):
+                raise DamagedError(f"{beside} is damaged (its bytes were changed): {AGAIN}")
         return record
 
     def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Record:
@@ -277,8 +231,11 @@ class Store:
         path = self.folder(record.experiment) / f"{record.hash}.json"
         packed = npz_bytes(arrays) if arrays else b""
         record = dataclasses.replace(record, rows=plain_rows(record.rows), arrays=len(packed))
-        record = dataclasses.replace(record, digest=rows_digest(record.rows))
-        text = json.dumps(dataclasses.asdict(record), allow_nan=False, indent=1)
+        record = dataclasses.replace(
+            record, digest=rows_digest(record.rows), arrays_digest=bytes_digest(packed) if packed else "", seal=""
+        )
+        record = dataclasses.replace(record, seal=seal_of(record))
+        text = json.dumps(vars(record), allow_nan=False, indent=1)
         if packed:
             write_atomic(path.with_suffix(".npz"), packed)
         write_atomic(path, text.encode())
@@ -307,18 +264,22 @@ class Store:
         path = self._find(experiment, f"{hash_}.npz")
         if path is None:
             return {}
+        record = self.read(experiment, hash_, arrays=True)
+        if record is None or not record.arrays:  # arrays are written first: those of a trial that never ended
+            return {}
         try:
             with np.load(path, allow_pickle=False) as data:
                 return {name: data[name] for name in data.files}
         except Exception as e:  # zip, numpy and zlib each raise their own kinds for a damaged file
             raise DamagedError(f"{path} is damaged ({type(e).__name__}): delete its trial's .json and run again") from e
 
-    def clean(self, experiment: str, older_than: float = DAY) -> None:
-        """Remove temporary files that killed runs left behind, once they are a day old."""
-        for path in self.folder(experiment).glob(".*.tmp"):
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > older_than:
-                    path.unlink()
+    def clean(self, experiment: str) -> None:
+        """Remove temporary files that killed runs left behind."""
+        sweep(self.folder(experiment))
+
+    def locked(self, experiment: str, hash_: str, *, wait: bool = False) -> contextlib.AbstractContextManager[bool]:
+        """Hold a trial while it is computed, so that runs of one machine do not compute it twice: see lab.files."""
+        return locked(self.folder(experiment) / LOCKS, int(hash_[:15], 16), wait=wait)
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
@@ -327,12 +288,15 @@ class Store:
         hashes = [trial_hash(experiment.id, experiment.version, trial) for trial in trials]
         return self.table_of(experiment.id, hashes)
 
-    def table_of(self, experiment: str, hashes: Sequence[str]) -> Rows:
-        """As `table`, by experiment id and trial hashes (of a manifest, for instance)."""
+    def table_of(self, experiment: str, hashes: Sequence[str], known: Mapping[str, Record] | None = None) -> Rows:
+        """As `table`, by experiment id and trial hashes (of a manifest, for instance).
+
+        known: records that were read already.
+        """
         rows: list[Mapping[str, Any]] = []
         arrays, other = {}, {"missing": [], "failed": [], "diverged": []}
         for hash_ in hashes:
-            record = self.read(experiment, hash_)
+            record = (known or {}).get(hash_) or self.read(experiment, hash_)
             if record is None:
                 other["missing"].append(hash_)
             elif record.status != "ok":
@@ -359,7 +323,7 @@ class Store:
     def write_manifest(self, manifest: Manifest) -> Path:
         """Write the manifest of a run; its path."""
         path = self.folder(manifest.experiment) / f"{manifest.hash}.run.json"
-        write_atomic(path, json.dumps(dataclasses.asdict(manifest), allow_nan=False, indent=1).encode())
+        write_atomic(path, json.dumps(vars(manifest), allow_nan=False, indent=1).encode())
         return path
 
     def manifest(self, experiment: str, hash_: str) -> Manifest | None:
@@ -378,10 +342,36 @@ class Store:
         return sorted(found.values(), key=lambda f: f[1].started, reverse=True)
 
 
+def _wrong(record: Record, experiment: str, hash_: str) -> str:
+    """What is wrong with a record that was read, "" if nothing is."""
+    if record.hash != hash_ or record.experiment != experiment:
+        return f"it holds trial {record.hash} of {record.experiment}"
+    if record.status not in STATUSES:
+        return f"status {record.status!r}"
+    if record.seal:
+        if record.seal != seal_of(record):
+            return "it was changed"
+    elif record.digest and record.digest != rows_digest(record.rows):
+        return "its rows were changed"
+    try:
+        if trial_hash(experiment, record.version, record.trial) != hash_:
+            return "its fields are not those of its hash"
+        if not record.seal:  # what is sealed was checked when it was written
+            plain_rows(record.rows)
+    except (ValueError, AttributeError) as e:
+        return " ".join(str(e).split())[:200]
+    return ""
+
+
 def read_manifest(path: str | Path) -> Manifest:
     """The manifest in a file; StoreError in one line."""
     remedy = "run the experiment again to write it anew"
-    return _build(Manifest, read_json(Path(path), remedy), Path(path), remedy)
+    found = _build(Manifest, read_json(Path(path), remedy), Path(path), remedy)
+    if not (ID.fullmatch(found.experiment) and all(type(h) is str and HASH.fullmatch(h) for h in found.trials)):
+        raise DamagedError(f"{path} is damaged (its experiment or its trials are no names): {remedy}")
+    if not HASH.fullmatch(found.hash):
+        raise DamagedError(f"{path} is damaged (hash = {found.hash[:40]!r}): {remedy}")
+    return found
 
 
 def manifest_hash(experiment: Experiment, config: Any) -> str:

@@ -10,8 +10,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import Any, Protocol, runtime_checkable
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -75,39 +75,62 @@ def _end_with(lifeline: Any) -> None:
     os._exit(1)
 
 
-class _Pool:
-    # Its handles cannot be cancelled: Python 3.11's executor raises InvalidStateError in its own thread when workers
-    # die while a cancelled future is queued. Ending the workers ends what is queued all the same.
-    def __init__(self, executor: ProcessPoolExecutor) -> None:
-        self._executor = executor
+class ProcessPool:
+    """A pool of `workers` spawned processes, `threads` threads each, that can be renewed when a process has died.
+
+    Leaving its block by an exception (Ctrl-C too) ends the workers at once, which loses nothing but unfinished work;
+    they also end when this process is killed. ahead: how many calls it should hold at once, so that few are in
+    flight when a worker dies.
+
+    Example:
+        >>> with ProcessPool(1) as pool:
+        ...     pool.submit(max, 1, 2).result()
+        2
+    """
+
+    def __init__(self, workers: int, threads: int = 1) -> None:
+        self.workers, self.ahead, self._threads = workers, 2 * workers, threads
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._theirs, self._ours = context.Pipe(duplex=False)
+        given = (self._theirs, self._threads)
+        self._executor = ProcessPoolExecutor(
+            self.workers, mp_context=context, initializer=_start_worker, initargs=given
+        )
+
+    def _end(self) -> None:
+        self._ours.close()
+        self._executor.shutdown(wait=True)  # without cancel_futures: see _Promise
+        self._theirs.close()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Handle:
+        """Hand a call to a worker. Errors: BrokenProcessPool after one has died, until `renew`."""
         return _Promise(self._executor.submit(fn, *args))
+
+    def first(self, handles: Mapping[int, Handle]) -> int:
+        """Wait until one of these has ended; its key."""
+        futures = {h.future: key for key, h in handles.items() if isinstance(h, _Promise)}
+        ended, _ = wait(futures, return_when=FIRST_COMPLETED)
+        return min(futures[f] for f in ended)
+
+    def renew(self) -> None:
+        """Fresh processes in place of these."""
+        self._end()
+        self._start()
+
+    def __enter__(self) -> "ProcessPool":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._executor.shutdown(wait=True)
+        self._end()
 
 
 class _Promise:
-    def __init__(self, future: Handle) -> None:
-        self.result = future.result
-
-
-@contextlib.contextmanager
-def process_pool(workers: int, threads: int = 1) -> Generator[Submit, None, None]:
-    """A pool of `workers` spawned processes, `threads` threads each.
-
-    Leaving the block by an exception (Ctrl-C too) ends the workers at once, which loses nothing but unfinished trials;
-    they also end when this process is killed.
-    """
-    context = multiprocessing.get_context("spawn")
-    theirs, ours = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(theirs, threads))
-    try:
-        yield _Pool(pool)
-    except BaseException:
-        ours.close()
-        pool.shutdown(wait=True)  # without cancel_futures: see _Pool
-        raise
-    else:
-        pool.shutdown(wait=True)
-    finally:
-        ours.close()
-        theirs.close()
+    # It cannot be cancelled: Python 3.11's executor raises InvalidStateError in its own thread when workers die while
+    # a cancelled future is queued. Ending the workers ends what is queued all the same.
+    def __init__(self, future: Future[Any]) -> None:
+        self.future, self.result = future, future.result

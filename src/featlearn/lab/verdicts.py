@@ -16,10 +16,11 @@ from featlearn.errors import DamagedError, LabError, TrialError
 from featlearn.lab.claim import Accusation, Claim, Verdict, broken, verdict_of
 from featlearn.lab.digest import code_digest, rows_digest
 from featlearn.lab.experiment import Rows
+from featlearn.lab.files import FORMAT, read_json, write_atomic
 from featlearn.lab.judge import Finding
 from featlearn.lab.provenance import provenance
 from featlearn.lab.statement import Control, Statement
-from featlearn.lab.store import FORMAT, Store, now, read_json, write_atomic
+from featlearn.lab.store import Store, now
 from featlearn.lab.uncertainty import Law
 
 SHOWN = 200

@@ -25,7 +25,7 @@ from featlearn.data.inspection import DARK
 from featlearn.data.names import shown, some
 from featlearn.data.pictures import Preprocessing
 from featlearn.errors import DataError, StoreError, Unreadable
-from featlearn.lab.store import temporary_beside, write_whole
+from featlearn.lab.files import temporary_beside, write_whole
 from featlearn.methods.domains import VALIDATION, Schedule, Settings, Trained, algorithm, build, train
 from featlearn.methods.domains.training import Processes, SingleProcess
 from featlearn.nets import backbone, linear_head

@@ -65,7 +65,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     from featlearn.lab.execute import plan as plan_of
     from featlearn.lab.execute import run
     from featlearn.lab.store import Store
-    from featlearn.lab.submit import process_pool
+    from featlearn.lab.submit import ProcessPool
 
     if options.workers < 0:
         raise CommandError(f"workers = {options.workers} is not allowed: 1 or more; 0 chooses")
@@ -79,7 +79,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     _announce(out, todo, workers)
     command = shlex.join(["featlearn", "domains", "evaluate", *args])
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(process_pool(workers, threads)) if workers > 1 and todo.missing else None
+        pool = stack.enter_context(ProcessPool(workers, threads)) if workers > 1 and todo.missing else None
         shown = stack.enter_context(bar("runs")) if todo.missing else None
         progress = (lambda done, total, left: shown(done, total)) if shown else None
         report = run(EXPERIMENT, config, store=store, submit=pool, command=command, progress=progress, threads=threads)
