@@ -412,7 +412,9 @@ def test_values_that_are_not_finite_are_refused_by_name(bad):
     for name, tensor, at in (("x", x, (3, 1)), ("y", y, 3), ("weights", weights, 3)):
         spoiled = tensor.clone()
         spoiled[at] = bad
-        refuse(rf"^{name} = 1 values that are not finite is not allowed: finite; remove or impute", **{name: spoiled})
+        total, where = tensor.numel(), ", ".join(map(str, at if isinstance(at, tuple) else (at,)))
+        says = rf"^{name} = 1 of {total} values not finite, the first {name}\[{where}\] = {bad}, is not allowed: finite"
+        refuse(says, **{name: spoiled})
 
 
 def test_labels_other_than_signs_are_refused_where_the_loss_is_a_margin():
@@ -425,10 +427,12 @@ def test_labels_other_than_signs_are_refused_where_the_loss_is_a_margin():
 def test_data_weights_and_rates_for_another_number_of_networks_are_refused(as_user):
     """Slicing would take the first networks' share and broadcasting would hide the rest."""
     x, y, weights = data(4, 20)
-    refuse(r"x = \(4, 20, 5\) is not allowed: one set for all or one for each of e = 3", x=x, y=y[:1])
-    refuse(r"y = \(4, 20\) is not allowed: one set for all or one for each of e = 3", y=y)
-    refuse(r"weights = \(4, 20\) is not allowed: one set for all", weights=weights)
-    refuse(r"y = \(19,\) is not allowed: n = 20 samples as in x; give one y per sample", y=y[0, :19])
+    of = "a tensor of shape"
+    one_or_each = "with e = 1 or 3 as in net.w; match them"
+    refuse(rf"^x = {of} \(4, 20, 5\) is not allowed: \(e, n, d\) {one_or_each}", x=x, y=y[:1])
+    refuse(rf"^y = {of} \(4, 20\) is not allowed: \(e, n\) {one_or_each}", y=y)
+    refuse(rf"^weights = {of} \(4, 20\) is not allowed: \(e, n\) {one_or_each}", weights=weights)
+    refuse(rf"^y = {of} \(19,\) is not allowed: \(n\) with n = 20 as in x; match them", y=y[0, :19])
     for name in ("rate_w", "rate_b", "rate_a"):
         refuse(
             rf"{name} = \(4,\) is not allowed: a number or one for each of e = 3",
@@ -437,7 +441,7 @@ def test_data_weights_and_rates_for_another_number_of_networks_are_refused(as_us
 
 
 def test_data_of_another_width_is_refused():
-    refuse(r"x = \(20, 4\) is not allowed: width d = 5 of the networks", x=torch.zeros(20, 4).double())
+    refuse(r"^x = .* \(20, 4\) is not allowed: \(n, d\) with d = 5 as in net.w;", x=torch.zeros(20, 4).double())
 
 
 def test_unknown_loss_is_refused_with_the_choice(as_user):

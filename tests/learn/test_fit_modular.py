@@ -142,7 +142,7 @@ def test_a_run_ends_when_both_accuracies_have_come(monkeypatch):
     def accuracy(net, index, decode):
         return torch.full((2,), next(script)), torch.full((2,), 0.5)
 
-    monkeypatch.setattr(modular, "modular_accuracy", accuracy)
+    monkeypatch.setattr(modular, "_accuracy", accuracy)
     found = trained(replace(SCHEDULE, settle=1.6))
     assert found.first("train_accuracy", 0.99) == [3, 3]
     assert found.first("test_accuracy", 0.99) == [9, 9]

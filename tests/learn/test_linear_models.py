@@ -226,11 +226,13 @@ def test_wrong_input_is_refused_in_one_line(kind, as_user):
     name = "features" if kind == "linear" else "x"
     bad_x, bad_y = x.clone(), y.clone()
     bad_x[3, 1], bad_y[3] = float("nan"), float("inf")
-    refuse(rf"^{name} holds values that are not finite", ValueError, x=bad_x)
-    refuse(r"^y holds values that are not finite", ValueError, y=bad_y)
+    refuse(rf"^{name} = 1 of 160 values not finite, the first {name}\[3, 1\] = nan", x=bad_x)
+    refuse(r"^y = 1 of 40 values not finite, the first y\[3\] = inf", y=bad_y)
+    refuse(r"^y = 0 is not allowed: -1 or \+1 for the hinge loss; code the classes", y=(y > 0).to(y))
     refuse(r"batch = 41 is not allowed: at most n = 40; lower batch or raise n", batch=41)
     refuse(r"loss = huber is not allowed: one of hinge, logistic, squared", loss="huber")
-    refuse(rf"y = \(39,\) is not allowed: n = 40 labels as in {name}", y=y[:39])
+    refuse(rf"^y = a tensor of shape \(39,\) is not allowed: \(n\) with n = 40 as in {name}", y=y[:39])
+    refuse(r"^y = a tensor of torch.float32 is not allowed: torch.float64 as", y=y.float())
     if kind == "linearised":
         refuse(r"net = 2 networks is not allowed: one network, e = 1", net=start(e=2))
 

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featlearn.core import Key, SettingError
+from featlearn.core import Key
+from featlearn.core.check import checked
 from featlearn.learn.groups import (
     CACHE_FLOATS,
     Probe,
@@ -26,7 +27,7 @@ from featlearn.learn.groups import (
     least_rows,
     with_ones,
 )
-from featlearn.learn.schedules import Stage, batches, check_batch
+from featlearn.learn.schedules import Stage, batches, check_batch, check_rates
 from featlearn.nets import TwoLayer
 from featlearn.nets.pointwise import Activation, Loss, activate, check_choice, gated, loss_slope, noisy
 
@@ -34,36 +35,12 @@ WIDEST = 32  # networks in a wide product: block-diagonal products cost each of 
 SPREAD = 4  # groups that wide products leave, for the cores of a common machine
 
 
-def _check(net: TwoLayer, x: Tensor, y: Tensor, weights: Tensor | None, stages: Sequence[Stage], loss: str) -> None:
-    """Refuse what would train in silence: data or rates for other networks, values that are not finite, labels."""
-    e, _, d = net.w.shape
-    n = x.shape[1]
-
-    def given(tensor: Tensor) -> tuple[int, ...]:
-        return tuple(tensor.shape[1:] if len(tensor) == 1 else tensor.shape)
-
-    if x.shape[2] != d:
-        raise SettingError("x", given(x), f"width d = {d} of the networks", "project x or build wider networks")
-    for name, tensor in (("x", x), ("y", y), ("weights", weights)):
-        if tensor is None:
-            continue
-        if len(tensor) not in (1, e):
-            raise SettingError(name, given(tensor), f"one set for all or one for each of e = {e}", "stack e sets")
-        if tensor.shape[1] != n:
-            raise SettingError(name, given(tensor), f"n = {n} samples as in x", f"give one {name} per sample")
-        if not torch.isfinite(tensor).all():
-            bad = int((~torch.isfinite(tensor)).sum())
-            raise SettingError(name, f"{bad} values that are not finite", "finite", "remove or impute them")
-    if loss != "squared" and not bool((y.abs() == 1).all()):
-        value = float(y[y.abs() != 1][0])
-        raise SettingError("y", f"{value:g}", f"-1 or +1 for the {loss} loss", "code the classes as -1 and +1")
+def _check(net: TwoLayer, n: int, stages: Sequence[Stage]) -> None:
+    """Refuse what would train in silence: batches that are no samples, and rates for other networks."""
     for stage in stages:
         if stage.steps:
             check_batch(n, stage.batch)
-        for name in ("rate_w", "rate_b", "rate_a"):
-            rate = getattr(stage, name)
-            if isinstance(rate, Tensor) and rate.shape not in ((1,), (e,)):
-                raise SettingError(name, tuple(rate.shape), f"a number or one for each of e = {e}", "stack e rates")
+        check_rates(stage, len(net))
 
 
 def _take(data: Tensor, part: Tensor | slice) -> Tensor:
@@ -223,6 +200,7 @@ def _groups(net: TwoLayer, x1: Tensor, stages: Sequence[Stage]) -> list[slice]:
     return [slice(i, min(i + size, e)) for i in range(0, e, size)]
 
 
+@checked(signs=("y",), moves=True)
 def fit(
     net: TwoLayer,
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
@@ -260,7 +238,7 @@ def fit(
     x3 = (x if x.ndim == 3 else x[None]).to(net.w)
     y2 = (y if y.ndim == 2 else y[None]).to(net.w)
     w2 = None if weights is None else (weights if weights.ndim == 2 else weights[None]).to(net.w)
-    _check(net, x3, y2, w2, stages, loss)
+    _check(net, x3.shape[1], stages)
     x1 = with_ones(x3)
     groups = _groups(net, x1, stages)
     at = frozenset(probe_at)

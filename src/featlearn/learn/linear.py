@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Diverged, Key, SettingError
+from featlearn.core.check import check_fields, check_number, checked
 from featlearn.learn.groups import with_ones
 from featlearn.learn.schedules import batches
 from featlearn.nets import TwoLayer
@@ -23,16 +24,22 @@ class Linear:
 
     weights: Float[Tensor, "e f"]
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @checked()
     def __call__(self, features: Float[Tensor, "n f"], /) -> Float[Tensor, "n e"]:
         return features @ self.weights.T
 
 
-def _check_data(name: str, inputs: Tensor, y: Tensor) -> None:
-    for field, tensor in ((name, inputs), ("y", y)):
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{field} holds values that are not finite; remove or impute them before training")
-    if len(inputs) != len(y):
-        raise SettingError("y", tuple(y.shape), f"n = {len(inputs)} labels as in {name}", "give one label per sample")
+def _check_settings(rates: Sequence[float], steps: int, loss: str) -> None:
+    check_choice("loss", loss, Loss)
+    if not rates:
+        raise SettingError("rates", "()", "one or more step sizes", "[0.1] trains one model")
+    for rate in rates:
+        check_number(rate, "rates", "finite numbers of at least 0", "0.1 is a start")
+    if steps < 0:
+        raise SettingError("steps", steps, "at least 0", "0 gives the start")
 
 
 def _take(features: Tensor, y: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -50,6 +57,7 @@ def _require_finite(weights: Tensor, step: int, rates: Tensor) -> None:
             raise Diverged(f"weights are not finite after step {step}; lower the step sizes {rates[bad].tolist()}")
 
 
+@checked(signs=("y",))
 def fit_linear(
     features: Float[Tensor, "n f"],
     y: Float[Tensor, " n"],
@@ -66,11 +74,10 @@ def fit_linear(
 
     Formula: a <- a - rate mean_s l'(<a, f_s>, y_s) f_s. Shapes: features (n, f), y (n) in {-1, +1}; e = len(rates).
     A bias is a constant feature. watch(step, model) is called after the steps in `watch_at` (0 is the start).
-    Errors: `Diverged` with the step and the rates that did; `SettingError` for a batch above n; `ValueError` for values
-    that are not finite.
+    Errors: `Diverged` with the step and the rates that did; `SettingError`, before any work, for a batch above n, for
+    data or rates that are not finite or do not fit, and for labels other than -1 and +1 unless loss = "squared".
     """
-    check_choice("loss", loss, Loss)
-    _check_data("features", features, y)
+    _check_settings(rates, steps, loss)
     rate = torch.tensor(rates, dtype=features.dtype, device=features.device)
     weights = features.new_zeros(len(rate), features.shape[1])
     watched = frozenset(watch_at) if watch else frozenset()
@@ -98,7 +105,14 @@ class Linearised:
     v: Float[Tensor, "e m d1"]
     a: Float[Tensor, "e m"]
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @checked()
     def __call__(self, x: Float[Tensor, "n d"], /, block: int = 4096) -> Float[Tensor, "n e"]:
+        if x.shape[1] != self.net.w.shape[2]:
+            allowed = f"(n, d) with d = {self.net.w.shape[2]} as in net.w"
+            raise SettingError("x", f"a tensor of shape {tuple(x.shape)}", allowed, "match them")
         parts = []
         for part in x.split(block):
             x1 = with_ones(part)
@@ -120,6 +134,7 @@ def _scores(x1: Tensor, act: Tensor, gate: Tensor, v: Tensor, a: Tensor) -> Tens
     return tangent + act @ a.T
 
 
+@checked(signs=("y",))
 def fit_linearised(
     net: TwoLayer,
     x: Float[Tensor, "n d"],
@@ -139,11 +154,10 @@ def fit_linearised(
     Source: emergence.method_baselines. With a mirrored start the two halves have equal or opposite features, so
     training one half at twice the rate gives the same predictor: pass the half and double the rates.
     watch(step, model) is called after the steps in `watch_at` (0 is the start).
-    Errors: `Diverged` with the step and the rates that did; `SettingError` for a batch above n or for more than one
-    network; `ValueError` for values that are not finite.
+    Errors: `Diverged` with the step and the rates that did; `SettingError`, before any work, as `fit_linear` and
+    for more than one network.
     """
-    check_choice("loss", loss, Loss)
-    _check_data("x", x, y)
+    _check_settings(rates, steps, loss)
     if len(net) != 1:
         raise SettingError("net", f"{len(net)} networks", "one network, e = 1", "pass net[i : i + 1]")
     rate = torch.tensor(rates, dtype=x.dtype, device=x.device)

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from featlearn.core import Diverged, Key, SettingError
+from featlearn.core.check import checked
+from featlearn.learn.points import Decode, check_apart, check_points
 from featlearn.learn.schedules import check_batch
 from featlearn.nets.modular_transformer import ModularTransformer
 
-Decode = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Flat indices (...) -> inputs (..., k) and labels (...)."""
 PRECISIONS = ("float32", "tf32", "bf16")
 BLOCK = 64  # steps whose batches are drawn, moved and decoded together
 CHUNK = 2048  # points evaluated at once
@@ -276,11 +276,24 @@ def _losses(net: ModularTransformer, x: Tensor, y: Tensor) -> tuple[Tensor, Tens
     return F.cross_entropy(scores.flatten(0, 1), y.flatten(), reduction="none").view_as(y), scores.argmax(-1) == y
 
 
+@checked()
 @torch.no_grad()
 def modular_accuracy(
     net: ModularTransformer, index: Int[Tensor, "e n"], decode: Decode
 ) -> tuple[Float[Tensor, " e"], Float[Tensor, " e"]]:
-    """Share of right answers and mean loss over given points, member by member: (e, n) flat indices -> (e), (e)."""
+    """Share of right answers and mean loss over given points, member by member: (e, n) flat indices -> (e), (e).
+
+    Errors: `SettingError` for no points, for points of other sums, and for sets of another number of members.
+    """
+    if len(index) != net.members:
+        raise SettingError("index", f"{len(index)} sets", f"one per network, {net.members}", "stack one per member")
+    check_points("index", index, decode, net.shape.k, net.shape.p)
+    return _accuracy(net, index, decode)
+
+
+@torch.no_grad()
+def _accuracy(net: ModularTransformer, index: Tensor, decode: Decode) -> tuple[Tensor, Tensor]:
+    """`modular_accuracy` of points that have been checked."""
     right = torch.zeros(len(index), dtype=torch.float64)
     loss = torch.zeros(len(index), dtype=torch.float64)
     for part in index.split(CHUNK, 1):
@@ -291,6 +304,7 @@ def modular_accuracy(
     return (right / n).float(), (loss / n).float()
 
 
+@checked()
 def fit_modular(
     net: ModularTransformer,
     train: Int[Tensor, "e n"],
@@ -310,8 +324,9 @@ def fit_modular(
     for a run in slices; give the result to `resume` to go on, with the same other arguments.
     On a GPU the step is captured once as a graph after the warm-up.
 
-    Errors, before any work: `SettingError` for a batch above n and for sides or keys of another number of members.
-    `Diverged` at the first evaluation with a loss that is not finite.
+    Errors, before any work: `SettingError` for a batch above n, for sides or keys of another number of members, for an
+    empty side, for points of other sums, and for points on both sides. `Diverged` at the first evaluation with a loss
+    that is not finite.
 
     Example:
         >>> from featlearn.nets.modular_transformer import ModularShape
@@ -325,6 +340,10 @@ def fit_modular(
         if len(value) != net.members:
             raise SettingError(name, f"{len(value)} sets", f"one per network, {net.members}", "stack one per member")
     check_batch(train.shape[1], schedule.batch)
+    if resume is None:
+        for name, side in (("train", train), ("test", test)):
+            check_points(name, side, decode, net.shape.k, net.shape.p)
+        check_apart(train, test)
     device = train.device
     net = copy.deepcopy(net if resume is None else resume.net)
     optimizer = _AdamW(net, schedule)
@@ -351,7 +370,7 @@ def fit_modular(
         steps.append(step)
         with _products(schedule.precision), _cast(schedule.precision, device):
             for i, side in enumerate((train, test)):
-                right, loss = modular_accuracy(net, side[:, : schedule.probe], decode)
+                right, loss = _accuracy(net, side[:, : schedule.probe], decode)
                 if not torch.isfinite(loss).all():
                     member = int((~torch.isfinite(loss)).nonzero()[0])
                     raise Diverged(f"step {step}: the loss of member {member} is not finite; lower the rate")
@@ -389,7 +408,7 @@ def fit_modular(
     full = None, None
     if done:
         with _products(schedule.precision), _cast(schedule.precision, device):
-            full = modular_accuracy(net, train, decode)[0], modular_accuracy(net, test, decode)[0]
+            full = _accuracy(net, train, decode)[0], _accuracy(net, test, decode)[0]
     return ModularRun(
         net,
         tuple(steps),

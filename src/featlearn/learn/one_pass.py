@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import check_finite, check_signs
 from featlearn.learn.groups import (
     CACHE_FLOATS,
     Probe,
@@ -28,7 +29,7 @@ from featlearn.learn.groups import (
     least_rows,
     with_ones,
 )
-from featlearn.learn.schedules import Stage
+from featlearn.learn.schedules import Stage, check_rates
 from featlearn.nets import TwoLayer
 from featlearn.nets.pointwise import Activation, Loss, check_choice, gated, loss_slope
 
@@ -197,6 +198,11 @@ def _minibatches(group: _Group, sample: Sampler, stage: Stage, key: Key) -> Iter
             if x.shape != (count * batch, d) or y.shape != (count * batch,):
                 allowed = f"x ({count * batch}, {d}) and y ({count * batch})"
                 raise SettingError("sample", (tuple(x.shape), tuple(y.shape)), allowed, "return n rows of width d")
+            if not chunk:  # the first draw of a stage answers for the others, as a GPU would wait at each
+                check_finite(x, "sample x")
+                check_finite(y, "sample y")
+                if group.loss != "squared":
+                    check_signs(y, "sample y", group.loss)
         x, y = torch.stack([p[0] for p in pairs]).to(group.v), torch.stack([p[1] for p in pairs]).to(group.v)
         x = with_ones(x) if group.ones else x
         yield from zip(x.split(batch, 1), y.split(batch, 1), strict=True)
@@ -285,8 +291,9 @@ def fit_one_pass(
     probes, probe_at, threads: as in `fit`. On a GPU let `sample` draw there (`BooleanXor.sample` takes a device).
     Source: xor_sgd.minibatch_sgd; `featlearn.nets.mean_field_rates` gives the rates of its reported scaling.
     Errors, before any work: `SettingError` for a stage without batch, with momentum or noise (`fit` has them), for
-    sets or rates that do not fit the networks, and for samples of another width. `Diverged` when weights leave the
-    finite numbers.
+    sets or rates that do not fit the networks, for networks that are not finite (unless they rest), and for samples of
+    another width, not finite, or with labels other than -1 and +1 unless loss = "squared" (the first draw is looked
+    at). `Diverged` when weights leave the finite numbers.
 
     Example:
         >>> from featlearn.nets import mean_field_rates, sphere_init
@@ -302,6 +309,9 @@ def fit_one_pass(
     check_choice("loss", loss, Loss)
     check_choice("diverging", diverging, Diverging)
     e = len(net)
+    if diverging == "raise":  # else members that rest are nan, and may be handed in again
+        for field in ("w", "b", "a"):
+            check_finite(getattr(net, field), f"net.{field}")
     names = [0] * e if sets is None else [int(i) for i in sets]
     if len(names) != e:
         raise SettingError("sets", f"{len(names)} numbers", f"one for each of e = {e} networks", "give a set a member")
@@ -311,10 +321,7 @@ def fit_one_pass(
         for field, value in (("noise", stage.noise), ("momentum", stage.momentum)):
             if value:
                 raise SettingError(field, value, "0 on new samples", "use featlearn.learn.fit on a fixed set")
-        for field in ("rate_w", "rate_b", "rate_a"):
-            rate = getattr(stage, field)
-            if isinstance(rate, Tensor) and rate.shape not in ((1,), (e,)):
-                raise SettingError(field, tuple(rate.shape), f"a number or one for each of e = {e}", "stack e rates")
+        check_rates(stage, e)
     ones = bool(net.b.any()) or any(not is_zero(s.rate_b) for s in stages)
     groups = _groups(net, names, stages)
     at = frozenset(probe_at)

@@ -13,11 +13,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from featlearn.core import Diverged, Key, SettingError
+from featlearn.core.check import checked
+from featlearn.learn.points import Decode, check_points
 from featlearn.learn.schedules import batches
 from featlearn.nets.power import PowerNetwork, block_rows, look_up, whole_power
 
-Decode = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Flat indices (b) -> inputs (b, k) and labels (b), on the device of the indices."""
 Probe = Callable[[PowerNetwork], Mapping[str, float]]
 # steps between two checks for divergence and for a loss of exactly 0; on a GPU a check waits for the queue
 CHECK_EVERY = 50
@@ -150,6 +150,7 @@ def _all_zero(net: PowerNetwork, train: Tensor, decode: Decode) -> bool:
     return True
 
 
+@checked(empty=("train",))
 def fit_power(
     net: PowerNetwork,
     train: Int[Tensor, " n"],
@@ -166,7 +167,8 @@ def fit_power(
     Shapes: train (n), decode(train[i]) -> x (b, k), y (b). probes: functions of the network, called after the steps
     in `probe_at` (0 is the start), each giving numbers by name.
     Source: fourier.method_nn_training, fourier.definition4_1. The text says SGD and the recipe AdamW: ours is AdamW.
-    Errors: `SettingError` for an empty training set or a batch above it; `Diverged` when a loss is not finite.
+    Errors: `SettingError`, before any work, for an empty training set or a batch above it, for points of other sums,
+    and for a network that is not finite; `Diverged` when a loss is not finite.
 
     Example:
         >>> from featlearn.nets.power import power_init
@@ -180,6 +182,7 @@ def fit_power(
     """
     if not len(train):
         raise SettingError("train", 0, "at least one point", "an empty side of a split teaches nothing")
+    check_points("train", train, decode, net.k, net.p)
     engine, s = _Engine(net), schedule
     optimizer = torch.optim.AdamW(
         [engine.table], lr=s.rate, betas=s.betas, eps=1e-12, weight_decay=s.weight_decay, fused=True

@@ -1,5 +1,6 @@
 """Stages of training: how many steps, at which rates, on how much data; and the schedules that the paper gives."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,8 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import check_finite, check_number
 
 Rate = float | Float[Tensor, " e"]
+RATES = ("rate_w", "rate_b", "rate_a")
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,25 @@ class Stage:
             raise SettingError("steps", self.steps, "at least 0", "0 skips the stage")
         if self.batch is not None and self.batch < 1:
             raise SettingError("batch", self.batch, "at least 1, or None for full batches", "try 1000")
-        if self.noise < 0:
-            raise SettingError("noise", self.noise, "at least 0", "0 is the exact activation")
+        check_number(self.noise, "noise", "at least 0", "0 is the exact activation")
+        for name in (*RATES, "keep_w", "keep_a"):
+            value = getattr(self, name)
+            if isinstance(value, Tensor):
+                check_finite(value, name)
+            elif not math.isfinite(value):
+                raise SettingError(
+                    name, value, "a finite number", "0 leaves a layer as it is, and keep = 1 its weights"
+                )
         if not 0 <= self.momentum < 1:
             raise SettingError("momentum", self.momentum, "in [0, 1)", "0 is plain gradient descent")
+
+
+def check_rates(stage: Stage, e: int) -> None:
+    """Refuse rates of another number of networks than e."""
+    for name in RATES:
+        rate = getattr(stage, name)
+        if isinstance(rate, Tensor) and rate.shape not in ((1,), (e,)):
+            raise SettingError(name, tuple(rate.shape), f"a number or one for each of e = {e}", "stack e rates")
 
 
 def check_batch(n: int, batch: int | None) -> None:

@@ -5,8 +5,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.core.check import checked
 
 
+@checked(loose=("feature",))
 def cosines(
     w: Float[Tensor, "e m d"], feature: Float[Tensor, " d"], outside: Float[Tensor, "e m"] | None = None
 ) -> Float[Tensor, "e m"]:

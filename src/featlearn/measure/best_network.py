@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix, hstack, identity
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.measure.checks import check_finite
+from featlearn.core.check import checked
 
 Loss = Literal["hinge", "logistic", "squared"]
 
@@ -43,19 +43,20 @@ def mean_loss(score: Float[Tensor, " n"], y: Float[Tensor, " n"], loss: str) -> 
     return float((score - y).square().mean())
 
 
-def _check(features: Tensor, y: Tensor, loss: str, bound: float | None) -> None:
+def _check(features: Tensor, y: Tensor, weights: Tensor | None, loss: str, bound: float | None) -> None:
     if loss not in get_args(Loss):
         raise SettingError("loss", loss, "hinge, logistic or squared", "choose one of them")
     if len(features) != len(y) or not len(y):
         raise SettingError("y", tuple(y.shape), f"one for each of {len(features)} rows, at least 1", "match them")
-    for name, value in (("features", features), ("y", y)):
-        check_finite(value, name)
     if loss != "squared" and not bool((y.abs() == 1).all()):
         raise SettingError("y", float(y[(y.abs() != 1)][0]), "-1 or +1", 'use loss="squared" for real targets')
+    if weights is not None and not (bool((weights >= 0).all()) and bool((weights > 0).any())):
+        raise SettingError("weights", f"{float(weights.min()):g} the least", "from 0, not all 0", "give probabilities")
     if bound is not None and not (bound > 0 and math.isfinite(bound)):
         raise SettingError("norm", bound, "positive and finite", "it bounds the second layer")
 
 
+@checked(moves=True)
 def best_network(
     features: Float[Tensor, "n m"],
     y: Float[Tensor, " n"],
@@ -78,7 +79,7 @@ def best_network(
         >>> round(best_network(f, torch.tensor([1.0, -1.0]), norm=0.5).loss, 6)
         0.5
     """
-    _check(features, y, loss, norm)
+    _check(features, y, weights, loss, norm)
     f, t = features.double().numpy(), y.double().numpy()
     p = np.full(len(t), 1 / len(t)) if weights is None else weights.double().numpy()
     if loss == "squared":
@@ -179,6 +180,7 @@ def _logistic(z: np.ndarray, p: np.ndarray, norm: float) -> tuple[np.ndarray, fl
     return a, float(p @ entropy) - norm * float(np.linalg.norm(z.T @ (p * q)))
 
 
+@checked(moves=True)
 def best_bounded_network(
     features: Float[Tensor, "n m"],
     y: Float[Tensor, " n"],
@@ -191,7 +193,7 @@ def best_bounded_network(
     Shapes: features (n, m), y (n), weights (n) -> a (m). Source: gradient_features.definition3_9 (B_a1), lemma_b54.
     Errors: as `best_network`; RuntimeError if the solver gives up.
     """
-    _check(features, y, "hinge", largest)
+    _check(features, y, weights, "hinge", largest)
     z = features.double().numpy() * y.double().numpy()[:, None]
     p = np.full(len(z), 1 / len(z)) if weights is None else weights.double().numpy()
     a, lower = _linear_program(z, p, largest)
@@ -212,6 +214,7 @@ def _linear_program(z: np.ndarray, p: np.ndarray, largest: float) -> tuple[np.nd
     return np.clip(found.x[:m], -largest, largest), float(found.fun)
 
 
+@checked()
 def subnetwork_scores(
     features: Float[Tensor, "n m"], a: Float[Tensor, " m"], keep: Bool[Tensor, " m"]
 ) -> Float[Tensor, " n"]:
@@ -222,6 +225,7 @@ def subnetwork_scores(
     return features[:, keep] @ a[keep]
 
 
+@checked(signs=("y",))
 def loss_by_size(
     features: Float[Tensor, "n m"],
     y: Float[Tensor, " n"],

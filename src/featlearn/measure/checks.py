@@ -6,13 +6,6 @@ from torch import Tensor
 from featlearn.core import SettingError
 
 
-def check_finite(x: Tensor, name: str = "x") -> None:
-    """SettingError for NaN and infinite values in x (n, ...), with how many there are."""
-    bad = x.numel() - int(torch.isfinite(x).sum())
-    if bad:
-        raise SettingError(name, f"{bad} of {x.numel()} values not finite", "finite values", "remove or impute them")
-
-
 def unit_rows(x: Tensor, name: str) -> Tensor:
     """Rows of x (n, ..., d) divided by their length; SettingError where there is none."""
     peak = x.abs().amax(-1, keepdim=True)

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import checked
 from featlearn.measure.checks import unit_rows
 
 
@@ -34,15 +35,20 @@ def unit(directions: Float[Tensor, "m d"], name: str = "directions") -> Float[Te
     return unit_rows(directions.detach().cpu().double(), name)
 
 
+@checked()
 def best_cosine(weights: Float[Tensor, "e m d"], targets: Float[Tensor, "c d"]) -> Float[Tensor, "e c"]:
     """max_i cos(w_i, c) for every target c: how well the best neuron covers it (the check of emergence.figure16).
 
     A zero weight has cosine 0. Shapes: weights (e, m, d), targets (c, d); result (e, c).
+    Errors: SettingError for a target of length 0.
     """
+    if not bool(targets.any(1).all()):
+        raise SettingError("targets", "a row of length 0", "rows with a direction", "drop it: nothing points there")
     w = weights / weights.norm(dim=-1, keepdim=True).clamp_min(1e-30)
     return (w @ (targets / targets.norm(dim=1, keepdim=True)).T).max(1).values
 
 
+@checked(loose=("directions",))
 def spherical_kmeans(
     directions: Float[Tensor, "m d"], k: int, key: Key, *, restarts: int = 10, steps: int = 100
 ) -> Clusters:
@@ -101,6 +107,7 @@ def _lloyd(u: Tensor, centres: Tensor, steps: int) -> Clusters:
     return Clusters(centres, labels, float((u * centres[labels]).sum(1).mean()))
 
 
+@checked(loose=("directions",))
 def cosine_silhouette(directions: Float[Tensor, "m d"], labels: Int[Tensor, " m"]) -> float:
     """Mean silhouette with dissimilarity 1 - cos: 1 for tight far clusters, 0 for none, below 0 for wrong ones.
 
@@ -118,6 +125,7 @@ def cosine_silhouette(directions: Float[Tensor, "m d"], labels: Int[Tensor, " m"
     return float(silhouette_score(u.numpy(), labels.cpu().numpy(), metric="cosine"))
 
 
+@checked(empty=("stars",), loose=("directions", "stars"), moves=True)
 def mds(
     directions: Float[Tensor, "m d"], stars: Float[Tensor, "s d"], key: Key, *, steps: int = 200
 ) -> Float[Tensor, "m_plus_s 2"]:

@@ -14,16 +14,34 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.measure.checks import check_finite
+from featlearn.core.check import checked
 
 
-def _spectrum(w: Tensor, axis: int) -> Tensor:
-    """rfft along an axis, which becomes the last one; half precision is widened because transforms do not have it."""
+def _scaled(w: Tensor, axes: int = 1) -> tuple[Tensor, Tensor]:
+    """w over a power of two for each vector (matrix), which rounds nothing, and that power: squares stay in range.
+
+    Half precision is widened because transforms do not have it.
+    """
+    w = w if w.dtype == torch.float64 else w.float()
+    last = tuple(range(-axes, 0))
+    peak = w.detach().abs().amax(last, keepdim=True)
+    scale = torch.where(peak > 0, peak / (2 * torch.frexp(peak).mantissa), 1.0)
+    return w / scale, scale[(..., *[0] * axes)]
+
+
+def _spectrum(w: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """rfft along an axis, which becomes the last one, and the power of two that multiplies it."""
     if not -w.ndim <= axis < w.ndim:
         raise SettingError("axis", axis, f"an axis of shape {tuple(w.shape)}", "-1 is the last")
-    check_finite(w, "w")
-    w = w.movedim(axis, -1)
-    return torch.fft.rfft(w if w.dtype == torch.float64 else w.float())
+    w, scale = _scaled(w.movedim(axis, -1))
+    return torch.fft.rfft(w), scale
+
+
+def _relative(w: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Spectrum and power (..., f) of each vector up to a power of two, and that power."""
+    spectrum, scale = _spectrum(w, axis)
+    p = w.shape[axis]
+    return spectrum, _fold(spectrum.abs().square() / p, p), scale
 
 
 def _fold(power: Tensor, p: int) -> Tensor:
@@ -35,22 +53,25 @@ def _fold(power: Tensor, p: int) -> Tensor:
     return power * both
 
 
+@checked()
 def half_power(w: Float[Tensor, "..."], *, axis: int = -1) -> Float[Tensor, "... f"]:
     """Power by frequency: |w^(j)|^2 / p with the power of +j and -j added, w^(j) = sum_a w(a) exp(-2 pi i j a / p).
 
-    Bins sum to |w|^2 (Parseval). Shapes: w (..., p), or p at `axis` -> (..., f), f = p//2 + 1 bins from the constant
-    up. Source: fourier.method_max_normalised_power. Errors: `SettingError` for values that are not finite.
+    Bins sum to |w|^2 (Parseval); they are squares, and those of float32 weights below 1e-23 are 0: give float64.
+    Shares, frequencies and fits (below) do not depend on the size of weights.
+    Shapes: w (..., p), or p at `axis` -> (..., f), f = p//2 + 1 bins from the constant up.
+    Source: fourier.method_max_normalised_power. Errors: `SettingError` for values that are not finite.
 
     Example:
         >>> half_power(torch.tensor([1.0, -1.0, 1.0, -1.0]))
         tensor([0., 0., 4.])
     """
-    p = w.shape[axis]
-    return _fold(_spectrum(w, axis).abs().square() / p, p)
+    _, power, scale = _relative(w, axis)
+    return power * scale[..., None] * scale[..., None]
 
 
 def _bins(w: Tensor, constant: bool, axis: int) -> Tensor:
-    power = half_power(w, axis=axis)
+    _, power, _ = _relative(w, axis)
     if not constant:
         if power.shape[-1] < 2:
             raise SettingError("p", w.shape[axis], "at least 2 numbers", "one number has no frequency but 0")
@@ -58,6 +79,7 @@ def _bins(w: Tensor, constant: bool, axis: int) -> Tensor:
     return power
 
 
+@checked()
 def frequency_share(w: Float[Tensor, "..."], *, constant: bool = True, axis: int = -1) -> Float[Tensor, "..."]:
     """Largest share of a vector's power at one frequency: 1 for a cosine, `random_share(p)` for noise; NaN for zeros.
 
@@ -72,6 +94,7 @@ def frequency_share(w: Float[Tensor, "..."], *, constant: bool = True, axis: int
     return power.amax(-1) / power.sum(-1)
 
 
+@checked()
 def top_frequency(w: Float[Tensor, "..."], *, constant: bool = True, axis: int = -1) -> Int[Tensor, "..."]:
     """The frequency that holds most of a vector's power, 0..p//2; -1 for a vector of zeros.
 
@@ -94,6 +117,7 @@ class Coverage:
     share: Float[Tensor, "..."]
 
 
+@checked(empty=("top", "alive"))
 def coverage(top: Int[Tensor, "... m"], p: int, alive: Bool[Tensor, "... m"] | None = None) -> Coverage:
     """How many of the frequencies 1..p//2 dominate at least one neuron, with the count of neurons for each.
 
@@ -138,6 +162,7 @@ def _wrap(angle: Tensor) -> Tensor:
     return math.pi - torch.remainder(math.pi - angle, 2 * math.pi)
 
 
+@checked()
 def phase_residual(
     u: Float[Tensor, "... k p"], w: Float[Tensor, "... p"], frequency: Int[Tensor, "..."] | None = None
 ) -> Float[Tensor, "..."]:
@@ -156,7 +181,7 @@ def phase_residual(
     """
     if u.shape[-1] != w.shape[-1]:
         raise SettingError("w", f"{w.shape[-1]} values", f"as many as u, {u.shape[-1]}", "both are over the p numbers")
-    one, other = _spectrum(u, -1), _spectrum(w, -1)
+    one, other = _spectrum(u, -1)[0], _spectrum(w, -1)[0]
     if frequency is None:
         frequency = top_frequency(w, constant=False)
         none = frequency < 0
@@ -179,6 +204,7 @@ class Cosine:
     r2: Float[Tensor, "..."]
 
 
+@checked()
 def fit_cosine(w: Float[Tensor, "... p"], frequency: Int[Tensor, "..."] | None = None) -> Cosine:
     """The cosine of one frequency that is closest to each vector in least squares, beside a constant.
 
@@ -197,22 +223,22 @@ def fit_cosine(w: Float[Tensor, "... p"], frequency: Int[Tensor, "..."] | None =
         _check_frequency(frequency, p)
         if frequency.numel() and int(frequency.min()) == 0:
             raise SettingError("frequency", 0, f"1 to p//2 = {p // 2}", "the constant is fitted anyway")
-    spectrum = _spectrum(w, -1)
-    power = half_power(w)
+    spectrum, power, size = _relative(w, -1)
     # rounding leaves a trace of every frequency in a constant vector
     flat = power[..., 1:].sum(-1) <= (p * torch.finfo(power.dtype).eps) ** 2 * power.sum(-1)
     index = best.clamp_min(0)
     hat, scale = _at(spectrum, index), torch.where(index * 2 == p, 1.0, 2.0).to(power)
     r2 = _at(power, index) / power[..., 1:].sum(-1)
     return Cosine(
-        (hat.abs() * scale / p).masked_fill(flat, 0.0),
+        (hat.abs() * scale / p * size).masked_fill(flat, 0.0),
         best.masked_fill(flat, -1),
         hat.angle().masked_fill(flat, math.nan),
-        spectrum[..., 0].real / p,
+        spectrum[..., 0].real / p * size,
         r2.masked_fill(flat, math.nan),
     )
 
 
+@checked(moves=True)
 def interpolate(w: Float[Tensor, "... p"], t: Float[Tensor, " n"]) -> Float[Tensor, "... n"]:
     """The trigonometric polynomial through w(0), ..., w(p-1) at real t, of period p.
 
@@ -225,14 +251,14 @@ def interpolate(w: Float[Tensor, "... p"], t: Float[Tensor, " n"]) -> Float[Tens
         [1.0, 0.7071, 1.0]
     """
     p = w.shape[-1]
-    check_finite(t, "t")
-    spectrum = _spectrum(w, -1)
+    spectrum, scale = _spectrum(w, -1)
     real = spectrum.real.dtype
     turns = torch.arange(p // 2 + 1, device=w.device, dtype=real)[:, None] * (2 * math.pi / p) * t.to(real)
     weight = _fold(torch.ones(p // 2 + 1, device=w.device, dtype=real), p)[:, None] / p
-    return spectrum.real @ (weight * turns.cos()) - spectrum.imag @ (weight * turns.sin())
+    return (spectrum.real @ (weight * turns.cos()) - spectrum.imag @ (weight * turns.sin())) * scale[..., None]
 
 
+@checked()
 def power_2d(a: Float[Tensor, "... q p"], *, centre: bool = False) -> Float[Tensor, "... q f"]:
     """Power by two-dimensional frequency, |A^(i, j)|^2 / (q p) with conjugate pairs (i, j), (-i, -j) counted once.
 
@@ -245,9 +271,14 @@ def power_2d(a: Float[Tensor, "... q p"], *, centre: bool = False) -> Float[Tens
         >>> int((power_2d(torch.eye(3)) > 1e-6).sum())
         2
     """
-    check_finite(a, "a")
+    power, scale = _relative_2d(a, centre)
+    return power * scale[..., None, None] * scale[..., None, None]
+
+
+def _relative_2d(a: Tensor, centre: bool) -> tuple[Tensor, Tensor]:
+    """`power_2d` of each matrix up to the square of a power of two, and that power."""
     q, p = a.shape[-2:]
-    a = a if a.dtype == torch.float64 else a.float()
+    a, scale = _scaled(a, 2)
     if centre:
         a = a - a.mean(-1, keepdim=True)
         a = a - a.mean(-2, keepdim=True)
@@ -257,9 +288,10 @@ def power_2d(a: Float[Tensor, "... q p"], *, centre: bool = False) -> Float[Tens
         own[..., 1 : (q + 1) // 2] *= 2  # of a pair i and q - i in this column the first takes both
         own[..., q // 2 + 1 :] = 0
         power[..., column] = own
-    return power
+    return power, scale
 
 
+@checked()
 def top_share_2d(a: Float[Tensor, "... q p"], n: int = 4, *, centre: bool = True) -> Float[Tensor, "..."]:
     """Share of a matrix's power in its n strongest two-dimensional frequencies (conjugate pairs); NaN for zeros.
 
@@ -274,10 +306,11 @@ def top_share_2d(a: Float[Tensor, "... q p"], n: int = 4, *, centre: bool = True
     q, p = a.shape[-2:]
     if not 1 <= n <= q * p // 2 + 1:
         raise SettingError("n", n, f"1 to {q * p // 2 + 1} frequencies of a matrix {q} x {p}", "4 is usual")
-    power = power_2d(a, centre=centre).flatten(-2)
+    power = _relative_2d(a, centre)[0].flatten(-2)
     return power.topk(n, dim=-1).values.sum(-1) / power.sum(-1)
 
 
+@checked()
 def top_frequency_2d(a: Float[Tensor, "... q p"], *, centre: bool = True) -> Int[Tensor, "... 2"]:
     """The strongest two-dimensional frequency (i, j) of each matrix: i in -q/2..q/2 along columns, j in 0..p//2 along
     rows.
@@ -290,11 +323,12 @@ def top_frequency_2d(a: Float[Tensor, "... q p"], *, centre: bool = True) -> Int
         [-3, 2]
     """
     q, bins = a.shape[-2], a.shape[-1] // 2 + 1
-    flat = power_2d(a, centre=centre).flatten(-2).argmax(-1)
+    flat = _relative_2d(a, centre)[0].flatten(-2).argmax(-1)
     row = flat // bins
     return torch.stack([torch.where(row > q // 2, row - q, row), flat % bins], -1)
 
 
+@checked()
 def live(norms: Float[Tensor, "... m"], share: float | int = 0.05) -> Bool[Tensor, "... m"]:
     """Whether a neuron's norm is at least `share` of the largest in its network; none is where all are 0.
 
@@ -307,7 +341,6 @@ def live(norms: Float[Tensor, "... m"], share: float | int = 0.05) -> Bool[Tenso
     """
     if not 0 < share <= 1:
         raise SettingError("share", share, "in (0, 1]", "0.05 keeps neurons with 5 % of the largest norm")
-    check_finite(norms, "norms")
     if bool((norms < 0).any()):
         raise SettingError("norms", float(norms.min()), "at least 0", "give norms, not weights")
     largest = norms.amax(-1, keepdim=True)
@@ -315,11 +348,11 @@ def live(norms: Float[Tensor, "... m"], share: float | int = 0.05) -> Bool[Tenso
 
 
 def _check_power(power: Tensor) -> None:
-    check_finite(power, "power")
     if bool((power < 0).any()):
         raise SettingError("power", float(power.min()), "at least 0", "give squares, as `half_power` does")
 
 
+@checked()
 def participation(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
     """Effective number of frequencies (sum P)^2 / sum P^2: 1 for a cosine, f for equal powers; NaN for zeros.
 
@@ -335,6 +368,7 @@ def participation(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
     return 1 / share.square().sum(-1)
 
 
+@checked()
 def gini(power: Float[Tensor, "... f"]) -> Float[Tensor, "..."]:
     """Gini coefficient of a spectrum: 0 for equal powers, 1 - 1/f for one frequency; NaN for zeros.
 
@@ -396,6 +430,7 @@ class GrokkingDelay:
     censored: Bool[Tensor, "..."]
 
 
+@checked(empty=("train_accuracy", "test_accuracy", "steps"))
 def grokking_delay(
     train_accuracy: Float[Tensor, "... t"],
     test_accuracy: Float[Tensor, "... t"],
@@ -428,7 +463,6 @@ def grokking_delay(
     if bool((steps[1:] <= steps[:-1]).any()):
         raise SettingError("steps", "not increasing", "steps in order", "sort them with their accuracies")
     for name, accuracy in (("train_accuracy", train_accuracy), ("test_accuracy", test_accuracy)):
-        check_finite(accuracy, name)
         if accuracy.numel() and not 0 <= float(accuracy.min()) <= float(accuracy.max()) <= 1:
             found = f"{float(accuracy.min()):g} to {float(accuracy.max()):g}"
             raise SettingError(name, found, "shares in [0, 1]", "divide per cent by 100")

@@ -16,9 +16,11 @@ from scipy.stats import norm
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.measure.checks import check_finite, unit_rows
+from featlearn.core.check import checked
+from featlearn.measure.checks import unit_rows
 
 
+@checked()
 def simplified_gradients(
     w: Float[Tensor, "m d"],
     b: Float[Tensor, " m"],
@@ -33,10 +35,6 @@ def simplified_gradients(
     weights (n), by default 1/n each -> (m, d). block: rows of x at a time.
     Source: gradient_features.definition3_5. Errors: `SettingError` for data that are not finite or do not fit.
     """
-    if x.shape[1] != w.shape[1]:
-        raise SettingError("x", tuple(x.shape), f"width d = {w.shape[1]} of the neurons", "project one of them")
-    for name, value in (("w", w), ("b", b), ("x", x), ("y", y)):
-        check_finite(value, name)
     signed = y if weights is None else y * weights
     out = torch.zeros_like(w)
     for i in range(0, len(x), block):
@@ -46,6 +44,7 @@ def simplified_gradients(
     return out / len(x) if weights is None else out
 
 
+@checked(signs=("labels",), moves=True)
 def gaussian_gradients(
     w: Float[Tensor, "m d"],
     b: Float[Tensor, " m"],
@@ -73,6 +72,7 @@ def gaussian_gradients(
     return active @ means + (bell @ sigma / size)[:, None] * w
 
 
+@checked(moves=True)
 def in_cone(
     vectors: Float[Tensor, "m d"], directions: Float[Tensor, "r d"], gamma: float | Float[Tensor, " q"]
 ) -> Bool[Tensor, "m r q"]:
@@ -87,6 +87,7 @@ def in_cone(
     return (along[:, :, None] > (1 - gammas) * size[:, None, None]) & (size > 0)[:, None, None]
 
 
+@checked(moves=True)
 def in_max_cone(vectors: Float[Tensor, "m d"], direction: Float[Tensor, " d"], gamma: float) -> Bool[Tensor, " m"]:
     """Whether ||v / ||v|| - D||_inf < gamma: the cone in the largest coordinate (gradient_features.definition_b57).
 
@@ -134,6 +135,7 @@ class Membership:
         return self.low.log() + self.log_given
 
 
+@checked(moves=True)
 def membership(
     gradients: Float[Tensor, "m d"],
     directions: Float[Tensor, "r d"],
@@ -174,6 +176,7 @@ class FeatureSet:
     high: Float[Tensor, " r"]
 
 
+@checked(moves=True)
 def gradient_feature_set(
     gradients: Float[Tensor, "m d"],
     b: Float[Tensor, " m"],
@@ -230,6 +233,7 @@ def gradient_feature_set(
     )
 
 
+@checked(moves=True)
 def nice_neurons(
     w1: Float[Tensor, "m d"],
     a0: Float[Tensor, " m"],
@@ -267,6 +271,7 @@ def log_interval(low: Float[Tensor, "*s"], high: Float[Tensor, "*s"]) -> Float[T
     return torch.where(hi > lo, out, torch.full_like(out, -math.inf))
 
 
+@checked(empty=("directions", "low", "high"), loose=("low", "high"), moves=True)
 def draw_in_box(
     directions: Float[Tensor, "r d"],
     low: Float[Tensor, " r"],

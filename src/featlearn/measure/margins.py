@@ -7,11 +7,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Predictor, SettingError
-from featlearn.measure.checks import check_finite
+from featlearn.core.check import checked
 
 BLOCK = 2**16  # samples whose scores are held at once
 
 
+@checked(empty=("scores", "y"))
 def margins(scores: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Score of the right class minus the largest of the others: g = f[y] - max_{c != y} f[c].
 
@@ -26,6 +27,7 @@ def margins(scores: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> Float[Tensor,
     return right - rest.amax(1)
 
 
+@checked(empty=("scores", "y"))
 def class_weighted_margins(scores: Float[Tensor, "n c"], y: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Score of the right class minus the mean of the others: at least the margin, and additive over parts of a network.
 
@@ -49,7 +51,6 @@ def _parted(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         raise SettingError("y", tuple(y.shape), f"({n}), a class for each row of scores", "pair scores and labels")
     if n and not (int(y.min()) >= 0 and int(y.max()) < c):
         raise SettingError("y", f"{int(y.min())} to {int(y.max())}", f"0 to {c - 1}", "classes are columns of scores")
-    check_finite(scores, "scores")
     right = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, y[:, None], True)
     return scores[right], scores[~right].view(n, c - 1)
 
@@ -68,6 +69,7 @@ class DataMargin:
     n: int
 
 
+@checked(empty=("x", "y"))
 def data_margin(net: Predictor, x: Int[Tensor, "n ..."] | Float[Tensor, "n ..."], y: Int[Tensor, " n"]) -> DataMargin:
     """Smallest and mean margin of a predictor on a data set, samples in blocks to bound memory.
 

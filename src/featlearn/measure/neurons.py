@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featlearn.core import Predictor, SettingError
-from featlearn.measure.checks import check_finite, unit_rows
+from featlearn.core.check import checked
+from featlearn.measure.checks import unit_rows
 
 BLOCK = 2**24  # entries of an (n, m) block of pre-activations
 
@@ -30,6 +31,7 @@ def _sets(e: int, data: Tensor, ndim: int, name: str) -> Iterator[Tensor]:
         yield data if data.ndim == ndim else data[i if len(data) > 1 else 0]
 
 
+@checked(loose=("w", "centres"))
 def cluster_cosines(
     w: Float[Tensor, "e m d"], centres: Float[Tensor, "c d"] | Float[Tensor, "#e c d"]
 ) -> Float[Tensor, "e m c"]:
@@ -61,6 +63,7 @@ def closest_cluster(
     return best.values, best.indices
 
 
+@checked(signs=("labels",), loose=("w", "centres"))
 def matching_neurons(
     w: Float[Tensor, "e m d"],
     a: Float[Tensor, "e m"],
@@ -85,6 +88,7 @@ def matching_neurons(
     return torch.where(best.values >= least, best.indices, -1)
 
 
+@checked()
 def gate_shares(
     w: Float[Tensor, "e m d"],
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
@@ -101,7 +105,6 @@ def gate_shares(
         >>> gate_shares(torch.ones(1, 1, 1), torch.tensor([[1.0], [-1.0], [2.0]]), torch.tensor([0, 0, 1]), 2)
         tensor([[[0.5000, 1.0000]]])
     """
-    check_finite(x)
     _same_length(x, group)
     if group.numel() and not 0 <= int(group.min()) <= int(group.max()) < clusters:
         found = f"{int(group.min())} to {int(group.max())}"
@@ -136,6 +139,7 @@ def captures(
     return gate_shares(w, x, group, clusters, b) == 1
 
 
+@checked()
 def aligned(
     w: Float[Tensor, "e m d"],
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
@@ -162,6 +166,7 @@ def aligned(
     return (own >= 0) & (on == 1) & (off == 0)
 
 
+@checked(signs=("labels",))
 def off_class_overlap(
     w: Float[Tensor, "e m d"],
     a: Float[Tensor, "e m"],
@@ -187,6 +192,7 @@ def off_class_overlap(
     return along.masked_fill(a[..., None] * labels > 0, 0).amax(-1) / a.abs()
 
 
+@checked()
 def feature_movement(
     before: Float[Tensor, "e m d"],
     after: Float[Tensor, "e m d"],
@@ -205,7 +211,6 @@ def feature_movement(
         >>> feature_movement(w, 3 * w, torch.tensor([[1.0]]))
         tensor([[2.]])
     """
-    check_finite(x)
     out = []
     for i, xi in enumerate(_sets(len(before), x, 2, "x")):
         parts = []
@@ -231,6 +236,7 @@ class BoundaryGrid:
     score: Float[Tensor, "k k o"]
 
 
+@checked()
 def decision_grid(
     predictor: Predictor, plane: Float[Tensor, "2 d"], *, reach: float | int = 2.0, points: int = 101
 ) -> BoundaryGrid:

@@ -13,8 +13,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.core.check import checked
 
 
+@checked()
 def check_orthogonal_pair(means: Float[Tensor, "2 d"]) -> Float[Tensor, "2 d"]:
     """The two unit vectors mu_i / ||mu_i||: (2, d) -> (2, d).
 
@@ -46,6 +48,7 @@ class Parts:
         return (self.perp.square().sum(-1) + self.opp.square()).sqrt()
 
 
+@checked(moves=True)
 def signal_parts(w: Float[Tensor, "e m d"], a: Float[Tensor, "e m"], means: Float[Tensor, "2 d"]) -> Parts:
     """w = w_sig + w_opp + w_perp (Table 1 of the work, xor_sgd.decomposition).
 
@@ -73,6 +76,7 @@ def _corners(means: Float[Tensor, "2 d"]) -> tuple[Float[Tensor, "4 d"], Float[T
     return corners, means.new_tensor([1.0, 1.0, -1.0, -1.0])
 
 
+@checked(moves=True)
 def cluster_margins(
     w: Float[Tensor, "e m d"], a: Float[Tensor, "e m"], means: Float[Tensor, "2 d"], *, scale: float = 1.0
 ) -> Float[Tensor, "e 4"]:
@@ -91,6 +95,7 @@ def cluster_margins(
     return scale * torch.einsum("em,emc->ec", a, torch.relu(w @ corners.T)) * y
 
 
+@checked()
 def loss_sizes(margins: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     """g_mu = |l'(mu)| = 2 exp(-gamma) / (1 + exp(-gamma)) of l = 2 softplus(-y f); 1 at gamma = 0 (xor_sgd.margins).
 
@@ -116,6 +121,7 @@ class SignalHeavy:
     holds: Bool[Tensor, " e"]
 
 
+@checked(moves=True)
 def signal_heavy(
     w: Float[Tensor, "e m d"], a: Float[Tensor, "e m"], means: Float[Tensor, "2 d"], *, zeta: float, H: float
 ) -> SignalHeavy:

@@ -5,9 +5,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.measure.checks import check_finite
+from featlearn.core.check import checked
 
 
+@checked()
 def tangent_kernel(
     w: Float[Tensor, "e m d"],
     a: Float[Tensor, "e m"],
@@ -26,7 +27,6 @@ def tangent_kernel(
         tensor([[[ 5., 15.],
                  [15., 45.]]])
     """
-    check_finite(x)
     inner = x @ x.T if b is None else x @ x.T + 1
     kernels = []
     for i in range(len(w)):
@@ -37,6 +37,7 @@ def tangent_kernel(
     return torch.stack(kernels)
 
 
+@checked(loose=("before", "after"))
 def kernel_drift(before: Float[Tensor, "*e n n"], after: Float[Tensor, "*e n n"]) -> Float[Tensor, "*e"]:
     """How far a kernel turned: 1 - <K, K'> / (||K|| ||K'||), 0 in the lazy regime whatever the scale, at most 1.
 

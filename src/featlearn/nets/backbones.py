@@ -34,6 +34,8 @@ class SmallCnn(nn.Module):
 
     def __init__(self, channels: int, key: Key, width: int = 64) -> None:
         super().__init__()
+        if channels < 1:
+            raise SettingError("channels", channels, "at least 1", "1 for grey images, 3 for colour")
         if width < 8 or width % 8:
             raise SettingError("width", width, "a multiple of 8", "64 is that of the benchmark, 16 suits a CPU")
         with _drawn_from(key):
@@ -51,6 +53,7 @@ class SmallCnn(nn.Module):
 
     def stages(self, x: Float[Tensor, "n c h w"]) -> tuple[Tensor, ...]:
         """Maps after each convolution, and last the features."""
+        _check_images(x, self.convolutions[0].in_channels)
         maps = []
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = norm(functional.relu(convolution(x)))
@@ -102,6 +105,7 @@ class ResNet(nn.Module):
 
     def stages(self, x: Float[Tensor, "n c h w"]) -> tuple[Tensor, ...]:
         """Maps after the stem and the four groups of blocks, and last the features."""
+        _check_images(x, 3)
         net = self.net
         maps = [net.maxpool(net.relu(net.bn1(net.conv1(x))))]
         for group in (net.layer1, net.layer2, net.layer3, net.layer4):
@@ -110,6 +114,7 @@ class ResNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Features."""
+        _check_images(x, 3)
         return self.net(x)
 
 
@@ -131,7 +136,13 @@ def backbone(name: str, key: Key, channels: int = 3, width: int = 64, frozen: bo
 
 
 def linear_head(features: int, classes: int, key: Key) -> nn.Linear:
-    """A linear classifier (features, classes), started as torch starts one, from the key."""
+    """A linear classifier (features, classes), started as torch starts one, from the key.
+
+    Errors: SettingError for sizes below 1.
+    """
+    for name, value in (("features", features), ("classes", classes)):
+        if value < 1:
+            raise SettingError(name, value, "at least 1", "features are those of the backbone")
     with _drawn_from(key):
         return nn.Linear(features, classes)
 
@@ -238,6 +249,13 @@ def _misfit(missing: list[str], extra: list[str], found: Mapping[str, Any]) -> s
             told.append(f"those that begin with {prefix} would fit: save them alone, without it in their names")
             return "; ".join(told)
     return "; ".join([*told, "is it of another architecture?"])
+
+
+def _check_images(x: Tensor, channels: Any) -> None:
+    """The shape alone: a step of training must not wait for a GPU, and `train` stops at a loss that is not finite."""
+    if x.ndim != 4 or x.shape[1] != channels:
+        shape = f"a tensor of shape {tuple(x.shape)}"
+        raise SettingError("x", shape, f"(n, {channels}, height, width)", "x[:, None] gives grey images their channel")
 
 
 @contextlib.contextmanager

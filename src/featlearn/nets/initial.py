@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import check_number, checked
 from featlearn.nets.pointwise import Activation
 from featlearn.nets.two_layer import TwoLayer
 
@@ -18,13 +19,20 @@ def _check_size(**sizes: int) -> None:
             raise SettingError(name, value, "at least 1", "a usual start has 100 neurons in dimension 32")
 
 
+def _check_spread(**sigmas: float) -> None:
+    for name, value in sigmas.items():
+        check_number(value, name, "a finite number of at least 0", "it is a standard deviation")
+
+
 def gaussian_init(
     m: int, d: int, key: Key, *, sigma_w: float, sigma_b: float, sigma_a: float, activation: Activation = "clip"
 ) -> TwoLayer:
     """One network (e = 1) of m neurons with independent N(0, sigma^2) parameters; the sigmas are standard deviations.
 
-    Shapes: w (1, m, d), b and a (1, m).
+    Shapes: w (1, m, d), b and a (1, m). Errors: `SettingError` for m or d below 1 and a sigma below 0 or not finite.
     """
+    _check_size(m=m, d=d)
+    _check_spread(sigma_w=sigma_w, sigma_b=sigma_b, sigma_a=sigma_a)
     w = sigma_w * torch.randn(1, m, d, generator=(key / "w").torch())
     b = sigma_b * torch.randn(1, m, generator=(key / "b").torch())
     a = sigma_a * torch.randn(1, m, generator=(key / "a").torch())
@@ -95,6 +103,7 @@ def neuron_weights(net: TwoLayer) -> Float[Tensor, "e p"]:
     return net.a * net.a.shape[1]
 
 
+@checked()
 def mean_field_rates(eta: float | Float[Tensor, " e"], p: int) -> tuple[float | Tensor, float | Tensor]:
     """(rate_w, rate_a) with which the engine takes the reported step of size eta.
 
@@ -125,8 +134,11 @@ def symmetric_init(m: int, d: int, key: Key, *, sigma_w: float, sigma_a: float, 
         True
     """
     _check_size(m=m, d=d)
-    if not bias > 0:
-        raise SettingError("bias", bias, "positive", "the sign of a bias says which half a neuron belongs to")
+    _check_spread(sigma_w=sigma_w, sigma_a=sigma_a)
+    if not 0 < bias < math.inf:
+        raise SettingError(
+            "bias", bias, "positive and finite", "the sign of a bias says which half a neuron belongs to"
+        )
     w = sigma_w * torch.randn(1, m, d, generator=(key / "w").torch())
     a = sigma_a * torch.randn(1, m, generator=(key / "a").torch())
     b = torch.full((1, m), float(bias))
@@ -143,7 +155,7 @@ def sign_init(m: int, d: int, k: int, key: Key) -> TwoLayer:
     """
     if k < 2:
         raise SettingError("k", k, "at least 2", "the grid of biases lies inside (-1, 1)")
-    _check_size(m=m)
+    _check_size(m=m, d=d)
 
     def signs(*shape: int, name: str) -> torch.Tensor:
         return (torch.rand(*shape, generator=(key / name).torch()) < 0.5).float() * 2 - 1

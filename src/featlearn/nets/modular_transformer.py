@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import checked
 
 READOUTS = ("equals", "last")
 
@@ -92,6 +93,8 @@ class ModularTransformer(nn.Module):
 
     Shapes: inputs (e, n, k) of integers in 0..p-1 -> scores (e, n, p). Members do not touch each other: an ensemble
     equals a loop of single networks with the same keys.
+    Errors: `SettingError` for inputs of another shape or kind. That they lie in 0..p-1 is checked by `fit_modular` and
+    `modular_accuracy` once, not here at every step, where a GPU would have to wait.
     Code and paper: the paper's formula has no position, normalisation, MLP or scale of the scores; the base code that
     it names has all four, biases everywhere and gelu.
 
@@ -126,6 +129,11 @@ class ModularTransformer(nn.Module):
     def forward(self, x: Int[Tensor, "e n k"]) -> Float[Tensor, "e n p"]:
         """Scores of the p classes: (e, n, k) -> (e, n, p)."""
         s = self.shape
+        if x.ndim != 3 or x.shape[0] != self.members or x.shape[2] != s.k:
+            allowed = f"(e, n, k) with e = {self.members}, k = {s.k} as in the networks"
+            raise SettingError("x", f"a tensor of shape {tuple(x.shape)}", allowed, "stack one set of inputs a network")
+        if x.is_floating_point():
+            raise SettingError("x", f"a tensor of {x.dtype}", "whole numbers", "inputs are numbers modulo p: .long()")
         rows = x + self.start
         if s.readout == "equals":
             rows = F.pad(rows, (0, 1), value=s.rows - 1)
@@ -200,6 +208,7 @@ def _mixed(weights: Tensor, value: Tensor) -> Tensor:
     return mixed.transpose(2, 3).flatten(3)
 
 
+@checked()
 @torch.no_grad()
 def attention_matrices(
     net: ModularTransformer, layer: int = 0, tokens: Float[Tensor, "e p d"] | None = None
@@ -210,7 +219,7 @@ def attention_matrices(
     head_dim, so no (width, width) matrix is formed. tokens (e, p, d): other embeddings in the place of E, for controls.
     Shapes: (e, heads, p, p). Source: W^KQ of fourier.figure4_3. The paper does not say whether its pictures are this
     matrix or W^K W^Q^T itself; only this one has the p values of a number on its axes.
-    Errors: `SettingError` for a layer that the network does not have.
+    Errors: `SettingError` for a layer that the network does not have, and tokens that do not fit it.
 
     Example:
         >>> net = ModularTransformer(ModularShape(k=2, p=5, heads=3, width=8, head_dim=4, mlp=0), [Key("a")])
@@ -221,6 +230,11 @@ def attention_matrices(
     if not 0 <= layer < s.layers:
         raise SettingError("layer", layer, f"0 to {s.layers - 1}", "the first layer is 0")
     embedded = net["token"] if tokens is None else tokens
+    if embedded.shape[0] != net.members or embedded.shape[2] != s.width:
+        allowed = f"(e, p, d) with e = {net.members}, d = {s.width} as in net"
+        raise SettingError(
+            "tokens", f"a tensor of shape {tuple(embedded.shape)}", allowed, "give embeddings of the width"
+        )
     key, query = (
         torch.matmul(embedded, net[f"{name}{layer}"]).unflatten(-1, (s.heads, s.head_dim)).transpose(1, 2)
         for name in ("key", "query")

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import check_fields, check_number
 
 BLOCK_FLOATS = 2**18  # of activations that stay in cache on a CPU; GPUs take ALL_FLOATS at once
 ALL_FLOATS = 2**28
@@ -53,9 +54,10 @@ class PowerNetwork:
     w: Float[Tensor, "m p"]
 
     def __post_init__(self) -> None:
-        if self.w.shape != (self.u.shape[0], self.u.shape[2]):
+        if self.u.ndim == 3 and self.w.shape != (self.u.shape[0], self.u.shape[2]):
             m, _, p = self.u.shape
             raise SettingError("w", tuple(self.w.shape), f"({m}, {p}), as u is {tuple(self.u.shape)}", "pair m and p")
+        check_fields(self)
 
     def __len__(self) -> int:
         return len(self.w)
@@ -97,7 +99,9 @@ class PowerNetwork:
 
 def check_inputs(x: Int[Tensor, "n k"], k: int, p: int) -> None:
     """SettingError unless x (n, k) holds k indices in 0..p-1 a row."""
-    if x.shape[1] != k:
+    if x.is_floating_point():
+        raise SettingError("x", f"a tensor of {x.dtype}", "whole numbers", "inputs are indices modulo p: .long()")
+    if x.ndim != 2 or x.shape[1] != k:
         raise SettingError("x", tuple(x.shape), f"(n, {k})", f"the network adds {k} inputs")
     if x.numel():
         low, high = (int(v) for v in x.aminmax())
@@ -123,7 +127,7 @@ def power_init(m: int, k: int, p: int, key: Key, *, scale: float | int = 0.1) ->
     for field, value, least in (("m", m, 1), ("k", k, 1), ("p", p, 2)):
         if value < least:
             raise SettingError(field, value, f"at least {least}", f"raise {field}")
-    if not scale > 0:
-        raise SettingError("scale", scale, "above 0", "at 0 every gradient is 0; 0.1 is the default")
+    remedy = "at 0 every gradient is 0; 0.1 is the default"
+    check_number(scale, "scale", "a finite number above 0", remedy, above=True)
     both = torch.randn(m, k + 1, p, generator=key.torch()) * scale
     return PowerNetwork(both[:, :k].contiguous(), both[:, k].contiguous())

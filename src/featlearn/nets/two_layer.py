@@ -5,6 +5,7 @@ train together. `gradients` is the plain form of the engine in `featlearn.learn.
 autograd in float64.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.nets.pointwise import Activation, activate, check_choice, gated, loss_slope, noisy
+from featlearn.core.check import check_fields, checked
+from featlearn.nets.pointwise import Activation, Loss, activate, check_choice, gated, loss_slope, noisy
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class TwoLayer:
 
     def __post_init__(self) -> None:
         check_choice("activation", self.activation, Activation)
+        check_fields(self)
 
     def __call__(self, x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"], /) -> Float[Tensor, "n e"]:
         return forward(self, x).T
@@ -57,8 +60,10 @@ class Gradients:
 def stack(nets: Sequence[TwoLayer]) -> TwoLayer:
     """Several ensembles of one width and activation as one: (e1, m, d), (e2, m, d) -> (e1 + e2, m, d).
 
-    Errors: `SettingError` for networks of different shape or activation.
+    Errors: `SettingError` for no network, and for networks of different shape or activation.
     """
+    if not nets:
+        raise SettingError("nets", "none", "at least one network", "there is nothing to stack")
     for net in nets[1:]:
         if net.activation != nets[0].activation:
             raise SettingError("activation", net.activation, f"{nets[0].activation}, as the first", "stack one kind")
@@ -73,6 +78,13 @@ def stack(nets: Sequence[TwoLayer]) -> TwoLayer:
     )
 
 
+def _check_noise(noise: float, block: int) -> None:
+    if not 0 <= noise < math.inf:
+        raise SettingError("noise", noise, "a finite number of at least 0", "0 is the exact activation")
+    if block < 1:
+        raise SettingError("block", block, "at least 1", "4096 rows at a time is the default")
+
+
 def _per_member(x: Tensor) -> Tensor:
     return x if x.ndim == 3 else x[None]
 
@@ -82,13 +94,17 @@ def preactivation(net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "#e n d
     return torch.matmul(_per_member(x), net.w.transpose(1, 2)) + net.b[:, None, :]
 
 
+@checked(loose=("net",))
 def forward(
     net: TwoLayer, x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"], noise: float = 0.0, block: int = 4096
 ) -> Float[Tensor, "e n"]:
     """Scores g(x), with pre-activation noise integrated out if noise > 0; samples go in blocks to bound memory.
 
     Shapes: x (n, d) shared or (e, n, d) one set per network -> (e, n).
+    Errors: `SettingError` for x that does not fit the networks or is not finite; a network may hold nan (one that has
+    diverged among others), and its scores then do.
     """
+    _check_noise(noise, block)
     x = _per_member(x)
     parts = []
     for i in range(0, x.shape[1], block):
@@ -97,6 +113,7 @@ def forward(
     return torch.cat(parts, 1)
 
 
+@checked(signs=("y",))
 def gradients(
     net: TwoLayer,
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
@@ -113,7 +130,11 @@ def gradients(
     of the loss, z_i = <w_i, x> + b_i, and sigma, sigma' are averaged over pre-activation noise N(0, noise^2).
     Shapes: x (n, d) and y, weights (n) shared by all networks, or (e, n, d) and (e, n) with one data set each.
     Source: Lemma 12 of the emergence work (emergence.lemma12); its reported db lacks the noise inside the indicator.
+    Errors: `SettingError` for data that do not fit the networks, for what is not finite, for labels other than -1 and
+    +1 unless loss = "squared", and for an unknown loss.
     """
+    check_choice("loss", loss, Loss)
+    _check_noise(noise, block)
     x = _per_member(x)
     n = x.shape[1]
     e, m, d = net.w.shape
