@@ -25,7 +25,12 @@ Sizes = dict[str, tuple[Any, str]]
 
 
 def checked(
-    *, signs: Sequence[str] = (), empty: Sequence[str] = (), loose: Sequence[str] = (), moves: bool = False
+    *,
+    signs: Sequence[str] = (),
+    empty: Sequence[str] = (),
+    loose: Sequence[str] = (),
+    mixed: Sequence[str] = (),
+    moves: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Refuse arguments that are not what the annotations of a function say, each by name.
 
@@ -33,8 +38,8 @@ def checked(
     arguments such as networks, and in those of `self`; one device and one precision for all of them; at least one
     entry; finite. Floats: not nan.
     signs: arguments whose entries must be -1 or +1 (unless the call says loss="squared"). empty: arguments that may
-    have no entry. loose: arguments that may hold what is not finite. moves: the function brings its tensors to one
-    device and precision itself.
+    have no entry. loose: arguments that may hold what is not finite. mixed: arguments of any precision, such as
+    factors that torch widens. moves: the function brings its tensors to one device and precision itself.
 
     Errors: SettingError; NotFiniteInput for nan and infinity.
 
@@ -52,7 +57,7 @@ def checked(
         parameters = tuple(inspect.signature(function).parameters.values())
         wanted = tuple((i, p.name, _wanted(p.annotation)) for i, p in enumerate(parameters))
         loss = next((p.default for p in parameters if p.name == "loss"), "")
-        rules = _Rules(frozenset(signs), frozenset(empty), frozenset(loose), moves)
+        rules = _Rules(frozenset(signs), frozenset(empty), frozenset(loose), frozenset(mixed), moves)
 
         @functools.wraps(function)
         def entry(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -71,7 +76,7 @@ def checked(
 
 
 def check_fields(value: Any) -> None:
-    """Refuse a dataclass whose tensors are not what its fields say, for `__post_init__`. Values, and none, are its own."""
+    """Refuse a dataclass whose tensors are not what its fields say, for `__post_init__`, values apart."""
     seen = _Seen(_Rules())
     for name, want in _fields(type(value)):
         seen.take(name, getattr(value, name), want, own="self")
@@ -177,6 +182,7 @@ class _Rules:
     signs: frozenset[str] = frozenset()
     empty: frozenset[str] = frozenset()
     loose: frozenset[str] = frozenset()
+    mixed: frozenset[str] = frozenset()
     moves: bool = False
 
 
@@ -232,7 +238,7 @@ class _Seen:
                 raise SettingError(name, f"a tensor on {x.device}", allowed, "move one of them with .to(device)")
         if not x.is_floating_point():
             return
-        if not rules.moves:
+        if not rules.moves and argument not in rules.mixed:
             self.precision = self.precision or (name, x)
             if x.dtype != self.precision[1].dtype:
                 allowed = f"{self.precision[1].dtype} as {self.precision[0]}"

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import check_fields, check_number, checked
 from featlearn.kernels.closed_form import ACTIVATIONS
 
 FeatureMap = Callable[[Float[Tensor, "n d"]], Float[Tensor, "n f"]]
@@ -33,6 +34,11 @@ def _check(activation: str, width: int) -> None:
         raise SettingError("width", width, "at least 1", "it is the number of features")
 
 
+def _check_dimension(d: int) -> None:
+    if d < 1:
+        raise SettingError("d", d, "at least 1", "it is the dimension of the inputs")
+
+
 @dataclass(frozen=True)
 class RandomFeatures:
     """x -> act(x W^T + b) / sqrt(m): the hidden layer of a random network with NTK scaling.
@@ -45,8 +51,10 @@ class RandomFeatures:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check(self.activation, len(self.b))
 
+    @checked(empty=("x",), moves=True)
     def __call__(self, x: Float[Tensor, "n d"], /) -> Float[Tensor, "n m"]:
         w, b = self.w.to(x), self.b.to(x)
         return _act(x @ w.T + b, self.activation) / math.sqrt(len(b))
@@ -62,6 +70,9 @@ def random_features(
         torch.Size([2, 10])
     """
     _check(activation, m)
+    _check_dimension(d)
+    for name, value in (("weight_var", weight_var), ("bias_var", bias_var)):
+        check_number(value, name, "a finite number of at least 0", "it is a variance")
     w = torch.randn(m, d, generator=(key / "w").torch(), dtype=torch.float64) * math.sqrt(weight_var)
     b = torch.randn(m, generator=(key / "b").torch(), dtype=torch.float64) * math.sqrt(bias_var)
     return RandomFeatures(w, b, activation)
@@ -78,6 +89,11 @@ class FourierFeatures:
     w: Float[Tensor, "m d"]
     b: Float[Tensor, " m"]
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+        _check("relu", len(self.b))
+
+    @checked(empty=("x",), moves=True)
     def __call__(self, x: Float[Tensor, "n d"], /) -> Float[Tensor, "n m"]:
         return torch.cos(x @ self.w.to(x).T + self.b.to(x)) * math.sqrt(2 / len(self.b))
 
@@ -90,13 +106,15 @@ def fourier_features(d: int, m: int, key: Key, *, bandwidth: float = 1.0) -> Fou
         torch.Size([2, 8])
     """
     _check("relu", m)
-    if not bandwidth > 0:
-        raise SettingError("bandwidth", bandwidth, "above 0", "the median distance between inputs is a usual choice")
+    _check_dimension(d)
+    remedy = "the median distance between inputs is a usual choice"
+    check_number(bandwidth, "bandwidth", "a finite number above 0", remedy, above=True)
     w = torch.randn(m, d, generator=(key / "w").torch(), dtype=torch.float64) / bandwidth
     b = torch.rand(m, generator=(key / "b").torch(), dtype=torch.float64) * (2 * math.pi)
     return FourierFeatures(w, b)
 
 
+@checked()
 def mirror(
     w: Float[Tensor, "m d"], b: Float[Tensor, " m"], a: Float[Tensor, " m"]
 ) -> tuple[Float[Tensor, "m2 d"], Float[Tensor, " m2"], Float[Tensor, " m2"]]:
@@ -123,13 +141,16 @@ class TangentFeatures:
     activation: str = "clip"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check(self.activation, len(self.b))
 
+    @checked(empty=("x",), moves=True)
     def __call__(self, x: Float[Tensor, "n d"], /) -> Float[Tensor, "n f"]:
         z = x @ self.w.to(x).T + self.b.to(x)
         gate = _slope(z, self.activation) * self.a.to(x)
         return torch.cat([_act(z, self.activation), gate, (gate[:, :, None] * x[:, None, :]).flatten(1)], 1)
 
+    @checked(empty=("x", "y"), moves=True)
     def gram(self, x: Float[Tensor, "n d"], y: Float[Tensor, "p d"], /) -> Float[Tensor, "n p"]:
         """features(x) @ features(y).T without forming the m (d + 2) columns.
 

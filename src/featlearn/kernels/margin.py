@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.kernels.ridge import refuse_non_finite
+from featlearn.core.check import check_number, checked
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class HingeFit:
     loss: float
     lower: float
 
+    @checked(empty=("features",), moves=True)
     def __call__(self, features: Float[Tensor, "n f"], /) -> Float[Tensor, "n 1"]:
         return features.to(self.w) @ self.w[:, None]
 
@@ -30,6 +31,7 @@ def _hinge(phi: Tensor, y: Tensor, p: Tensor, w: Tensor) -> float:
     return float((p * (1 - y * (phi @ w)).clamp_min(0)).sum())
 
 
+@checked(signs=("y",), moves=True)
 def hinge_classifier(
     features: Float[Tensor, "n f"],
     y: Float[Tensor, " n"],
@@ -45,18 +47,18 @@ def hinge_classifier(
     whose slack variables are eliminated, so that a step solves an (f, f) system: O(n f^2 + f^3), some tens of steps.
     The lower value is the dual objective sum_s alpha_s - max_norm ||sum_s alpha_s y_s features_s||, 0 <= alpha <= p.
 
-    Errors: non-finite features by name; labels other than -1 and +1; max_norm not above 0. If
+    Errors: SettingError for features, labels or weights that are not finite or do not fit, labels other than -1 and +1,
+    weights that are no probabilities, and max_norm not above 0. If
     max_steps end first the certificate is wider than the tolerance, and says so.
 
     Example:
         >>> hinge_classifier(torch.tensor([[1.0], [-1.0]]), torch.tensor([1.0, -1.0]), 0.25).loss
         0.75
     """
-    refuse_non_finite("features", features)
-    if not max_norm > 0:
-        raise SettingError("max_norm", max_norm, "above 0", "with 0 every loss is 1")
-    if not bool(((y == 1) | (y == -1)).all()):
-        raise SettingError("y", y.unique().tolist()[:4], "-1 and +1 only", "map the classes to signs")
+    check_number(max_norm, "max_norm", "a finite number above 0", "with 0 every loss is 1", above=True)
+    check_number(tolerance, "tolerance", "a finite number of at least 0", "1e-6 is the default")
+    if weights is not None and not (bool((weights >= 0).all()) and bool((weights > 0).any())):
+        raise SettingError("weights", f"{float(weights.min()):g} the least", "from 0, not all 0", "give probabilities")
     phi = features.double() * y.double()[:, None]
     n, f = phi.shape
     p = torch.full((n,), 1.0 / n, dtype=torch.float64) if weights is None else weights.double() / weights.double().sum()

@@ -8,7 +8,7 @@ from featlearn.core import SettingError
 from featlearn.core.check import checked
 
 
-@checked(loose=("feature",))
+@checked(loose=("feature",), mixed=("outside",))
 def cosines(
     w: Float[Tensor, "e m d"], feature: Float[Tensor, " d"], outside: Float[Tensor, "e m"] | None = None
 ) -> Float[Tensor, "e m"]:

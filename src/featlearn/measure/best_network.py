@@ -225,7 +225,7 @@ def subnetwork_scores(
     return features[:, keep] @ a[keep]
 
 
-@checked(signs=("y",))
+@checked(signs=("y",), mixed=("y", "a"))
 def loss_by_size(
     features: Float[Tensor, "n m"],
     y: Float[Tensor, " n"],

@@ -162,7 +162,7 @@ def _wrap(angle: Tensor) -> Tensor:
     return math.pi - torch.remainder(math.pi - angle, 2 * math.pi)
 
 
-@checked()
+@checked(mixed=("u", "w"))
 def phase_residual(
     u: Float[Tensor, "... k p"], w: Float[Tensor, "... p"], frequency: Int[Tensor, "..."] | None = None
 ) -> Float[Tensor, "..."]:
@@ -430,7 +430,7 @@ class GrokkingDelay:
     censored: Bool[Tensor, "..."]
 
 
-@checked(empty=("train_accuracy", "test_accuracy", "steps"))
+@checked(empty=("train_accuracy", "test_accuracy", "steps"), moves=True)
 def grokking_delay(
     train_accuracy: Float[Tensor, "... t"],
     test_accuracy: Float[Tensor, "... t"],

@@ -63,7 +63,7 @@ def closest_cluster(
     return best.values, best.indices
 
 
-@checked(signs=("labels",), loose=("w", "centres"))
+@checked(signs=("labels",), loose=("w", "centres"), mixed=("a", "labels"))
 def matching_neurons(
     w: Float[Tensor, "e m d"],
     a: Float[Tensor, "e m"],
@@ -88,7 +88,7 @@ def matching_neurons(
     return torch.where(best.values >= least, best.indices, -1)
 
 
-@checked()
+@checked(mixed=("b",))
 def gate_shares(
     w: Float[Tensor, "e m d"],
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
@@ -139,7 +139,7 @@ def captures(
     return gate_shares(w, x, group, clusters, b) == 1
 
 
-@checked()
+@checked(mixed=("b",))
 def aligned(
     w: Float[Tensor, "e m d"],
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
@@ -166,7 +166,7 @@ def aligned(
     return (own >= 0) & (on == 1) & (off == 0)
 
 
-@checked(signs=("labels",))
+@checked(signs=("labels",), mixed=("a", "labels"))
 def off_class_overlap(
     w: Float[Tensor, "e m d"],
     a: Float[Tensor, "e m"],
@@ -192,7 +192,7 @@ def off_class_overlap(
     return along.masked_fill(a[..., None] * labels > 0, 0).amax(-1) / a.abs()
 
 
-@checked()
+@checked(mixed=("b_before", "b_after"))
 def feature_movement(
     before: Float[Tensor, "e m d"],
     after: Float[Tensor, "e m d"],

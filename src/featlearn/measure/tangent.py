@@ -37,7 +37,7 @@ def tangent_kernel(
     return torch.stack(kernels)
 
 
-@checked(loose=("before", "after"))
+@checked(loose=("before", "after"), mixed=("before", "after"))
 def kernel_drift(before: Float[Tensor, "*e n n"], after: Float[Tensor, "*e n n"]) -> Float[Tensor, "*e"]:
     """How far a kernel turned: 1 - <K, K'> / (||K|| ||K'||), 0 in the lazy regime whatever the scale, at most 1.
 

@@ -113,7 +113,7 @@ def forward(
     return torch.cat(parts, 1)
 
 
-@checked(signs=("y",))
+@checked(signs=("y",), mixed=("weights",))
 def gradients(
     net: TwoLayer,
     x: Float[Tensor, "n d"] | Float[Tensor, "#e n d"],
