@@ -162,8 +162,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # labels 0 and 1 would train a margin loss in silence
     (
         _FIT,
-        'if loss != "squared" and not',
-        "if False and not",
+        '@checked(signs=("y",), moves=True)',
+        "@checked(moves=True)",
         "tests/learn/test_fit.py::test_labels_other_than_signs_are_refused_where_the_loss_is_a_margin",
     ),
     (

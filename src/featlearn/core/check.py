@@ -264,7 +264,7 @@ class _Seen:
             for name, x in self.values:
                 check_finite(x, name)
             for name, y in signs:
-                check_signs(y, name, self.loss)
+                check_signs(y, name, str(self.loss))
 
 
 def _total(x: Tensor) -> Tensor:
