@@ -59,11 +59,12 @@ def read() -> dict[str, Any]:
     return made
 
 
-def stamp() -> str:
-    """A digest of the path, size and time of change of every source and every file of evidence."""
+def stamp(*more: Path) -> str:
+    """A digest of the path, size and time of change of every source, every file of evidence and those of other
+    folders."""
     digest = hashlib.sha256()
-    for root in (PACKAGE, evidence_root()):
-        for path, size, changed in sorted(_files(root)) if root else ():
+    for root in (PACKAGE, evidence_root(), *more):
+        for path, size, changed in sorted(_files(root)) if root and root.is_dir() else ():
             digest.update(f"{path}\0{size}\0{changed}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 

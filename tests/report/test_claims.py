@@ -9,7 +9,7 @@ import pytest
 from test_site import Page
 
 from featlearn.lab.coverage import PENDING
-from featlearn.report import claims, model, site
+from featlearn.report import model, numberline, site
 
 
 def text_of(page):
@@ -81,8 +81,10 @@ def test_a_statement_shows_what_was_predicted_seen_and_refused(typed):
     assert re.search(r"1\.1 \[1\.08\d*, 1\.11\d*\]", text)
     assert "cannot tell wrong formulas apart" not in text
     assert 'alert("x")' not in page.source
-    (image,) = page.images
-    assert image["alt"].startswith("trace: predicted 1.95 to 2.05")
+    assert page.images == []
+    lines = re.findall(r'<svg class="line" height="46" role="img" aria-label="([^"]*)"', page.source)
+    assert len(lines) == len(canned_typed.verdicts()[0].statements)
+    assert lines[0] == "trace: agrees from 1.95 to 2.05, observed 2.01, rival 2.5; confirmed."
     assert "as reported; Lemma 1" in text
 
 
@@ -138,8 +140,9 @@ def test_a_check_that_broke_is_shown_in_one_line(tmp_path):
 
 
 def test_digits_of_numbers_for_people():
-    shown = [claims._digits(v) for v in (-0.0, 3.0, -2.0, 1.23456, 1e-7, -0.5, 123456789.0, float("inf"))]
-    assert shown == ["0", "3", "−2", "1.235", "1e-07", "−0.5", "1.235e+08", "–"]
+    found = (-0.0, 3.0, -2.0, 1.23456, 1e-7, -0.5, 123456.0, -123456789.0, 1e9, float("-inf"), float("nan"))
+    shown = [numberline.digits(v) for v in found]
+    assert shown == ["0", "3", "−2", "1.235", "10⁻⁷", "−0.5", "123456", "−1.235·10⁸", "10⁹", "−∞", "–"]
 
 
 # --- entries and counts ----------------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from featlearn.errors import ReportError
-from featlearn.lab.pending import Case, Evidence
-from featlearn.report import cases, plots, style
+from featlearn.report import plots, style
 
 # Machado, Oliveira and Fernandes 2009, severity 1: linear RGB as seen with protanopia, deuteranopia, tritanopia
 BLINDNESS = {
@@ -129,101 +128,3 @@ def test_neuron_map_colours():
     assert five[3].get_position().y0 < five[0].get_position().y0
     with pytest.raises(ReportError, match=r"\(n, 2\)"):
         plots.neuron_map(style.figure(), [plots.NeuronPanel("x", np.zeros((3, 3)), np.ones(2), np.ones(2))])
-
-
-def marks(axes):
-    return {line.get_marker(): line.get_xdata()[0] for line in axes.lines}
-
-
-def test_cases_scalar_shows_prediction_band_observation_rival():
-    case = Case("trace", predict=1.0, observe=1.01, rival=1.2, tolerance=0.05)
-    (axes,) = cases.cases_picture(Evidence([case])).axes
-    assert marks(axes) == {"X": 1.2, "o": 1.01}
-    band = axes.patches[0]
-    assert np.allclose([band.get_x(), band.get_x() + band.get_width()], [0.95, 1.05])
-    assert axes.collections[0].get_segments()[0][:, 0].tolist() == [1.0, 1.0]
-    assert axes.get_xscale() == "linear"
-
-
-@pytest.mark.parametrize("relation, side", [("at most", "right"), ("at least", "left")])
-def test_cases_bound_allows_one_side(relation, side):
-    observe = 0.2 if relation == "at most" else 5e5
-    (axes,) = cases.cases_picture(
-        Evidence([Case("b", predict=5e3, observe=observe, rival=None, relation=relation, vacuous="later")])
-    ).axes
-    band, (low, high) = axes.patches[0], axes.get_xlim()
-    assert axes.get_xscale() == "log"
-    ends = (low, 5e3) if side == "right" else (5e3, high)
-    assert np.allclose([band.get_x(), band.get_x() + band.get_width()], ends)
-
-
-def test_cases_of_one_unit_share_an_axis_only_where_rivals_stay_visible():
-    near = [
-        Case(f"c{i}", predict=v, observe=v, rival=v * 1.5, tolerance=0.1 * v, unit="s")
-        for i, v in enumerate((1.0, 2.0))
-    ]
-    assert len(cases.cases_picture(Evidence(near)).axes) == 1
-    far = [
-        Case(f"c{i}", predict=v, observe=v, rival=v * 1.01, tolerance=0.001 * v, unit="s")
-        for i, v in enumerate((1.0, 1e6))
-    ]
-    assert len(cases.cases_picture(Evidence(far)).axes) == 2
-    units = [
-        Case("a", predict=1.0, observe=1.0, rival=2.0, unit="s"),
-        Case("b", predict=1.0, observe=1.0, rival=2.0, unit="m"),
-    ]
-    assert [a.get_xlabel() for a in cases.cases_picture(Evidence(units)).axes] == ["value (s)", "value (m)"]
-
-
-def test_cases_arrays_and_their_abscissa():
-    x = np.linspace(1, 2, 30)
-    case = Case("decay", predict=1 / x, observe=1 / x + 0.01, rival=1.2 / x, tolerance=0.02, unit="nats")
-    axes = cases.cases_picture(Evidence([case], data={"decay x": x})).axes[0]
-    predict, rival, observe = axes.lines
-    assert predict.get_xdata().tolist() == x.tolist()
-    assert np.allclose(observe.get_ydata(), case.observe)
-    assert np.allclose(rival.get_ydata(), case.rival)
-    assert axes.get_ylabel() == "value (nats)"
-    many = Case("many", predict=np.cos(np.arange(100.0)), observe=np.cos(np.arange(100.0)), rival=2.0, tolerance=0.1)
-    axes = cases.cases_picture(Evidence([many])).axes[0]
-    assert np.all(np.diff(axes.lines[0].get_ydata()) >= 0)
-    assert "sorted" in axes.get_xlabel()
-
-
-def test_cases_picture_survives_anything_a_check_returns():
-    odd = [
-        Case("inf", predict=np.inf, observe=1.0, rival=0.5, relation="at most"),
-        Case("nan", predict=np.nan, observe=1.0, rival=0.5),
-        Case("zero", predict=0.0, observe=0.0, rival=0.0),
-        Case("tiny", predict=0.0, observe=1e-16, rival=0.05, tolerance=1e-12),
-        Case("dollars $x_1$", predict=1.0, observe=1.0, rival=2.0, tolerance=np.inf),
-        Case("empty", predict=np.zeros(0), observe=np.zeros(0), rival=np.zeros(0)),
-        Case("2-d", predict=np.ones((3, 4)), observe=np.ones((3, 4)), rival=2.0, tolerance=np.full((3, 4), 0.1)),
-        Case("nan array", predict=np.ones(3), observe=np.array([1, np.nan, 1]), rival=2.0),
-    ]
-    for evidence in [Evidence([c]) for c in odd] + [Evidence(odd)]:
-        cases.cases_picture(evidence).canvas.draw()
-    assert cases.cases_picture(Evidence()) is None
-
-
-def test_failures_are_shown_first_where_not_all_fit():
-    many = [Case(f"c{i}", predict=1.0, observe=1.0, rival=2.0, tolerance=0.1, unit=str(i)) for i in range(30)]
-    many.append(Case("bad", predict=1.0, observe=1.5, rival=2.0, tolerance=0.1, unit="bad"))
-    figure = cases.cases_picture(Evidence(many))
-    assert "bad" in figure.axes[0].get_title(loc="left")
-    assert len(figure.axes) == cases.MAX_PANELS
-
-
-def test_cases_data_is_flat():
-    rows = cases.cases_data(canned.evidence("holds"))
-    assert len(rows) == 4 + 30
-    assert rows[0] == {
-        "case": "trace",
-        "element": 0,
-        "relation": "equal",
-        "predict": 1.0,
-        "observe": 1.01,
-        "rival": 1.2,
-        "tolerance": 0.05,
-        "unit": "",
-    }

@@ -115,8 +115,12 @@ def _site(options: ReportOptions) -> int:
 
     from featlearn import catalog
     from featlearn.lab import inventory
-    from featlearn.report.site import build
+    from featlearn.report.site import build, unchanged
 
+    inputs = _inputs(options)
+    if found := unchanged(options.out, inputs):
+        console().print(f"{found.pages} pages, nothing changed: {found.index}", soft_wrap=True, markup=False)
+        return DONE
     store = catalog.layers(options.store)
     works = [inventory.load(w) for w in inventory.WORKS if options.work in ("", w)]
     with Progress(console=console(err=True), transient=True) as bar:
@@ -127,11 +131,25 @@ def _site(options: ReportOptions) -> int:
             experiment_pages(options.work, store),
             claim_pages(options.work, store),
             lambda done, total: bar.update(task, completed=done, total=total),
+            inputs,
         )
     for problem in built.problems:
         warn(problem)
     console().print(f"{built.pages} pages: {built.index}", soft_wrap=True, markup=False)
     return FAILED if built.problems else DONE
+
+
+def _inputs(options: ReportOptions) -> str:
+    """A digest of all that a site is made from: code, evidence, the user's store, and what is installed."""
+    import hashlib
+    import sys
+    from importlib.metadata import version
+
+    from featlearn import catalog
+
+    packages = [f"{name} {version(name)}" for name in ("featlearn", "matplotlib", "numpy")]
+    parts = (catalog.stamp(Path(options.store)), options.work, sys.version, *packages)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _export(options: ReportOptions) -> int:

@@ -25,8 +25,9 @@ class Finding:
     """What came of one statement.
 
     outcome, why. value, observed: (n) what was predicted and seen of the elements that count; low, high: (n) ends of
-    the interval that confirms. rival: (n), or None. kept, of: elements that meet the statement's premise, and all.
-    agree, against: elements that agree, that contradict. attained: for a bound, the largest share of it that was seen.
+    the interval that confirms. rival, trivial: (n), or None. kept, of: elements that meet the statement's premise,
+    and all. agree, against: elements that agree, that contradict. attained: for a bound, the largest share of it that
+    was seen.
     """
 
     statement: Statement
@@ -42,6 +43,7 @@ class Finding:
     agree: int = 0
     against: int = 0
     attained: float = math.nan
+    trivial: np.ndarray | None = None
 
     @property
     def as_expected(self) -> bool:
@@ -89,7 +91,9 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
     whole, statement = statement, statement.only(kept)
     if n < statement.least:
         why = f"{n} of {of} elements meet the premise ({statement.where_says}), {statement.least} needed"
-        return Finding(whole, "inconclusive", why, value, observed, low[0], high[0], others[0], n, of)
+        return Finding(
+            whole, "inconclusive", why, value, observed, low[0], high[0], others[0], n, of, trivial=others[1]
+        )
     if not np.isfinite(value).all():
         raise NotFinite(
             f"statement {statement.name!r}: its law is not finite at {int((~np.isfinite(value)).sum())} elements"
@@ -117,6 +121,7 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
         low=low[0],
         high=high[0],
         rival=others[0],
+        trivial=others[1],
         kept=n,
         of=of,
         agree=int(agree.sum()),

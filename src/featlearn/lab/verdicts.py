@@ -32,8 +32,9 @@ class JudgedStatement:
     """A statement and what came of it, as text and numbers.
 
     value, observed, low, high, rival: the elements `at`, at most SHOWN of them, the worst among them; rival is empty
-    without one. domain: what the quantity can be. trivial, rival_says, where: in words, or "". margin: a number, or the
-    largest of an array. quantifier: how many of the elements must agree, and why not every one.
+    without one. domain: what the quantity can be. trivial, rival_says, where: in words, or "". trivial_value: what an
+    object that has learnt nothing attains; empty without one, and in older files. margin: a number, or the largest of
+    an array. quantifier: how many of the elements must agree, and why not every one.
     """
 
     name: str
@@ -61,6 +62,7 @@ class JudgedStatement:
     kept: int
     of: int
     quantifier: str = "every"
+    trivial_value: tuple[float, ...] = ()
 
     @property
     def as_expected(self) -> bool:
@@ -164,6 +166,7 @@ def _statement(f: Finding) -> JudgedStatement:
         kept=f.kept,
         of=f.of,
         quantifier=_quantifier(s),
+        trivial_value=() if f.trivial is None or not np.isfinite(f.trivial).all() else _numbers(f.trivial[at]),
     )
 
 

@@ -1,6 +1,5 @@
 """The page of a claim: what the source says, and what came of each of its statements."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ from featlearn.report import pending
 from featlearn.report.context import Site, provenance
 from featlearn.report.html import Html, badge, command, document, facts, prose, seconds, table, tag
 from featlearn.report.model import ClaimPage, State, verdict_state
+from featlearn.report.numberline import digits, key
 from featlearn.report.parts import FORMS, about, note, section, trail_of, verdict_badges
-from featlearn.report.statements import exact, limits, statements_picture
+from featlearn.report.statements import exact, limits, number_line
 
 BLIND = {
     "inconclusive": "Inconclusive: what was observed cannot tell the statement from wrong formulas.",
@@ -34,7 +34,7 @@ def claim(site: Site, c: ClaimPage) -> str:
 
 
 def _page(site: Site, c: ClaimPage, j: Judged) -> str:
-    """Verdict, sentence, accusation, picture, statements, premises, command, provenance."""
+    """Verdict, sentence, accusation, statements with their number lines, premises, command, provenance."""
     run = c.command or f"featlearn verify {j.id}"
     blind = [o for o in BLIND if o in (j.verdict, j.corrected) or any(s.outcome == o for s in j.statements)]
     premises = [[says, detail, badge(State(met, PREMISES.get(met, "odd")))] for says, detail, met in j.premises]
@@ -50,8 +50,7 @@ def _page(site: Site, c: ClaimPage, j: Judged) -> str:
         *([_accusation(j)] if j.accuses else []),
         *[_blind(j, o) for o in blind],
         tag("p", j.remarks) if j.remarks else None,
-        *(site.attempt(j.id, lambda: _draw(site, j)) if j.statements else []),
-        *section("Statements", _statements(j.statements) if j.statements else None),
+        *section("Statements", _statements(site, j) if j.statements else None),
         *section(
             "Premises at the settings used",
             table([("premise", "wide"), ("here", "left"), ("met", "left")], premises, class_="stack")
@@ -91,16 +90,12 @@ def _blind(j: Judged, outcome: str) -> Html:
     return note(tag("p", f"This claim cannot tell wrong formulas apart. {BLIND[outcome]}{which}"))
 
 
-def _draw(site: Site, j: Judged) -> list[Html]:
-    picture = statements_picture(j.statements)
-    return [site.picture(f"claim.{j.id}", picture, picture.caption, png=False)] if picture else []
-
-
-def _statements(statements: Sequence[JudgedStatement]) -> Html:
+def _statements(site: Site, j: Judged) -> list[Html]:
+    statements = j.statements
     heads = [("statement", "wide"), ("predicted", "mid"), ("observed", "mid"), ("rival", "mid")]
     trivial = any(s.trivial for s in statements)
     heads += [*([("learnt nothing", "left")] if trivial else []), ("outcome", "left")]
-    rows = []
+    rows: list[Any] = []
     for s in statements:
         badges = [badge(verdict_state(s.outcome))]
         if not s.as_expected:
@@ -113,7 +108,9 @@ def _statements(statements: Sequence[JudgedStatement]) -> Html:
         line: list[Any] = [[s.name, *source], predicted(s), observed(s), rival]
         line += [s.trivial or "–"] if trivial else []
         rows.append([*line, [tag("div", badges, class_="badges"), _small(why)]])
-    return table(heads, rows, class_="stack")
+        rows += site.attempt(f"{j.id}: {s.name}", lambda s=s: number_line(s))
+    shown = key(any(s.trivial_value for s in statements), any(s.rival for s in statements))
+    return [shown, table(heads, rows, class_="stack")]
 
 
 def predicted(s: JudgedStatement) -> list[Any]:
@@ -121,9 +118,9 @@ def predicted(s: JudgedStatement) -> list[Any]:
     sign = {"equal": "=", "at most": "≤", "at least": "≥", "between": ""}[s.relation]
     text = f"{sign} {_span(s.value)}".strip()
     if s.upper is not None:
-        text += f" to {_digits(s.upper)}"
+        text += f" to {digits(s.upper)}"
     if s.margin:
-        text += f" ± {_digits(s.margin, 2)}"
+        text += f" ± {digits(s.margin, 2)}"
     return [text, _small(_unit(s))]
 
 
@@ -137,8 +134,8 @@ def observed(s: JudgedStatement) -> list[Any]:
     if not s.observed:
         return ["–"]
     if len(s.observed) == 1 and not exact(s, 0):
-        low, high = ("open" if e is None else _digits(e) for e in (s.low[0], s.high[0]))
-        text = f"{_digits(s.observed[0])} [{low}, {high}]"
+        low, high = ("open" if e is None else digits(e) for e in (s.low[0], s.high[0]))
+        text = f"{digits(s.observed[0])} [{low}, {high}]"
     else:
         text = _span(s.observed)
     more = []
@@ -156,26 +153,17 @@ def _nearest(s: JudgedStatement) -> str:
     """The element nearest to failing, or beyond its limit, in words."""
     if s.relation == "equal":
         most = max(abs(o - v) for o, v in zip(s.observed, s.value, strict=True))
-        return f"off by {_digits(most, 2)} at most" if most else "the same to 12 digits"
+        return f"off by {digits(most, 2)} at most" if most else "the same to 12 digits"
     ends = [(o, *limits(s, i)) for i, o in enumerate(s.observed)]
     _, seen, limit = max([(low - o, o, low) for o, low, _ in ends] + [(o - high, o, high) for o, _, high in ends])
-    return f"nearest to the limit: {_digits(seen)} for {_digits(limit)}"
+    return f"nearest to the limit: {digits(seen)} for {digits(limit)}"
 
 
 def _span(values: Sequence[float]) -> str:
     if not values:
         return "–"
-    low, high = _digits(min(values)), _digits(max(values))
+    low, high = digits(min(values)), digits(max(values))
     return low if low == high else f"{low} … {high}"
-
-
-def _digits(v: float | int, digits: int = 4) -> str:
-    """A number with as many significant digits as people compare."""
-    if not math.isfinite(v):
-        return "–"
-    v += 0.0  # no minus before a zero
-    text = f"{v:.0f}" if v == int(v) and abs(v) < 1e6 else f"{v:.{digits}g}"
-    return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
 def _small(text: str) -> Html | None:

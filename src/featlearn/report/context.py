@@ -1,29 +1,18 @@
 """What all pages of one site share: the paths, the links, and where files are put."""
 
-import io
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from featlearn.lab.coverage import EntryState
 from featlearn.lab.find import Origin
-from featlearn.report import export, html, style
+from featlearn.report import html
 from featlearn.report.html import Html, tag
 from featlearn.report.model import ClaimPage, ExperimentPage, state_of
-from featlearn.report.plots import Picture
+from featlearn.report.pictures import Drawn, failed, safe
 
-SVG_SHOWN = 700_000  # bytes; a larger drawing is shown as PNG, which phones render faster
-SVG_KEPT = 4_000_000
 BROAD = 700  # pixels; a picture of several panels takes the whole line
-
-
-def safe(id_: str) -> str:
-    """An id as a file name: the same every time, without anything a file system or an address could misread."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", id_.replace("/", ".")).lstrip(".") or "_"
 
 
 def path(kind: str, id_: str) -> str:
@@ -33,12 +22,12 @@ def path(kind: str, id_: str) -> str:
 
 @dataclass
 class Site:
-    """One site while it is made. write(path, bytes) puts a file; known: pages that exist or will."""
+    """One site while it is made. drawn(id): the pictures of an experiment or claim; known: pages that exist or will."""
 
     works: Sequence[Any]
     experiments: Sequence[ExperimentPage]
     claims: Sequence[ClaimPage]
-    write: Callable[[str, bytes], None]
+    drawn: Callable[[str], Sequence[Drawn | str]]
     known: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     pictures_of: dict[str, list[Html]] = field(default_factory=dict)  # by entry, filled by the experiments' pages
@@ -78,62 +67,46 @@ class Site:
         where = "index.html" if kind == "index" else path(kind, id_)
         return tag("a", label, href=root + where) if where in self.known else label
 
-    def picture(self, name: str, picture: Any, caption: str, png: bool = True) -> Html:
-        """Save a picture with its data and give the figure element; the page lies one folder down.
-
-        png: also as pixels; always so where the drawing is too large to be shown as SVG.
-        """
-        p = picture if isinstance(picture, Picture) else Picture(picture)
-        base = f"pictures/{safe(name)}"
-        svg = _render(p.figure, "svg")
-        kinds = [k for k, keep in (("png", png or len(svg) > SVG_SHOWN), ("svg", len(svg) <= SVG_KEPT)) if keep]
-        for kind in kinds:
-            self.write(f"{base}.{kind}", svg if kind == "svg" else _render(p.figure, "png"))
-        shown = f"../{base}.svg" if len(svg) <= SVG_SHOWN else f"../{base}.png"
-        downloads = [tag("a", kind.upper(), href=f"../{base}.{kind}") for kind in kinds]
-        if p.data is not None:
-            self.write(f"{base}.csv", export.csv_text(_records(p.data)).encode())
-            downloads.append(tag("a", "plotted numbers (CSV)", href=f"../{base}.csv"))
-        width, height = (round(96 * float(v)) for v in p.figure.get_size_inches())
-        broad = "broad" if width > BROAD else None
-        text = caption or p.caption
-        image = tag("img", src=shown, alt=p.alt or text, width=width, height=height, loading="lazy")
-        links = [x for i, d in enumerate(downloads) for x in ((" · " if i else ""), d)]
-        return tag(
-            "figure",
-            tag("div", image, class_="picture"),
-            tag("figcaption", text, " ", tag("span", links)),
-            class_=broad,
-        )
+    def pictures(self, owner: str, caption: Callable[[Drawn], str] = lambda d: d.caption) -> list[Html]:
+        """The pictures of an experiment or claim as figure elements, for a page one folder down. One that could not be
+        drawn is a note, and a problem of the site."""
+        out: list[Html] = []
+        for found in self.drawn(owner):
+            if isinstance(found, str):
+                out.append(self.problem(owner, found))
+                continue
+            out.append(_figure(found, caption(found)))
+            for id_ in filter(None, found.ids):
+                self.pictures_of.setdefault(id_.partition("#")[0], []).append(out[-1])
+        return out
 
     def attempt(self, what: str, draw: Callable[[], list[Html]]) -> list[Html]:
-        """Pictures, or a note in their place: one that cannot be drawn must not cost the page its numbers."""
+        """Drawings, or a note in their place: one that cannot be drawn must not cost the page its numbers."""
         try:
             return draw()
         except Exception as error:
-            text = " ".join(str(error).split())[:300]
-            message = f"{what}: the picture could not be drawn: {type(error).__name__}: {text}"
-            self.problems.append(message)
-            return [tag("div", tag("p", message), class_="note bad", role="note")]
+            return [self.problem(what, failed(error))]
+
+    def problem(self, what: str, why: str) -> Html:
+        """Something that could not be drawn, as a note."""
+        self.problems.append(f"{what}: {why}")
+        return tag("div", tag("p", f"{what}: {why}"), class_="note bad", role="note")
 
 
-def _render(figure: Any, kind: str) -> bytes:
-    out = io.BytesIO()
-    with style.applied(float(figure.get_size_inches()[0])):
-        if kind == "svg":
-            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "featlearn"})
-        else:
-            figure.savefig(out, format="png", dpi=150, metadata={"Software": "featlearn"})
-    return out.getvalue()
-
-
-def _records(data: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Rows from rows, or from columns; shorter columns end in empty fields."""
-    if not isinstance(data, Mapping):
-        return list(data)
-    columns = {k: np.ravel(np.asarray(v)) for k, v in data.items()}
-    n = max((len(v) for v in columns.values()), default=0)
-    return [{k: (v[i].item() if i < len(v) else None) for k, v in columns.items()} for i in range(n)]
+def _figure(drawn: Drawn, caption: str) -> Html:
+    base = f"../{drawn.name}"
+    shown = next(kind for kind in ("svg", "png") if kind in drawn.kinds)
+    names = {kind: "plotted numbers (CSV)" if kind == "csv" else kind.upper() for kind in ("png", "svg", "csv")}
+    downloads = [tag("a", text, href=f"{base}.{kind}") for kind, text in names.items() if kind in drawn.kinds]
+    size = {"width": drawn.width, "height": drawn.height}
+    image = tag("img", src=f"{base}.{shown}", alt=drawn.alt or caption, loading="lazy", **size)
+    links = [x for i, d in enumerate(downloads) for x in ((" · " if i else ""), d)]
+    return tag(
+        "figure",
+        tag("div", image, class_="picture"),
+        tag("figcaption", caption, " ", tag("span", links)),
+        class_="broad" if drawn.width > BROAD else None,
+    )
 
 
 def provenance(p: Origin | None, extra: Sequence[tuple[str, Any]] = ()) -> Html:

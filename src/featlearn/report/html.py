@@ -81,15 +81,18 @@ def command(text: str) -> Html:
 
 
 def table(
-    heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], caption: str = "", **attributes: Any
+    heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any] | Html], caption: str = "", **attributes: Any
 ) -> Html:
     """A table in a box of its own that scrolls sideways where it is too wide. heads: (text, class of the column).
 
-    class_="stack": on a narrow screen every row becomes a block instead, for tables of text.
+    A row that is Html is one cell below the row before it, across all columns. class_="stack": on a narrow screen every
+    row becomes a block instead, for tables of text.
     """
     head = tag("tr", [tag("th", name, scope="col", class_=side) for name, side in heads])
     body = [
-        tag(
+        tag("tr", tag("td", r, colspan=len(heads)), class_="whole")
+        if isinstance(r, Html)
+        else tag(
             "tr",
             [tag("td", c, class_=side, data_label=name or None) for c, (name, side) in zip(r, heads, strict=True)],
             **_row_attributes(r),

@@ -1,19 +1,18 @@
 """The page of a claim in its former form: its cases, marked as waiting for re-examination."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from featlearn.lab.pending import HITS, Case, Verdict
-from featlearn.report.cases import SIGN, cases_data, cases_picture
 from featlearn.report.context import Site, provenance
 from featlearn.report.html import Html, badge, bullets, command, document, prose, seconds, table, tag
 from featlearn.report.model import ClaimPage, State
+from featlearn.report.numberline import digits, key, line, marks
 from featlearn.report.parts import about, note, section, trail_of, verdict_badges
-from featlearn.report.plots import Picture
 
+SIGN = {"equal": "=", "at most": "≤", "at least": "≥"}
 WAITS = "This claim was judged in the former form. It waits for re-examination and counts for nothing."
 
 MEANING = {
@@ -39,7 +38,6 @@ def page(site: Site, c: ClaimPage, v: Verdict) -> str:
     none = "No case was evaluated."
     if v.verdict not in ("data needed", "not run"):
         none = "The cases are not stored with this verdict; the command evaluates them again."
-    pictures = site.attempt(cl.id, lambda: _draw(site, v)) if ev.cases else []
     out = [
         tag("p", "claim", class_="kicker"),
         tag("h1", cl.id),
@@ -51,8 +49,8 @@ def page(site: Site, c: ClaimPage, v: Verdict) -> str:
         note(tag("p", tag("b", box)), prose(reported)) if reported else None,
         tag("p", ev.comment) if ev.comment else None,
         *section("How far the bound is from biting", bullets([f"{k.name}: {k.vacuous}" for k in vacuous])),
-        *pictures,
-        *section("Cases", _cases(ev.cases) if ev.cases else tag("p", none, class_="soft")),
+        *site.pictures(cl.id, lambda d: d.caption or f"Prediction, observation and rival of {cl.id}."),
+        *section("Cases", _cases(site, v) if ev.cases else tag("p", none, class_="soft")),
         *section(
             "Premises at the sizes used",
             table([("premise", "wide"), ("here", "left"), ("", "left")], assumptions) if assumptions else None,
@@ -66,34 +64,38 @@ def page(site: Site, c: ClaimPage, v: Verdict) -> str:
     return document(f"{cl.id} · featlearn", trail_of(site, cl.id), out, "../")
 
 
-def _draw(site: Site, v: Verdict) -> list[Html]:
-    cl, ev = v.claim, v.evidence
-    drawn = cl.draw(ev) if cl.draw else cases_picture(ev)
-    if drawn is None:
-        return []
-    picture = drawn if isinstance(drawn, Picture) else Picture(drawn, data=cases_data(ev))
-    return [
-        site.picture(
-            f"claim.{cl.id}", picture, picture.caption or f"Prediction, observation and rival of {cl.id}.", False
-        )
-    ]
+def number_line(c: Case) -> list[Html]:
+    """The number line of a case; nothing where nothing finite was observed."""
+    given = [math.nan if v is None else v for v in (c.predict, c.observe, c.tolerance, c.rival)]
+    spread = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in given))
+    predict, observe, tolerance, rival = (np.ravel(v) for v in spread)
+    least = np.full(observe.size, -math.inf) if c.relation == "at most" else predict - tolerance
+    largest = np.full(observe.size, math.inf) if c.relation == "at least" else predict + tolerance
+    found = marks(least, largest, observe, rival=() if c.rival is None else rival)
+    said = [f"{c.name}: predicted {SIGN[c.relation]} {_words(c.predict)}", f"observed {_words(c.observe)}"]
+    said += [] if c.rival is None else [f"rival {_words(c.rival)}"]
+    return [] if found is None else [line(found, ", ".join(said) + ".")]
 
 
-def _cases(cases: Sequence[Case]) -> Html:
+def _cases(site: Site, v: Verdict) -> list[Html]:
     heads = [("case", "mid"), ("prediction", "right"), ("observed", "right"), ("tolerance", "right")]
     heads += [("rival", "right"), ("how close", "left"), ("state", "left")]
-    rows = []
-    for c in cases:
+    rows: list[Any] = []
+    for c in v.evidence.cases:
         name = [c.name, _small(f"in {c.unit}" if c.unit else "")]
         badges = [badge(State("agrees", "good") if c.ok else State("disagrees", "bad"))]
         if c.rival is not None:
             badges.append(badge(State("rival rejected", "good") if c.rival_rejected else State("rival fits", "odd")))
         if c.vacuous:
             badges.append(badge(State("cannot bite", "warn")))
-        line = [name, _value(c.predict, SIGN[c.relation]), _value(c.observe), _value(c.tolerance, "±")]
-        line += [[_value(c.rival), _small(c.rival_says)], slack(c), tag("div", badges, class_="badges")]
-        rows.append(line)
-    return table(heads, rows)
+        parts = [name, _value(c.predict, SIGN[c.relation]), _value(c.observe), _value(c.tolerance, "±")]
+        parts += [[_value(c.rival), _small(c.rival_says)], slack(c), tag("div", badges, class_="badges")]
+        rows.append(parts)
+        rows += site.attempt(f"{v.claim.id}: {c.name}", lambda c=c: number_line(c))
+    return [
+        key(rival=any(c.rival is not None for c in v.evidence.cases), interval=False),
+        table(heads, rows, class_="stack"),
+    ]
 
 
 def slack(c: Case) -> str:
@@ -131,6 +133,13 @@ def _percent(share: float) -> str:
 
 def _digits(v: float) -> str:
     return "∞" if math.isinf(v) else f"{v:.3g}"
+
+
+def _words(v: Any) -> str:
+    """A number, or a range of numbers, in words."""
+    a = np.ravel(np.asarray(v, np.float64))
+    low, high = (digits(float(f(a))) if a.size else "nothing" for f in (np.min, np.max))
+    return low if low == high else f"{low} to {high}"
 
 
 def _small(text: str) -> Html | None:

@@ -417,7 +417,8 @@ def heat_maps(
             for (r, c), v in np.ndenumerate(values):
                 if np.isfinite(v):
                     text = f"{v:.2f}".removeprefix("0") if 0 < v < 1 else f"{v:.0f}"
-                    axes.text(c, r, text, ha="center", va="center", fontsize="x-small", color="w" if v < 0.5 else "k")
+                    drawn = {"ha": "center", "va": "center", "fontsize": "x-small", "color": "w" if v < 0.5 else "k"}
+                    axes.text(c, r, text, in_layout=False, **drawn)  # inside its cell: nothing has to make room
             axes.set_title(p.title)
             axes.set_xticks(range(len(columns)), columns)
             axes.set_yticks(range(len(rows)), rows)

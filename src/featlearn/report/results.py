@@ -11,6 +11,7 @@ from featlearn.report.context import Site, provenance
 from featlearn.report.html import Html, badge, command, document, grid_table, nested, prose, table, tag
 from featlearn.report.model import ExperimentPage, by_work, experiment_state, verdict_state
 from featlearn.report.parts import count, home, section, short
+from featlearn.report.pictures import Drawn
 
 
 def experiment(site: Site, x: ExperimentPage) -> str:
@@ -33,6 +34,11 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         if n:
             notes.append(f"{count(n, 'trial', 'trials')} {what}; the numbers below are without them.")
     run = x.command or f"featlearn run {ex.id}" + (f" --preset {x.preset}" if x.preset else "")
+
+    def caption(drawn: Drawn) -> str:
+        e = site.entries.get(drawn.ids[0].partition("#")[0])
+        return f"{', '.join(drawn.ids)}: {drawn.caption or (short(e.says, 220) if e else ex.title)}"
+
     results: list[Any] = []
     compared, others = _divided(x.summary)
     if x.was_run:
@@ -47,7 +53,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
             results.append(tag("p", text, class_="soft small"))
         if any(r.n == 1 for r in x.summary):
             results.append(tag("p", "A row of one seed has no interval.", class_="soft small"))
-        results.append(tag("div", site.attempt(ex.id, lambda: _draw(site, x)), class_="pictures"))
+        results.append(tag("div", site.pictures(ex.id, caption), class_="pictures"))
         results += section("Numbers that are not in the paper", _wide(others)) if compared else _wide(others)
     else:
         results.append(tag("div", tag("p", "Not run. The command below gives this page its numbers."), class_="note"))
@@ -111,22 +117,6 @@ def _wide(rows: Sequence[SummaryRow]) -> list[Html]:
         groups.setdefault(lines, []).append(metric)
     parts = [group[i : i + WIDTH] for group in groups.values() for i in range(0, len(group), WIDTH)]
     return [grid_table(tables.wide([r for r in rows if r.metric in part]), verdict_state) for part in parts]
-
-
-def _draw(site: Site, x: ExperimentPage) -> list[Html]:
-    drawn = (x.experiment.draw(x.table) if x.table is not None else None) or {}
-    shared: dict[int, list[str]] = {}
-    for id_, picture in drawn.items():  # one picture may stand for several entries: it is saved and shown once
-        shared.setdefault(id(picture), []).append(id_)
-    out = []
-    for ids in shared.values():
-        picture, e = drawn[ids[0]], site.entries.get(ids[0].partition("#")[0])
-        what = getattr(picture, "caption", "") or (short(e.says, 220) if e else x.experiment.title)
-        name = f"experiment.{x.experiment.id}.{ids[0]}"
-        out.append(site.picture(name, picture, f"{', '.join(ids)}: {what}"))
-        for id_ in ids:
-            site.pictures_of.setdefault(id_.partition("#")[0], []).append(out[-1])
-    return out
 
 
 def _config(x: ExperimentPage) -> Html | None:

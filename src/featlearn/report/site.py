@@ -1,14 +1,9 @@
-"""The site: written beside what is there, then put in place file by file."""
+"""The site: which pages and pictures it has, and their making."""
 
-import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from featlearn.errors import ReportError
@@ -16,20 +11,28 @@ from featlearn.lab.pending import Verdict
 from featlearn.lab.pending_verdicts import Saved
 from featlearn.lab.verdicts import Judged
 from featlearn.report import claims as claim_pages
-from featlearn.report import entry, export, glossary, pages, results
+from featlearn.report import entry, folder, glossary, pages, pictures, results
 from featlearn.report.context import Site, path
+from featlearn.report.folder import MARKER, Stage, guard, staged
 from featlearn.report.model import ClaimPage, ExperimentPage, as_claim_page
+from featlearn.report.pictures import Drawn, Job, Made
 
-MARKER = ".featlearn-site.json"
+__all__ = ["MARKER", "Built", "build", "page", "unchanged"]
 
 
 @dataclass(frozen=True)
 class Built:
-    """What was written. index: the page to open; pages: how many; problems: pictures that could not be drawn."""
+    """What was written. index: the page to open; pages: how many; problems: what could not be drawn."""
 
     index: Path
     pages: int
     problems: tuple[str, ...] = ()
+
+
+def unchanged(out: Path | str, inputs: str) -> Built | None:
+    """The site that lies in `out`, if `build` made it from the same inputs and nobody touched its files since."""
+    found = folder.unchanged(Path(out), inputs)
+    return None if found is None else Built(Path(out) / "index.html", found)
 
 
 def build(
@@ -38,12 +41,15 @@ def build(
     experiments: Sequence[ExperimentPage],
     verdicts: Sequence[Judged | Verdict | Saved | ClaimPage],
     progress: Callable[[int, int], None] | None = None,
+    inputs: str = "",
 ) -> Built:
     """Write the whole site into `out`: an index, a page per work, entry, experiment and claim, pictures and CSV.
 
-    Opens from disk without network. Files of an earlier site of ours that this one no longer has are removed;
-    pages written by `page` and files of anyone else stay. progress(done, pages) is called after each page.
-    verdicts: in the typed form, or in the former one, which is shown as pending and counts for nothing.
+    Opens from disk without network. A file that would be the same is not written again, a picture that depends on
+    nothing that has changed is not drawn again. Files of an earlier site of ours that this one no longer has are
+    removed; pages written by `page` and files of anyone else stay. progress(done, pages) is called after each page.
+    verdicts: in the typed form, or in the former one, which is shown as pending and counts for nothing. inputs: a
+    digest of all that is read, for `unchanged`.
     Errors, before anything is written: ReportError where `out` is a file, holds files we did not make, or two ids
     would share a file name.
 
@@ -54,28 +60,34 @@ def build(
     """
     out = Path(out)
     claims = [as_claim_page(v) for v in verdicts]
-    _guard(out)
-    with _staged(out, "build") as stage:
-        site = Site(works, experiments, claims, stage)
+    guard(out)
+    jobs = {j.owner: j for j in (*map(_of_experiment, experiments), *map(_of_claim, claims)) if j is not None}
+    standing = folder.standing(out, jobs.values())
+    drawing = pictures.drawing([j for j in jobs.values() if j.owner not in standing])
+    with staged(out, "build") as stage, drawing as drawn:
+        site = Site(works, experiments, claims, _into(stage, jobs, drawn, standing))
         if clash := site.clashes():
             raise ReportError(
                 f"{clash[0]} is not allowed twice: two ids share this page; pass each id once, or rename one"
             )
         site.known = set(site.pages())
-        jobs: list[tuple[str, Callable[[], str]]] = []
-        jobs += [(path("experiment", x.experiment.id), lambda x=x: results.experiment(site, x)) for x in experiments]
-        jobs += [(path("claim", c.id), lambda c=c: claim_pages.claim(site, c)) for c in claims]
-        jobs += [(path("work", w.id), lambda w=w: pages.work(site, w)) for w in works]
+        todo: list[tuple[str, Callable[[], str]]] = []
+        # what has no picture first: other processes draw meanwhile
+        ordered = sorted(claims, key=lambda c: c.id in jobs)
+        todo += [(path("claim", c.id), lambda c=c: claim_pages.claim(site, c)) for c in ordered]
+        todo += [(path("work", w.id), lambda w=w: pages.work(site, w)) for w in works]
+        todo += [(path("experiment", x.experiment.id), lambda x=x: results.experiment(site, x)) for x in experiments]
         # after the experiments, whose pictures they show
-        jobs += [(path("entry", e.id), lambda w=w, e=e: entry.entry(site, w, e)) for w in works for e in w.entries]
-        jobs.append((glossary.PATH, glossary.page))
-        jobs.append(("index.html", lambda: pages.index(site)))  # last, so that it never points at missing pages
-        stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
-        for i, (name, make) in enumerate(jobs, start=1):
-            stage(name, make().encode())
+        todo += [(path("entry", e.id), lambda w=w, e=e: entry.entry(site, w, e)) for w in works for e in w.entries]
+        todo.append((glossary.PATH, glossary.page))
+        todo.append(("index.html", lambda: pages.index(site)))
+        stage.put("style.css", _style())
+        for i, (name, make) in enumerate(todo, start=1):
+            stage.put(name, make().encode())
             if progress is not None:
-                progress(i, len(jobs))
-    return Built(out / "index.html", len(jobs), tuple(site.problems))
+                progress(i, len(todo))
+        stage.pages, stage.inputs = len(todo), "" if site.problems else inputs
+    return Built(out / "index.html", len(todo), tuple(site.problems))
 
 
 def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] = ()) -> Path:
@@ -85,88 +97,65 @@ def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] 
     out. Errors: as `build`.
     """
     out = Path(out)
-    _guard(out)
+    guard(out)
     name = path("experiment", experiment_page.experiment.id)
-    with _staged(out, "page") as stage:
-        known = {p for p in _manifest(out) if p.endswith(".html") and (out / p).is_file()}
-        site = Site(works, [experiment_page], [], stage, known)
-        stage("style.css", files("featlearn.report").joinpath("style.css").read_bytes())
-        stage(glossary.PATH, glossary.page().encode())
-        stage(name, results.experiment(site, experiment_page).encode())
+    job = _of_experiment(experiment_page)
+    jobs = {job.owner: job} if job else {}
+    with staged(out, "page") as stage:
+        known = {p for p in folder.listed(out).files if p.endswith(".html") and (out / p).is_file()}
+        made = _into(stage, jobs, lambda owner: pictures.made(jobs[owner]), {})
+        site = Site(works, [experiment_page], [], made, known)
+        stage.put("style.css", _style())
+        stage.put(glossary.PATH, glossary.page().encode())
+        stage.put(name, results.experiment(site, experiment_page).encode())
     return out / name
 
 
-def _guard(out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise ReportError(f"out = {out} is not allowed: it is a file; choose another folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
-        raise ReportError(
-            f"out = {out} is not allowed: it holds files that are not ours; choose an empty or new folder"
-        )
+def _style() -> bytes:
+    return files("featlearn.report").joinpath("style.css").read_bytes()
 
 
-def _manifest(out: Path) -> dict[str, str]:
-    """Files we wrote, with what wrote them; names that leave the folder are not believed."""
-    try:
-        listed = json.loads((out / MARKER).read_text(encoding="utf-8"))["files"]
-        return {str(k): str(v) for k, v in listed.items() if _inside(str(k))}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # then nothing is removed
+def _of_experiment(x: ExperimentPage) -> Job | None:
+    e = x.experiment
+    if not x.was_run:
+        return None
+    depends = pictures.key(e.draw, x.table, e.id, e.version, x.preset, x.provenance)
+    return Job(e.id, f"experiment.{e.id}", e.draw, x.table, depends)
 
 
-def _inside(name: str) -> bool:
-    p = PurePosixPath(name)
-    return not p.is_absolute() and ".." not in p.parts and "\\" not in name and ":" not in name
+def _of_claim(c: ClaimPage) -> Job | None:
+    """The picture that someone made for a claim in the former form; all others are number lines."""
+    if not isinstance(c.judged, Verdict) or c.judged.claim.draw is None or not c.judged.evidence.cases:
+        return None
+    draw, evidence = c.judged.claim.draw, c.judged.evidence
+    return Job(c.id, f"claim.{c.id}", draw, evidence, pictures.key(draw, evidence, c.id))
 
 
-def _mark(out: Path, names: dict[str, str]) -> None:
-    data = {"made_by": "featlearn report", "files": dict(sorted(names.items()))}
-    export.replace(out / MARKER, (json.dumps(data, indent=0) + "\n").encode())
+def _into(
+    stage: Stage,
+    jobs: Mapping[str, Job],
+    drawn: Callable[[str], Sequence[Made]],
+    standing: Mapping[str, Sequence[Drawn]],
+) -> Callable[[str], Sequence[Drawn | str]]:
+    """A function that gives the pictures of an owner once their files are on the stage."""
 
+    def of(owner: str) -> Sequence[Drawn | str]:
+        if owner not in jobs:
+            return []
+        if owner in standing:
+            stage.stands(standing[owner])
+            stage.keep(owner, jobs[owner].key, standing[owner])
+            return standing[owner]
+        out: list[Drawn | str] = []
+        for found in drawn(owner):
+            if isinstance(found, str):
+                out.append(found)
+                continue
+            out.append(found[0])
+            for kind, data in found[1].items():
+                stage.put(f"{found[0].name}.{kind}", data)
+        if not any(isinstance(o, str) for o in out):
+            stage.keep(owner, jobs[owner].key, [o for o in out if not isinstance(o, str)])
+        return out
 
-@contextmanager
-def _staged(out: Path, by: str) -> Generator[Callable[[str, bytes], None], None, None]:
-    """A function that puts files into a temporary folder in `out`; at the end they are moved to their places.
-
-    An exception, Ctrl-C included, before the end leaves the earlier site as it was, and no folder that was not there.
-    """
-    new, unmarked = not out.exists(), not (out / MARKER).is_file()
-    made: list[str] = []
-    staging = None
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if unmarked:
-            _mark(out, {})  # at once, so that a second command beside this one knows the folder as ours
-        staging = Path(tempfile.mkdtemp(dir=out, prefix=".making-"))
-
-        def stage(name: str, data: bytes) -> None:
-            if name not in made:
-                made.append(name)
-            target = staging / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-
-        yield stage
-        before = _manifest(out)
-        # the list first, and with both: a run killed from here on still knows every file as ours
-        _mark(out, before | dict.fromkeys(made, by))
-        for name in made:
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(staging / name, out / name)
-        if by == "build":
-            stale = [n for n, who in before.items() if who == "build" and n not in made]
-            for name in stale:
-                if (out / name).is_file():
-                    (out / name).unlink()
-            _mark(out, {n: who for n, who in before.items() if n not in stale} | dict.fromkeys(made, by))
-    except OSError as error:
-        raise ReportError(
-            f"out = {out} cannot be written: {error.strerror or error}; free space there or choose another folder"
-        ) from error
-    finally:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
-        if unmarked and out.is_dir() and [p.name for p in out.iterdir()] == [MARKER]:
-            (out / MARKER).unlink()
-        if new and out.is_dir() and not any(out.iterdir()):
-            out.rmdir()
+    return of

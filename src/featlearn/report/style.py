@@ -4,6 +4,7 @@ The hues are Okabe and Ito's, which stay apart for the common kinds of colour bl
 structure keeps its hue, lighter and dashed, so the pair reads as a pair.
 """
 
+import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ BAND = "#0072B2"
 STAR_PLUS = "#D62728"  # the ground truth, red, as in the paper
 STAR_MINUS = "#F28E2B"  # its negative, orange
 NEURON = "#8A94A0"
+FONT = "DejaVu Sans"
+FONTS = "'DejaVu Sans', Verdana, 'Bitstream Vera Sans', 'Liberation Sans', Arial, sans-serif"
+"""Fonts of text in SVG: laid out in the first, which is as wide as Verdana and wider than all others."""
 _OTHERS = ("#7F6A00", "#5B4FA2", "#A1284E", "#3B7A78", "#6E6E6E", "#8C564B")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
@@ -74,7 +78,7 @@ def settings(width: float | int) -> dict[str, Any]:
     400 pixels has letters of about 10 pixels."""
     size = min(max(1.85 * width, 9.0), 17.0)
     return {
-        "font.family": ["DejaVu Sans"],
+        "font.family": [FONT],
         "font.size": size,
         "axes.titlesize": size,
         "axes.titleweight": "bold",
@@ -104,6 +108,7 @@ def settings(width: float | int) -> dict[str, Any]:
         "figure.facecolor": "white",
         "axes.facecolor": "white",
         "savefig.facecolor": "white",
+        "svg.fonttype": "none",  # text stays text: small, and a reader can search and copy it
         "svg.hashsalt": "featlearn",  # the same figure gives the same bytes
         "text.usetex": False,
         "mathtext.fontset": "dejavusans",
@@ -134,3 +139,37 @@ def figure(width: float | int = 6.0, height: float | int = 3.6) -> Any:
 
     with applied(width):
         return Figure(figsize=(width, height), layout="constrained", dpi=110)
+
+
+_UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def powers(text: str) -> str:
+    r"""What matplotlib writes at a scale of logarithms, as plain text: no formula has to be set for it.
+
+    Example:
+        >>> powers(r"$\mathdefault{10^{-3}}$"), powers(r"$\mathdefault{2\times10^{4}}$"), powers("1")
+        ('10⁻³', '2×10⁴', '1')
+    """
+    found = re.fullmatch(r"\$\\mathdefault\{(-?[\d.]*)(?:\\times)?(?:10\^\{(-?\d+)\})?\}\$", text)
+    if found is None:
+        return text
+    factor, power = found[1].replace("-", "−"), found[2]
+    if power is None:
+        return factor
+    return (f"{factor}×" if factor.strip("−") else factor) + f"10{power.translate(_UP)}"
+
+
+def plain_powers(formatter: Any) -> Any:
+    """A formatter of matplotlib that writes what this one does, by `powers`."""
+    from matplotlib.ticker import Formatter
+
+    class Plain(Formatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return powers(formatter(x, pos))
+
+        def set_locs(self, locs: Any) -> None:
+            super().set_locs(locs)
+            formatter.set_locs(locs)
+
+    return Plain()
