@@ -8,6 +8,7 @@ import json
 import pickle
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -18,13 +19,14 @@ import numpy as np
 from featlearn.lab.digest import code_digest, rows_digest, text_digest
 from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Evidence
-from featlearn.lab.submit import Handle, Serial, cores, process_pool
+from featlearn.lab.submit import Handle, ProcessPool, Serial, cores
 from featlearn.report import export, style
 from featlearn.report.plots import Picture
 
 SVG_MOST = 700_000  # bytes; a larger drawing is kept as PNG alone, which phones render faster
 SEVERAL = 4  # pictures' owners that are worth starting processes for
 DPI = 120
+SHARED = ("export.py", "pictures.py", "plots.py", "style.py")  # files of this folder that all drawing uses
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def drawing(jobs: Sequence[Job]) -> Generator[Callable[[str], list[Made]], None,
         except Exception:  # a function without a name, say: pickle raises whatever it meets
             sent.append((job, None))
     away = sum(data is not None for _, data in sent)
-    pool = process_pool(min(cores(), away)) if away >= SEVERAL and cores() > 1 else contextlib.nullcontext(Serial())
+    pool = ProcessPool(min(cores(), away)) if away >= SEVERAL and cores() > 1 else contextlib.nullcontext(Serial())
     with pool as submit:
         handles: dict[str, Handle] = {}
         for job, data in sent:
@@ -167,10 +169,18 @@ def drawing(jobs: Sequence[Job]) -> Generator[Callable[[str], list[Made]], None,
                 return []
             try:
                 return handles[owner].result()
-            except Exception as error:  # the process that drew it ended
-                return [failed(error)]
+            except BrokenProcessPool:  # a process ended that drew this picture or another one: each gets its own
+                return _alone(next(data for job, data in sent if job.owner == owner and data is not None))
 
         yield of
+
+
+def _alone(data: bytes) -> list[Made]:
+    with ProcessPool(1) as pool:
+        try:
+            return pool.submit(_made_from, data).result()
+        except BrokenProcessPool as error:
+            return [failed(error)]
 
 
 def _made_from(data: bytes) -> list[Made]:
@@ -196,7 +206,7 @@ def _engine() -> str:
     """Of the code that all drawing shares, and of what it stands on."""
     digest = hashlib.sha256()
     root = files("featlearn")
-    for folder, names in (("lab", None), ("report", ("pictures.py", "plots.py", "style.py", "export.py"))):
+    for folder, names in (("lab", None), ("report", SHARED)):
         for file in sorted(root.joinpath(folder).iterdir(), key=lambda f: f.name):
             if file.name.endswith(".py") and (names is None or file.name in names):
                 digest.update(file.read_bytes())
