@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 from featlearn.cli._parse import choose, parse
-from featlearn.cli._show import console, print_json, warn
+from featlearn.cli._show import console, print_json
 from featlearn.cli.run import load_experiment
 from featlearn.errors import DONE, CommandError
 
@@ -16,7 +16,8 @@ from featlearn.errors import DONE, CommandError
 @dataclass(frozen=True)
 class DiffOptions:
     one: tyro.conf.Positional[str]
-    """A run: the path of a .run.json file, or experiment@preset, or store:experiment@preset."""
+    """A run: the beginning of its name in `list --runs`, the path of a .run.json file, experiment@preset, or
+    store:experiment@preset."""
     other: tyro.conf.Positional[str]
     """The run to set beside it."""
     store: str = "runs"
@@ -66,37 +67,59 @@ def diff_command(args: Sequence[str]) -> int:
 
 
 def _side(name: str, default: str) -> Side:
-    from featlearn import catalog
-    from featlearn.lab.execute import hashes_of, summary_of
-    from featlearn.lab.find import origin
+    """A run by its file, by the beginning of its hash, or by preset. Of a file that is given, no code is run."""
+    from featlearn import catalog, works
+    from featlearn.lab.find import run_named, runs
     from featlearn.lab.store import Store, read_manifest
-    from featlearn.lab.trial import fields_of
 
     if name.endswith(".run.json"):
-        manifest = read_manifest(name)
-        store = Store(Path(name).resolve().parents[2])
-        known = manifest.source if manifest.source.endswith(".py") else manifest.experiment
-        experiment, hashes = load_experiment(known), list(manifest.trials)
-        if experiment.version != manifest.version:
-            warn(f"{name} is of version {manifest.version} of {experiment.id}, summarised here by {experiment.version}")
-        config = dict(manifest.config)
-    else:
-        what, sign, preset = name.rpartition("@")
-        if not sign:
-            raise CommandError(f"no run {name!r}: a .run.json file, experiment@preset or store:experiment@preset")
-        root, sign, known = what.rpartition(":")
-        store = Store(root) if sign else catalog.layers(default)
-        experiment = load_experiment(known)
-        if preset not in experiment.presets:
-            raise CommandError(f"no preset {preset!r} of {known}{choose(preset, list(experiment.presets))}")
-        config = fields_of(experiment.presets[preset])
-        hashes = hashes_of(experiment, experiment.trials(experiment.presets[preset]))
+        return _of_manifest(name, Store(Path(name).resolve().parents[2]), read_manifest(name))
+    what, sign, preset = name.rpartition("@")
+    if not sign:
+        run = run_named(catalog.layers(default), name)
+        return _of_manifest(name, Store(run.path.parents[2]), run.manifest)
+    root, sign, known = what.rpartition(":")
+    store = Store(root) if sign else catalog.layers(default)
+    if known not in works.EXPERIMENTS and not known.endswith(".py"):
+        mine = [r for r in runs(store, known) if r.manifest.preset == preset and not r.manifest.changed]
+        if mine:
+            return _of_manifest(name, Store(mine[0].path.parents[2]), mine[0].manifest)
+    experiment = load_experiment(known)
+    if preset not in experiment.presets:
+        raise CommandError(f"no preset {preset!r} of {known}{choose(preset, list(experiment.presets))}")
+    return _of_preset(name, store, experiment, experiment.presets[preset])
+
+
+def _of_preset(name: str, store: Any, experiment: Any, config: Any) -> Side:
+    from featlearn.lab.execute import hashes_of, summary_of
+    from featlearn.lab.trial import fields_of
+
+    hashes = hashes_of(experiment, experiment.trials(config))
     table = store.table_of(experiment.id, hashes)
     if not table.rows:
-        raise CommandError(f"{name} has no rows in {store.root}: run it first, featlearn run {known}")
-    o = origin(store, experiment.id, hashes)
+        raise CommandError(f"{name} has no rows in {store.root}: run it first, featlearn run {name.rpartition('@')[0]}")
+    about = _about(store, experiment.id, hashes, table)
+    return Side(name, fields_of(config), about, summary_of(experiment, table))
+
+
+def _of_manifest(name: str, store: Any, manifest: Any) -> Side:
+    from featlearn.lab.find import summary_rows
+
+    summary = summary_rows(manifest)
+    if not summary:
+        again = f": to end it, {manifest.command}" if manifest.command else ""
+        raise CommandError(f"{name} keeps no summary, since it did not end or found no rows{again}")
+    table = store.table_of(manifest.experiment, manifest.trials)
+    about = _about(store, manifest.experiment, manifest.trials, table)
+    return Side(name, dict(manifest.config), about, summary)
+
+
+def _about(store: Any, experiment: str, hashes: Sequence[str], table: Any) -> dict[str, Any]:
+    from featlearn.lab.find import origin
+
+    o = origin(store, experiment, hashes)
     about: dict[str, Any] = {
-        "experiment": experiment.id,
+        "experiment": experiment,
         "trials": len(hashes),
         "trials missing": len(table.missing),
         "trials failed": len(table.failed),
@@ -104,7 +127,7 @@ def _side(name: str, default: str) -> Side:
     }
     if o is not None:
         about |= {"commit": o.commit, "local changes": o.dirty, "device": o.device, "seconds": o.seconds, **o.versions}
-    return Side(name, config, about, summary_of(experiment, table))
+    return about
 
 
 def compared(one: Sequence[Any], other: Sequence[Any]) -> list[dict[str, Any]]:

@@ -18,6 +18,8 @@ class ListOptions:
     """Only this work."""
     json: bool = False
     """One JSON document."""
+    runs: bool = False
+    """The runs in your store instead: own experiments, changed settings, sweeps."""
     store: str = "runs"
     """Folder of your runs; its verdicts are newer than the ones that ship."""
 
@@ -27,6 +29,8 @@ def list_command(args: Sequence[str]) -> int:
     from featlearn import catalog
 
     options = parse(ListOptions, args, "featlearn list", "Works, experiments, claims, presets and the last verdicts.")
+    if options.runs:
+        return _runs(options)
     found = with_local_verdicts(catalog.read(), Path(options.store))
     names = [w["id"] for w in found["works"]]
     if options.work and options.work not in names:
@@ -63,6 +67,45 @@ def list_command(args: Sequence[str]) -> int:
         if pending:
             out.print(f"{pending} claims wait for re-examination in the typed form and count for nothing", markup=False)
     return DONE
+
+
+def _runs(options: ListOptions) -> int:
+    """The runs in a store, newest first."""
+    from featlearn.lab.find import runs
+    from featlearn.lab.store import Store
+
+    if not Path(options.store).is_dir():
+        raise CommandError(f"no folder {options.store}: give the one of your runs, --store DIR")
+    found = [r for r in runs(Store(options.store)) if options.work in ("", r.manifest.experiment.split("/")[0])]
+    if options.json:
+        print_json({"runs": [run_json(r) for r in found]})
+        return DONE
+    out = console()
+    for r in found:  # one line each and never cut: the name is there to be copied
+        m = r.manifest
+        what = f"{m.hash}  {m.started[:16].replace('T', ' ')}  {m.experiment}: {r.words}; {r.state}"
+        out.print(what + "".join(f"; sweep {name}" for name in m.sweeps), soft_wrap=True, markup=False, highlight=False)
+    if not found:
+        out.print(f"no runs in {options.store}", markup=False)
+    return DONE
+
+
+def run_json(run: Any) -> dict[str, Any]:
+    """A run as the JSON document holds it."""
+    m = run.manifest
+    return {
+        "hash": m.hash,
+        "experiment": m.experiment,
+        "preset": m.preset,
+        "changed": dict(m.changed),
+        "sweep": dict(m.sweep),
+        "sweeps": dict(m.sweeps),
+        "trials": {"planned": len(m.trials), "there": run.there},
+        "started": m.started,
+        "seconds": m.seconds,
+        "command": m.command,
+        "manifest": str(run.path),
+    }
 
 
 def verdict_words(claim: Mapping[str, Any]) -> str:

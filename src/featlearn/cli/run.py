@@ -408,7 +408,8 @@ def document(experiment: Any, options: RunOptions, members: Any, reports: Any, s
 def _tables(out: Any, members: Any, reports: Any) -> None:
     for (setting, _), report in zip(members, reports, strict=True):
         if report.summary:
-            for table in fitting(report.summary, _words(setting) or "ours and reported, 95 % intervals", out):
+            against = "ours and reported, " if any(r.reported is not None for r in report.summary) else ""
+            for table in fitting(report.summary, _words(setting) or f"{against}95 % intervals", out):
                 out.print(table)
         else:
             out.print("no rows" + (f" at {_words(setting)}" if setting else ""))

@@ -10,12 +10,14 @@ import functools
 import hashlib
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-PACKAGE = "featlearn"
+PACKAGE, FILE = "featlearn", "featlearn_file_"
+"""The package, and how modules are named that were loaded from a user's file (lab.load)."""
 ENGINE = ("featlearn.lab", "featlearn.report", "featlearn.errors")
 """What judges and shows: a change there is a change of all verdicts, which its own tests answer for."""
 
@@ -41,12 +43,13 @@ def rows_digest(rows: Iterable[Any]) -> str:
 
 @functools.lru_cache(maxsize=512)
 def code_digest(*functions: Callable[..., Any]) -> str:
-    """Of the functions and of all that they reach within featlearn.
+    """Of the functions and of all that they reach within featlearn, or beside a user's own file.
 
     Reached: functions and classes that a body names, directly or as an attribute of a module of featlearn, and plain
     constants. Not seen: what is imported inside a body by a computed name.
     """
     found: dict[str, str] = {}
+    beside = _beside(functions)
     stack: list[Any] = [*functions]
     seen: dict[int, Any] = {}  # holds what it has seen, so that no id is used twice
     while stack:
@@ -56,12 +59,12 @@ def code_digest(*functions: Callable[..., Any]) -> str:
         seen[id(thing)] = thing
         if isinstance(thing, functools.partial):
             stack += [thing.func, *thing.args, *thing.keywords.values()]
-        elif isinstance(thing, FunctionType) and _ours(thing.__module__):
+        elif isinstance(thing, FunctionType) and _ours(thing.__module__, beside):
             found.setdefault(thing.__qualname__, "")
             found[thing.__qualname__] += _tree(thing.__module__, thing.__qualname__)
-            stack += _named(thing.__code__, thing.__globals__)
+            stack += _named(thing.__code__, thing.__globals__, beside)
             stack += [c.cell_contents for c in thing.__closure__ or () if callable(c.cell_contents)]
-        elif isinstance(thing, type) and _ours(thing.__module__):
+        elif isinstance(thing, type) and _ours(thing.__module__, beside):
             found.setdefault(thing.__qualname__, "")
             found[thing.__qualname__] += _tree(thing.__module__, thing.__qualname__)
             for base in thing.__mro__[1:]:
@@ -70,7 +73,7 @@ def code_digest(*functions: Callable[..., Any]) -> str:
                 inner = getattr(member, "fget", None) or getattr(member, "__func__", member)
                 inner = inspect.unwrap(inner) if callable(inner) else inner
                 if isinstance(inner, FunctionType):
-                    stack += _named(inner.__code__, inner.__globals__)
+                    stack += _named(inner.__code__, inner.__globals__, beside)
         elif isinstance(thing, _Constant):
             found[f"constant {thing.name}"] = thing.shown
     return text_digest(json.dumps(sorted(found.items())))
@@ -82,11 +85,24 @@ class _Constant:
     shown: str
 
 
-def _ours(module: str) -> bool:
-    return module.split(".")[0].startswith(PACKAGE) and not module.startswith(ENGINE)
+def _ours(module: str, beside: frozenset[str]) -> bool:
+    """Whether a module is of this package, a user's experiment file, or lies in the folder of one (`beside`)."""
+    if module.split(".")[0].startswith(PACKAGE):
+        return not module.startswith(ENGINE)
+    return _folder(sys.modules.get(module)) in beside
 
 
-def _named(code: CodeType, names: Mapping[str, Any]) -> list[Any]:
+def _folder(module: ModuleType | None) -> str:
+    file = getattr(module, "__file__", None)
+    return os.path.dirname(os.path.realpath(file)) if file else ""
+
+
+def _beside(functions: Iterable[Any]) -> frozenset[str]:
+    names = {getattr(f, "__module__", None) or "" for f in functions}
+    return frozenset(_folder(sys.modules.get(n)) for n in names if n.startswith(FILE)) - {""}
+
+
+def _named(code: CodeType, names: Mapping[str, Any], beside: frozenset[str]) -> list[Any]:
     """What a body, and the bodies inside it, name."""
     out: list[Any] = []
     codes = [code]
@@ -96,7 +112,7 @@ def _named(code: CodeType, names: Mapping[str, Any]) -> list[Any]:
         for name in one.co_names:
             thing = names.get(name)
             if isinstance(thing, ModuleType):
-                if _ours(thing.__name__):
+                if _ours(thing.__name__, beside):
                     out += [vars(thing)[n] for n in one.co_names if n in vars(thing) and n != name]
             elif isinstance(thing, FunctionType | type | functools.partial) or hasattr(thing, "__wrapped__"):
                 out.append(thing)

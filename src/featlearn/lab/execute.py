@@ -146,6 +146,7 @@ def run(
 
     submit: None runs here, one trial after the other; or anything with `submit(fn, *args)` (see lab.submit). Rows are
     the same for all of them: each trial runs with `threads` threads and the table has the order of `trials(config)`.
+    group: the name of the sweep that this is a run of.
     Trials that are ok or diverged are skipped, or with `again` computed anew; failed ones are tried again; those that
     another run on this machine is computing are left to it. progress(done, total, seconds left) is called as trials
     finish. Ctrl-C cancels what has not begun, and passes on: every finished trial is in the store. todo: the plan, if
@@ -189,7 +190,7 @@ def run(
         todo.hashes,
         dict(changed or {}),
         dict(sweep or {}),
-        group,
+        {**(before.sweeps if before else {}), **({group: dict(sweep or {})} if group else {})},
         source,
         command,
         now(),

@@ -1,15 +1,18 @@
 """Finding runs again: the latest complete run of an experiment, and where they came from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from featlearn.errors import RunError, StoreError
 from featlearn.lab.coverage import Reproduction
 from featlearn.lab.digest import code_digest
 from featlearn.lab.execute import hashes_of, summary_of
-from featlearn.lab.experiment import Experiment, Rows
-from featlearn.lab.store import Record, Store
+from featlearn.lab.experiment import Experiment, Rows, SummaryRow
+from featlearn.lab.store import Manifest, Record, Store
 
+NUMBER = (int, float)
 LARGEST_FIRST = ("paper", "cpu", "small")
 """`cpu`: the largest sizes that two cores do, of experiments whose reported sizes need a GPU."""
 
@@ -62,6 +65,58 @@ def reproductions(experiment: Experiment, found: Found | None) -> list[Reproduct
     return out
 
 
+@dataclass(frozen=True)
+class Run:
+    """A run that was found by its manifest: what was asked, and how many of its trials have a record."""
+
+    path: Path
+    manifest: Manifest
+    there: int
+
+    @property
+    def words(self) -> str:
+        """Its settings in words: the preset and what differs from it."""
+        m = self.manifest
+        return ", ".join([m.preset or "settings", *(f"{k} = {v}" for k, v in m.changed.items())])
+
+    @property
+    def state(self) -> str:
+        """ "done", or how much of it."""
+        n = len(self.manifest.trials)
+        return "done" if self.there == n and self.manifest.seconds is not None else f"{self.there} of {n} trials"
+
+
+def runs(store: Store, experiment: str = "") -> list[Run]:
+    """Every run whose manifest is in the store, newest first. Errors: none; damaged manifests are skipped."""
+    there: dict[Path, set[str]] = {}
+    found = []
+    for path, manifest in store.manifests(experiment or None):
+        folder = path.parent
+        if folder not in there:
+            there[folder] = {p.name for p in folder.glob("*.json")}
+        found.append(Run(path, manifest, sum(f"{h}.json" in there[folder] for h in manifest.trials)))
+    return found
+
+
+def run_named(store: Store, name: str) -> Run:
+    """The run whose hash begins so. Errors: RunError where there is none, or several."""
+    fit = [r for r in runs(store) if r.manifest.hash.startswith(name)] if len(name) >= 4 else []
+    if len(fit) != 1:
+        what = f"{len(fit)} runs in {store.root} have a name that begins" if fit else f"no run in {store.root} begins"
+        raise RunError(f"{what} with {name!r}: give more of it; `featlearn list --runs` shows all")
+    return fit[0]
+
+
+def summary_rows(manifest: Manifest) -> tuple[SummaryRow, ...]:
+    """The summary that a manifest keeps. Errors: StoreError where it is no summary."""
+    kinds = {"value": NUMBER, "low": NUMBER, "high": NUMBER, "n": (int,), "reported": (*NUMBER, type(None))}
+    names = [f.name for f in fields(SummaryRow)]
+    for row in manifest.summary:
+        if any(type(row.get(name)) not in kinds.get(name, (str,)) for name in names):
+            raise StoreError(f"the summary of run {manifest.hash} of {manifest.experiment} is damaged: run it again")
+    return tuple(SummaryRow(**{name: row[name] for name in names}) for row in manifest.summary)
+
+
 def evidence_state(experiment: Experiment, store: Store, found: Found | None) -> str:
     """ "ok"; "stale" where the rows come from another version, or from code that has changed since; "none".
 
@@ -106,6 +161,3 @@ def origin(
 def _one(values: Sequence[str]) -> str:
     different = sorted(set(values))
     return different[0] if len(different) == 1 else "mixed: " + ", ".join(different) if different else ""
-
-
-__all__ = ["Found", "Origin", "Record", "hashes_of", "latest_complete", "origin", "stale"]

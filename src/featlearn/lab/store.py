@@ -79,9 +79,10 @@ class Record:
 class Manifest:
     """What is kept of one run, so that `diff` and `report` find it again.
 
-    config: all fields; changed: those that differ from the preset; sweep: the swept settings of this member, and group
-    the name that its members share; trials: hashes in table order; seconds: None while it runs or after it was
-    interrupted; summary: the summary rows at its end, so that they can be read without the experiment's code.
+    config: all fields; changed: those that differ from the preset; sweep: the swept settings of this member; sweeps:
+    by the name of each sweep that the run is a member of, its swept settings there; trials: hashes in table order;
+    seconds: None while it runs or after it was interrupted; summary: the summary rows at its end, so that they can be
+    read without the experiment's code.
     """
 
     experiment: str
@@ -92,7 +93,7 @@ class Manifest:
     trials: Sequence[str]
     changed: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Any] = field(default_factory=dict)
-    group: str = ""
+    sweeps: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
     command: str = ""
     started: str = ""

@@ -171,6 +171,9 @@ def results(job: Job, trials: Sequence[Any], submit: Submit | None) -> Iterator[
         deaths = 0
         for i in lost:
             ((_, done),) = run.over([i], wait=True)
+            if done is not None and done.status == "elsewhere":  # it had ended before its worker was taken down
+                kept = Store(job.root).read(job.experiment.id, done.hash)
+                done = done._replace(status=kept.status, message=kept.error) if kept else done
             deaths = 0 if done is not None else deaths + 1
             yield i, done or _guilty(job, trials[i], run.last_words)
             if deaths == DEATHS:

@@ -1,0 +1,213 @@
+"""Runs of one's own file: code that changes, workers that die, runs that are found again, stores that are only read."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from featlearn.errors import StoreError
+from featlearn.lab import store as store_module
+
+OWN = '''
+"""An experiment of my own."""
+import os, time
+from dataclasses import dataclass
+from featlearn.lab.experiment import Cost, Experiment, SummaryRow, TrialResult
+
+@dataclass(frozen=True)
+class Config:
+    d: int = 5
+    """Dimension."""
+    c: float = 1.0
+    """Scale."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """One trial each."""
+
+@dataclass(frozen=True)
+class Trial:
+    d: int
+    c: float
+    seed: int
+
+def trials(config):
+    return [Trial(config.d, config.c, seed) for seed in config.seeds]
+
+def run_trial(trial):
+    if os.environ.get("OWN_KILL") and (trial.d, trial.seed) == (5, 1):
+        os.kill(os.getpid(), 9)
+    time.sleep(float(os.environ.get("OWN_PAUSE", "0")))
+    return TrialResult([{"row": "mean", "seed": trial.seed, "cos": trial.c * trial.d + trial.seed + 1}])
+
+def summarise(table):
+    if os.environ.get("OWN_SUMMARY"):
+        raise KeyError("cosine")
+    return [SummaryRow.of("", "mean", "cos", table.values("cos"))]
+
+EXPERIMENT = Experiment(
+    id="mine/mean", title="A mean", reproduces=(), Config=Config,
+    presets={"small": Config()}, trials=trials, run_trial=run_trial, summarise=summarise,
+    draw=lambda table: {}, cost=lambda trial: Cost(5.0, 50.0),
+)
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A file of one's own in the current folder, anew in every test."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("mine.py")
+    path.write_text(textwrap.dedent(OWN))
+    return path
+
+
+def start(*words, **env):
+    """featlearn in a process of its own."""
+    command = [sys.executable, "-m", "featlearn.cli", *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1", **env}, **pipes)
+
+
+def featlearn_apart(*words, status=0, **env):
+    process = start(*words, **env)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == status, (out, err)
+    assert "Traceback" not in err
+    return out, err
+
+
+def trials_of(out):
+    return json.loads(out)["trials"]
+
+
+RUN = ("run", "mine.py", "--no-report", "--json")
+
+
+def test_changed_code_is_said_and_computed_again_on_demand(own):
+    first, err = featlearn_apart(*RUN)
+    assert "another version" not in err
+    own.write_text(own.read_text().replace("# a comment", "") + "\n# a remark, and nothing else\n")
+    _, err = featlearn_apart(*RUN)
+    assert "another version" not in err
+    own.write_text(own.read_text().replace("trial.seed + 1}", "trial.seed + 3}"))
+    out, err = featlearn_apart(*RUN)
+    assert "3 of 3 trials in the store were made by another version of mine.py" in err
+    assert "--again" in err
+    assert "version" in err
+    assert json.loads(out)["summary"] == json.loads(first)["summary"]
+    out, err = featlearn_apart(*RUN, "--again")
+    assert trials_of(out) == {"ok": 3, "diverged": 0, "failed": 0, "skipped": 0}
+    assert json.loads(out)["summary"][0]["value"] == json.loads(first)["summary"][0]["value"] + 2
+    _, err = featlearn_apart(*RUN)
+    assert "another version" not in err
+
+
+def test_a_helper_beside_the_file_is_part_of_its_code(own):
+    Path("helper.py").write_text("def shift():\n    return 1\n")
+    own.write_text(
+        "import sys\nsys.path.insert(0, '.')\nimport helper\n"
+        + own.read_text().replace("trial.seed + 1}", "trial.seed + helper.shift()}")
+    )
+    featlearn_apart(*RUN)
+    Path("helper.py").write_text("def shift():\n    return 2\n")
+    _, err = featlearn_apart(*RUN)
+    assert "another version" in err
+
+
+def test_a_worker_that_dies_costs_its_trial_alone_and_the_sweep_goes_on(own):
+    out, err = featlearn_apart(*RUN, "--sweep", "d=5,6,7", "--workers", "2", status=1, OWN_KILL="1")
+    done = json.loads(out)
+    assert done["trials"] == {"ok": 8, "diverged": 0, "failed": 1, "skipped": 0}
+    assert [r["sweep"] for r in done["summary"]] == [{"d": 5}, {"d": 6}, {"d": 7}]
+    (failure,) = done["failures"]
+    record = json.loads(Path(f"runs/mine/mean/{failure['hash']}.json").read_text())
+    assert (record["status"], record["trial"]["seed"]) == ("failed", 1)
+    assert f"{failure['hash']}.json" in err
+    assert trials_of(featlearn_apart(*RUN, "--sweep", "d=5,6,7")[0])["ok"] == 1
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_sigterm_says_how_to_resume(own, workers):
+    process = start("run", "mine.py", "--no-report", "--workers", workers, OWN_PAUSE="1.5")
+    deadline = time.monotonic() + 60
+    while not list(Path("runs/mine/mean").glob("[0-9a-f]*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    last = err.strip().splitlines()[-1]
+    assert last.endswith(f"to resume: featlearn run mine.py --no-report --workers {workers}"), err
+    assert "Traceback" not in err
+    assert "resource_tracker" not in err
+
+
+def test_a_summary_that_raises_is_named_and_ends_nothing_else(own):
+    out, err = featlearn_apart(*RUN, "--sweep", "d=5,6", status=1, OWN_SUMMARY="1")
+    assert trials_of(out)["ok"] == 6
+    assert err.count("summarise() of mine/mean raised KeyError: 'cosine'") == 2
+    assert "mine.py:" in err
+
+
+def test_a_finished_store_can_be_read_only(own, featlearn, monkeypatch):
+    first = featlearn(*RUN)[1]
+
+    def refuse(path, data):
+        raise StoreError(f"{path} cannot be written (Read-only file system)")
+
+    monkeypatch.setattr(store_module, "write_atomic", refuse)
+    status, out, err = featlearn(*RUN)
+    assert status == 0
+    assert "cannot be written" not in err
+    assert json.loads(out)["summary"] == json.loads(first)["summary"]
+
+
+def test_runs_are_found_again_by_name(own, featlearn, refused):
+    featlearn(*RUN)
+    featlearn(*RUN, "--c", "2", "--sweep", "d=5,6")
+    status, out, _ = featlearn("list", "--runs", "--json")
+    runs = json.loads(out)["runs"]
+    assert status == 0
+    assert sorted((r["changed"].get("c", 1.0), r["changed"].get("d", 5)) for r in runs) == [(1, 5), (2, 5), (2, 6)]
+    swept = [r for r in runs if r["sweeps"]]
+    assert len(swept) == 2
+    assert len({name for r in swept for name in r["sweeps"]}) == 1
+    plain = next(r for r in runs if not r["changed"])
+    other = next(r for r in runs if r["changed"].get("d") == 6)
+    lines = featlearn("list", "--runs")[1].splitlines()
+    assert [line.split()[0] for line in lines] == [r["hash"] for r in runs]
+    out = json.loads(featlearn("diff", plain["hash"][:8], other["hash"], "--json")[1])
+    assert out["settings"] == {"c": [1.0, 2.0], "d": [5, 6]}
+    assert out["rows"][0]["difference"] == 7.0
+    assert "mine/mean@small" in featlearn("diff", "mine/mean@small", other["hash"])[1]
+    assert "no run in runs begins with '0000'" in refused("diff", "0000", "1111")
+    # the same settings in a second, smaller sweep: the run is a member of both
+    featlearn(*RUN, "--c", "2", "--sweep", "d=6,7")
+    runs = json.loads(featlearn("list", "--runs", "--json")[1])["runs"]
+    assert sorted(len(r["sweeps"]) for r in runs) == [0, 1, 1, 2]
+
+
+def test_diff_runs_no_code_that_a_file_names(own, featlearn):
+    featlearn(*RUN)
+    (path,) = Path("runs/mine/mean").glob("*.run.json")
+    Path("evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    path.write_text(path.read_text().replace(str(own.resolve()), "evil.py"))
+    assert '"evil.py"' in path.read_text()
+    assert featlearn("diff", path, path)[0] == 0
+    assert not Path("ran").exists()
+
+
+def test_a_summary_in_a_manifest_that_was_edited_is_refused(own, featlearn):
+    featlearn(*RUN)
+    (path,) = Path("runs/mine/mean").glob("*.run.json")
+    data = json.loads(path.read_text())
+    data["summary"][0]["value"] = "7"
+    path.write_text(json.dumps(data))
+    status, out, err = featlearn("diff", path, path)
+    assert (status, out) == (1, "")
+    assert "damaged: run it again" in err
