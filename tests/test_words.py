@@ -47,6 +47,7 @@ IN_FILES = {
     ("cell", "report/pages.py"): TABLES,
     ("cell", "report/results.py"): TABLES,
     ("cell", "lab/inventory.py"): TABLES,
+    ("cell", "cli/_show.py"): TABLES,
     ("cell", "cli/gemfilter/calibrate.py"): TABLES,
     ("cell", "cli/gemfilter/longbench.py"): TABLES,
     ("cell", "works/gemfilter/claims/tables.py"): TABLES,

@@ -140,6 +140,10 @@ class CommandError(FeatlearnError):
         return type(self), (str(self), self.status)
 
 
+class OutputError(FeatlearnError):
+    """A stdout that does not take what was asked for, as on a full disk: one line."""
+
+
 # --- rows, statements, verdicts --------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """The toy experiment and toy claims in place of the package's own."""
 
 import importlib
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -118,5 +117,5 @@ def claims(monkeypatch, toy):
     monkeypatch.setattr(works, "load_claims", lambda work: tuple(current))
     monkeypatch.setattr(works, "EXPERIMENTS", ("toy/normal",))
     monkeypatch.setattr(works, "load_experiment", lambda id: toy)
-    monkeypatch.setattr(sys.modules["featlearn.catalog"], "evidence_root", lambda: None)
+    monkeypatch.setattr(importlib.import_module("featlearn.catalog"), "evidence_root", lambda: None)
     return current

@@ -5,12 +5,12 @@ matplotlib, and `featlearn run X` imports the module of X alone.
 """
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 
 from featlearn.cli._parse import later, nearest
 from featlearn.cli._show import warn
+from featlearn.cli._streams import safe_streams
 from featlearn.errors import BAD, DONE, FAILED, INTERRUPTED, TERMINATED, CommandError, FeatlearnError, Terminated
 
 ABOUT = """usage: featlearn COMMAND ...
@@ -43,9 +43,30 @@ LLM = ("transformers", "gguf", "accelerate")
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command; the exit status: 0 done, 1 something failed or differs from what is expected, 2 bad arguments.
 
-    This is the only place where errors become exit statuses: each kind carries its own (`featlearn.errors`).
+    This is the only place where errors become exit statuses: each kind carries its own (`featlearn.errors`). What
+    terminals, pipes and disks do to the output is dealt with in `featlearn.cli._streams`.
     """
-    args = [*(sys.argv[1:] if args is None else args)]  # the module `list` stands in front of the builtin here
+    return ended(_status, [*(sys.argv[1:] if args is None else args)])  # `list` is a module here
+
+
+def ended(run: Callable[[Sequence[str]], int], args: Sequence[str]) -> int:
+    """How a command ends: its status, or the line and the status of what it raised."""
+    with safe_streams():
+        try:
+            try:
+                status = run(args)
+            except SystemExit as e:  # --help of a command, a benchmark
+                if isinstance(e.code, str):
+                    warn(e.code)
+                status = e.code if isinstance(e.code, int) else FAILED if e.code else DONE
+            sys.stdout.flush()
+            return status
+        except FeatlearnError as e:
+            warn(" ".join(line.strip() for line in str(e).splitlines()))
+            return e.status
+
+
+def _status(args: Sequence[str]) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         print(ABOUT, end="")
         return DONE if args else BAD
@@ -60,25 +81,16 @@ def main(args: Sequence[str] | None = None) -> int:
             raise CommandError(f"no command {args[0]!r}{nearest(args[0], tuple(COMMANDS))} (featlearn --help)")
         with _terminable():
             return command(args[1:])
-    except FeatlearnError as e:
-        warn(" ".join(line.strip() for line in str(e).splitlines()))
-        return e.status
     except ModuleNotFoundError as e:
         if e.name not in LLM:
             raise
         warn(f"{e.name} is needed for this: pip install 'featlearn[llm]'")
         return FAILED
-    except SystemExit as e:  # --help of a command
-        return e.code if isinstance(e.code, int) else DONE
     except KeyboardInterrupt as e:
         resumes, ended = args[0] == "run" or args[:2] == ["domains", "evaluate"], isinstance(e, Terminated)
         what = "terminated" if ended else "interrupted"
         warn(what + (": what was finished is kept; the same command resumes" if resumes else ""))
         return TERMINATED if ended else INTERRUPTED
-    except BrokenPipeError:  # `featlearn list | head`
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
 
 
 @contextlib.contextmanager

@@ -43,6 +43,17 @@ def subcommand(
     return commands[args[0]](args[1:])
 
 
+MOST = 256
+"""Threads or processes; more bring nothing and can bring a machine down."""
+
+
+def check_count(name: str, value: int, low: int, chosen: str = "") -> None:
+    """CommandError for a number of threads or processes out of range; chosen: what 0 means, where it is allowed."""
+    if not low <= value <= MOST:
+        bound = f"at least {low}" if value < low else f"at most {MOST}"
+        raise CommandError(f"{name} = {value} is not allowed: {bound}{chosen and '; 0 '}{chosen}")
+
+
 def flag(name: str) -> str:
     """The flag of a field."""
     return "--" + name.replace("_", "-")

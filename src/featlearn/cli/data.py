@@ -7,7 +7,7 @@ from typing import Any, Literal
 import tyro
 
 from featlearn.cli._parse import choose, parse
-from featlearn.cli._show import console, print_json
+from featlearn.cli._show import byte_bar, console, print_json, show_table
 from featlearn.errors import DONE, CommandError
 
 
@@ -50,12 +50,8 @@ def data_command(args: Sequence[str]) -> int:
     if options.json:
         print_json(rows)
         return DONE
-    from rich.table import Table
-
-    table = Table("name", "what", "licence", "MiB", "here")
-    for r in rows:
-        table.add_row(r["name"], r["about"], r["licence"], str(r["size_mib"]), "yes" if r["here"] else "no")
-    console().print(table)
+    shown = ((r["name"], r["about"], r["licence"], str(r["size_mib"]), "yes" if r["here"] else "no") for r in rows)
+    show_table(console(), ("name", "what", "licence", "MiB", "here"), shown)
     return DONE
 
 
@@ -69,24 +65,28 @@ def _here(name: str, root: str) -> bool:
     return True
 
 
-def _fetch(options: DataOptions) -> int:
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+def bring(experiment: Any, plans: Sequence[Any], fetch: bool) -> None:
+    """Refuse a run whose data or models are not here, before any work, or fetch them; trials already done need none."""
+    from featlearn.data.needs import check_needs, lacking
 
+    trials = [p.trials[i] for p in plans for i in p.missing]
+    for name in lacking(trials, experiment) if fetch else ():
+        _shown_fetch(name, "")
+    check_needs(trials, experiment)
+
+
+def _shown_fetch(name: str, root: str) -> Any:
     from featlearn import data
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    if not options.root:  # terms are shown before a download; what lies in a root is the user's already
-        licence = data.registry()[options.name].licence
-        console(err=True).print(f"{options.name}: licence: {licence}", soft_wrap=True, markup=False)
-    with Progress(*columns, console=console(err=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
+    if not root:  # terms are shown before a download; what lies in a root is the user's already
+        licence = data.registry()[name].licence
+        console(err=True).print(f"{name}: licence: {licence}", soft_wrap=True, markup=False)
+    with byte_bar() as progress:
+        return data.fetch(name, root=root or None, progress=progress)
 
-        def progress(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total or None)
-            bar.update(tasks[what], completed=done, total=total or None)
 
-        path = data.fetch(options.name, root=options.root or None, progress=progress)
+def _fetch(options: DataOptions) -> int:
+    path = _shown_fetch(options.name, options.root)
     if options.json:
         print_json({"name": options.name, "path": str(path)})
     else:

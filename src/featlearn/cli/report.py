@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from featlearn.cli._parse import choose, parse
-from featlearn.cli._show import console, warn
+from featlearn.cli._show import bar, console, warn
 from featlearn.cli.run import experiment_page
 from featlearn.errors import DONE, FAILED, CommandError
 
@@ -111,8 +111,6 @@ def _rows(claim: Any, tables: Any) -> str | None:
 
 
 def _site(options: ReportOptions) -> int:
-    from rich.progress import Progress
-
     from featlearn import catalog
     from featlearn.lab import inventory
     from featlearn.report.site import build, unchanged
@@ -123,16 +121,9 @@ def _site(options: ReportOptions) -> int:
         return DONE
     store = catalog.layers(options.store)
     works = [inventory.load(w) for w in inventory.WORKS if options.work in ("", w)]
-    with Progress(console=console(err=True), transient=True) as bar:
-        task = bar.add_task("pages", total=None)
-        built = build(
-            options.out,
-            works,
-            experiment_pages(options.work, store),
-            claim_pages(options.work, store),
-            lambda done, total: bar.update(task, completed=done, total=total),
-            inputs,
-        )
+    with bar("pages") as progress:
+        pages, claims = experiment_pages(options.work, store), claim_pages(options.work, store)
+        built = build(options.out, works, pages, claims, progress, inputs)
     for problem in built.problems:
         warn(problem)
     console().print(f"{built.pages} pages: {built.index}", soft_wrap=True, markup=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from featlearn.cli._parse import nearest, parse
-from featlearn.cli._show import console, print_json, warn
+from featlearn.cli._show import console, print_json, show_table, status, warn
 from featlearn.errors import DONE, FAILED, CommandError
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def check(claims: Sequence[Any], tables: "Callable[[str], Rows | None]", store: 
     from featlearn.lab.claim import broken
     from featlearn.lab.load import last_line
 
-    with console(err=True).status("") as status:
+    with status() as say:
         for n, claim in enumerate(claims, start=1):
-            status.update(f"{n}/{len(claims)} {claim.id}")
+            say(f"{n}/{len(claims)} {claim.id}")
             start = time.perf_counter()
             if isinstance(claim, pending.Claim):
                 yield pending_verdicts.check(claim, Key("verify"), tables, store)
@@ -139,7 +139,7 @@ def show(judged: "Sequence[Judged]") -> None:
     ended = f"; not as expected: {', '.join(different)}" if different else ", all as expected" if judged else ""
     waiting = sum(v.scope == "re-examination pending" for v in judged)
     counted = f" ({waiting} wait for re-examination and count for nothing)" if waiting else ""
-    out.print(f"{len(judged)} claims{ended}{counted}", markup=False)
+    out.print(f"{len(judged)} claims{ended}{counted}", markup=False, soft_wrap=True)
 
 
 def line(s: "JudgedStatement") -> str:
@@ -166,7 +166,6 @@ def span(values: Sequence[float]) -> str:
 
 def show_entries(work: str, judged: "Sequence[Judged]", store: "Store") -> None:
     """The one verdict of every entry of a work."""
-    from rich.table import Table
     from rich.text import Text
 
     from featlearn import works
@@ -179,10 +178,10 @@ def show_entries(work: str, judged: "Sequence[Judged]", store: "Store") -> None:
         if id_.split("/")[0] == work:
             experiment = works.load_experiment(id_)
             runs += reproductions(experiment, latest_complete(experiment, store))
-    table = Table("entry", "verdict", "scope", "covered", "by", title="Entries", title_justify="left")
+    rows: list[tuple[str | Text, ...]] = []
     for e in inventory.load(work).entries:
         found = entry_state(e.id, judged, runs, pending=work in works.PENDING, reasons=e.reasons)
         style = "dim" if found.verdict == "not run" else ""
         by = ", ".join(found.by) or found.why
-        table.add_row(e.id, Text(found.verdict, style=style), found.scope, "yes" if found.covered else "no", by)
-    console().print(table)
+        rows.append((e.id, Text(found.verdict, style=style), found.scope, "yes" if found.covered else "no", by))
+    show_table(console(), ("entry", "verdict", "scope", "covered", "by"), rows, "Entries")

@@ -136,6 +136,8 @@ class Experiment:
     run_trial(trial) -> TrialResult; summarise(table) -> summary rows; draw(table) -> pictures by inventory id;
     cost(trial): expected seconds and memory. version: raise it when the meaning of a trial's rows changes.
     rows: the row types (see lab.row) that its trials write; without any, rows are flat mappings that nothing checks.
+    needs(trial): names of the data sets, texts and models of `featlearn data` that the trial reads; `featlearn run`
+    looks for them before any work.
     """
 
     id: str
@@ -151,3 +153,4 @@ class Experiment:
     cost: Callable[[Any], Cost] = lambda trial: Cost(60.0, 500.0)
     version: int = 1
     rows: tuple[type, ...] = ()
+    needs: Callable[[Any], Sequence[str]] = lambda trial: ()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from featlearn.cli._parse import parse
+from featlearn.cli._parse import check_count, parse
 from featlearn.cli._show import warn
 from featlearn.errors import CommandError
 
@@ -143,8 +143,7 @@ def planned(
     from featlearn.lab.submit import cores
     from featlearn.methods.domains import Schedule, Settings
 
-    if options.threads < 0:
-        raise CommandError(f"threads = {options.threads} is not allowed: 1 or more; 0 chooses")
+    check_count("threads", options.threads, 0, "chooses")
     small = options.backbone == "cnn"
     schedule = Schedule(
         options.steps,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from featlearn.cli._show import console, print_json
+from featlearn.cli._show import console, print_json, put
 from featlearn.cli.domains._shared import DataOptions, describe, options_of, remark, source_of
 from featlearn.errors import DONE
 
@@ -39,5 +39,5 @@ def check_command(args: Sequence[str]) -> int:
         table.add_column(Text(name))  # a name is no markup
     for i, label in enumerate(found.labels):
         table.add_row(Text(label), *(str(counts[d][i] or "–") for d in found.names))
-    out.print(table)
+    put(out, table)
     return DONE

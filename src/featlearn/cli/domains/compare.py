@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from featlearn.cli._show import console, print_json
+from featlearn.cli._show import console, print_json, put
 from featlearn.cli.domains._shared import options_of, planned
 from featlearn.cli.domains.evaluate import RunsOptions, _tell_missing, config_of, tell_flat
 from featlearn.errors import DONE, FAILED, CommandError
@@ -76,7 +76,7 @@ def _print_differences(out: Any, options: CompareOptions, found: Sequence[Any]) 
     for d in found:
         one = d.n < 2
         table.add_row(Text(d.domain), str(d.n), f"{100 * d.mean:+.1f}", *(("–", "–") if one else _ends(d.low, d.high)))
-    out.print(table)
+    put(out, table)
     out.print(f"{options.selection} selection; {last.n} pairs of seed and held-out domain", soft_wrap=True)
     if last.by_seed is not None:
         low, high = _ends(*last.by_seed[1:])

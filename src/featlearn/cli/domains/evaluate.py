@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.cli._show import FEW_SECONDS, bar, console, duration, print_json, warn
+from featlearn.cli._parse import check_count
+from featlearn.cli._show import FEW_SECONDS, bar, console, duration, print_json, put, warn
 from featlearn.cli.domains._shared import SHOWN, Plan, TrainOptions, describe, options_of, planned, remark
-from featlearn.errors import DONE, FAILED, CommandError
+from featlearn.errors import DONE, FAILED
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     from featlearn.lab.store import Store
     from featlearn.lab.submit import ProcessPool
 
-    if options.workers < 0:
-        raise CommandError(f"workers = {options.workers} is not allowed: 1 or more; 0 chooses")
+    check_count("workers", options.workers, 0, "chooses")
     plan = planned(options, options.algorithm, options.seeds, least=2)
     config = config_of(options, options.algorithm, plan)
     out, store = console(err=options.json), Store(options.store)
@@ -111,7 +111,7 @@ def evaluate_command(args: Sequence[str]) -> int:
         )
     else:
         for table in _score_tables(found, options.selection, out):
-            out.print(table)
+            put(out, table)
     tell_flat(chosen)
     _tell_missing(gone, len(todo.trials), command)
     return FAILED if report.failed else DONE

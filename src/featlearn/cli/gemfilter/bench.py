@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from featlearn.cli._show import bar, console, print_json, size
+from featlearn.cli._show import bar, console, print_json, put, size
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
     check_keep,
@@ -81,7 +81,7 @@ def bench_command(args: Sequence[str]) -> int:
     for t in found:
         passes = [[f"{c.seconds:.2f} s", size(c.peak_bytes)] for c in (t.plain, t.first, t.second)]
         table.add_row(str(t.tokens), *passes[0], *passes[1], f"{t.first_share:.1%}", *passes[2], f"{t.ratio:.2f}x")
-    out.print(table)
+    put(out, table)
     bound = "" if one.reported_bound is None else f"; m / r as reported: {one.reported_bound:.2f}x"
     out.print(f"leaving layers out brings at most {1 / one.share:.2f}x{bound}", soft_wrap=True)
     return DONE

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from featlearn.cli._show import bar, console, print_json
+from featlearn.cli._show import bar, console, print_json, put
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
     check_keep,
@@ -88,7 +88,7 @@ def calibrate_command(args: Sequence[str]) -> int:
             }
         )
         return DONE
-    out.print(_calibration_table(made, len(prompts)))
+    put(out, _calibration_table(made, len(prompts)))
     mean, error, _ = made.mean(made.scoring, made.layer)
     out.print(
         f"layer {made.layer}, {made.scoring} scoring: the earliest whose recall, {mean:.2f} (± {error:.2f}),"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.cli._show import bar, console, print_json, warn
+from featlearn.cli._show import bar, console, print_json, put, warn
 from featlearn.cli.gemfilter._shared import ModelOptions, check_keep, context_of, load, names_in, options_of
 from featlearn.cli.gemfilter.score import _announce
 from featlearn.errors import DONE, CommandError
@@ -89,7 +89,7 @@ def longbench_command(args: Sequence[str]) -> int:
             }
         )
         return DONE
-    out.print(_longbench_table(found, methods))
+    put(out, _longbench_table(found, methods))
     out.print(tool.OWN_WORDS, soft_wrap=True)
     return DONE
 

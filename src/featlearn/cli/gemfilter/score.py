@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from featlearn.cli._show import bar, console, print_json
+from featlearn.cli._show import bar, console, print_json, put
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
     check_keep,
@@ -83,7 +83,7 @@ def score_command(args: Sequence[str]) -> int:
             f"{c.seconds:.2f}",
             f"{c.kept:.0f}",
         )
-    out.print(table)
+    put(out, table)
     return DONE
 
 

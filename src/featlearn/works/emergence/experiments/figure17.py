@@ -248,6 +248,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=lambda trial: ("mnist",) if trial.data == "mnist" else (),
     summarise=summarise,
     draw=draw,
     deviations=(

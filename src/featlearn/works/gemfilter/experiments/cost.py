@@ -21,7 +21,7 @@ from featlearn.methods.gemfilter import SOFTMAX, layout_of
 from featlearn.methods.memory import measured
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.works.gemfilter.experiments.prompts import OnModel, loaded
+from featlearn.works.gemfilter.experiments.prompts import OnModel, loaded, needs
 from featlearn.works.gemfilter.rows import FULL, OURS, SNAPKV
 
 ENTRIES = ("gemfilter.fig9_3", "gemfilter.fig9_6", "gemfilter.theorem9_3")
@@ -230,6 +230,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=needs,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -28,6 +28,7 @@ from featlearn.works.gemfilter.experiments.prompts import (
     keeping,
     kept_at,
     loaded,
+    needs,
     prompt_of,
     recall,
 )
@@ -285,6 +286,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=needs,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -21,7 +21,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture, bars_against_reported
 from featlearn.tasks.miniset import KINDS, Item, grade, miniset
 from featlearn.tasks.prompts import prompt as prompt_of_item
-from featlearn.works.gemfilter.experiments.prompts import SETS, OnTexts, loaded
+from featlearn.works.gemfilter.experiments.prompts import SETS, OnTexts, loaded, needs
 from featlearn.works.gemfilter.experiments.replies import chosen_layers, replies
 from featlearn.works.gemfilter.rows import FULL, H2O, OURS, RAW_ROW, SNAPKV
 
@@ -205,6 +205,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=needs,
     summarise=summarise,
     draw=draw,
     deviations=(

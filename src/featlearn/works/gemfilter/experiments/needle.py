@@ -22,6 +22,7 @@ from featlearn.tasks.needles import found_in, overlap
 from featlearn.works.gemfilter.experiments.prompts import (
     OnReplies,
     loaded,
+    needs,
     paired,
     prompt_of,
     protected_of,
@@ -220,6 +221,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=needs,
     summarise=summarise,
     draw=draw,
     deviations=(

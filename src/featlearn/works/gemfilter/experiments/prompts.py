@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.data.models import check_model, load_model
-from featlearn.data.texts import check_essays, essays, split
+from featlearn.data.models import BUNDLED, check_model, load_model
+from featlearn.data.texts import COLLECTIONS, check_essays, essays, split
 from featlearn.methods.gemfilter.layouts import Layout
 from featlearn.methods.gemfilter.selecting import Scoring, best, score_layer
 from featlearn.methods.gemfilter.views import watched
@@ -40,7 +40,7 @@ class OnTexts(OnModel):
     """The model of an experiment, and the texts of its prompts."""
 
     haystack: str = "sotu"
-    """Essays that hide the facts: sotu (fetched when absent), or a folder of .txt files."""
+    """Essays that hide the facts: sotu (`featlearn data fetch sotu` brings it), or a folder of .txt files."""
     which: Literal["reported", "validation"] = "reported"
     """Facts and essays: settings are chosen on one half and reported on the other."""
 
@@ -92,6 +92,11 @@ class OnReplies(OnNeedles):
             raise SettingError("max_new_tokens", self.max_new_tokens, "at least 1", "16 is usual")
         if self.protect_start < 0:
             raise SettingError("protect_start", self.protect_start, "at least 0", "4 keeps the start of the template")
+
+
+def needs(trial: Any) -> tuple[str, ...]:
+    """What of `featlearn data` a trial reads: models and texts of the user's own are theirs."""
+    return tuple(n for n in (trial.model, getattr(trial, "haystack", "")) if n in (*BUNDLED, *COLLECTIONS))
 
 
 @lru_cache(maxsize=1)

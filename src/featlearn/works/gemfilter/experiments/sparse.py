@@ -22,6 +22,7 @@ from featlearn.tasks.needles import found_in
 from featlearn.works.gemfilter.experiments.prompts import (
     OnReplies,
     loaded,
+    needs,
     paired,
     prompt_of,
     recall,
@@ -228,6 +229,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=needs,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -21,7 +21,7 @@ from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, run, runs
+from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, needs, run, runs
 from featlearn.works.nuclear.rows import BASES, DIGITS, pairs, settings
 
 ENTRIES = ("nuclear.table6_1", "nuclear.table6_2", "nuclear.table6_3", "nuclear.fig6_4")
@@ -230,6 +230,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=needs,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -17,7 +17,7 @@ from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, run, runs
+from featlearn.works.nuclear.experiments.training import DigitsConfig, Trial, cost, needs, run, runs
 from featlearn.works.nuclear.rows import RANK, RANKS, correlations, settings
 
 ENTRIES = ("nuclear.fig6_5", "nuclear.def_stable_rank")
@@ -179,6 +179,7 @@ EXPERIMENT = Experiment(
     },
     trials=trials,
     run_trial=run_trial,
+    needs=needs,
     summarise=summarise,
     draw=draw,
     deviations=(

@@ -219,6 +219,11 @@ def run(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
+def needs(trial: Trial) -> tuple[str, ...]:
+    """What of `featlearn data` a run reads."""
+    return ("mnist",) if trial.images == "mnist" else ()
+
+
 def cost(trial: Trial) -> Cost:
     """From measured seconds on one core, and rough ones on a GPU."""
     kinds = len(NAMES[trial.kind])
