@@ -118,13 +118,21 @@ def check_verify(featlearn: Path, cwd: Path) -> str:
 
 
 def check_report(featlearn: Path, cwd: Path) -> str:
-    """`report` makes the pages of a work with the shipped rows."""
+    """`report` makes the pages of a work, with the shipped rows, to the last byte as the checkout does."""
     work, name = RUN.split("/")
     said = call(featlearn, "report", "--work", work, cwd=cwd).strip()
     page = cwd / "site/experiment" / f"{work}.{name}.html"
     if not page.is_file() or f"--preset {PRESET}" not in page.read_text(encoding="utf-8"):
         raise Failed(f"report: {page.name} does not show the committed rows of {RUN}")
-    return f"report: {said}"
+    words = ("-m", "featlearn.cli", "report", "--work", work, "--out", "checkout")
+    call(sys.executable, *words, cwd=cwd, src=ROOT / "src")
+    here, there = (
+        {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file() and p.suffix != ".json"}
+        for root in (cwd / "checkout", cwd / "site")
+    )
+    if differ := sorted(str(p) for p in here.keys() | there.keys() if here.get(p) != there.get(p)):
+        raise Failed(f"report: {len(differ)} files differ from the checkout's: {', '.join(differ[:5])}")
+    return f"report: {said}, {len(there)} files as in the checkout"
 
 
 def check_diff(featlearn: Path, cwd: Path) -> str:
