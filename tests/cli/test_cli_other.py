@@ -375,6 +375,42 @@ def test_report_site_and_exports(featlearn, refused, claims, toy_file):
     assert "--to" in refused("report", "--to", "word")
 
 
+def test_a_second_report_finds_nothing_changed_until_a_verdict_does(featlearn, claims):
+    first = featlearn("report", "--work", "emergence", "--out", "pages")
+    assert first[0] == 0
+    before = {p: p.stat().st_mtime_ns for p in Path("pages").rglob("*")}
+    assert featlearn("report", "--work", "emergence", "--out", "pages") == (
+        0,
+        first[1].replace(" pages:", " pages, nothing changed:"),
+        "",
+    )
+    assert {p: p.stat().st_mtime_ns for p in Path("pages").rglob("*")} == before
+    featlearn("verify", "emergence.toy_holds")
+    status, out, _ = featlearn("report", "--work", "emergence", "--out", "pages")
+    assert (status, out) == first[:2]
+    changed = {p.name for p, when in before.items() if p.is_file() and p.stat().st_mtime_ns != when}
+    assert "emergence.toy_holds.html" in changed
+    assert not [p for p in changed if p.endswith((".svg", ".csv", ".png"))]
+
+
+def test_a_picture_that_raises_is_named_and_the_rest_is_made(featlearn, claims, toy, monkeypatch):
+    def draw(table):
+        raise ZeroDivisionError("no rows")
+
+    experiment = dataclasses.replace(toy, draw=draw)
+    monkeypatch.setattr(works, "EXPERIMENTS", (experiment.id,))
+    monkeypatch.setattr(works, "load_experiment", lambda id_: experiment)
+    run(experiment, experiment.presets["small"], store=Store("runs"))
+    for _ in range(2):  # tried again each time
+        status, out, err = featlearn("report", "--out", "pages")
+        assert status == 1
+        assert " ".join(err.split()) == (
+            "featlearn: toy/normal: the picture could not be drawn: ZeroDivisionError: no rows"
+        )
+        assert "pages: pages/index.html" in out
+    assert "ZeroDivisionError: no rows" in Path("pages/experiment/toy.normal.html").read_text()
+
+
 def test_diff_of_presets_manifests_and_stores(featlearn, refused, claims, toy_file):
     assert "has no rows in runs: run it first" in refused("diff", "toy/normal@small", "toy/normal@paper")
     for preset in ("small", "paper"):
