@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from featlearn.cli.report import own_runs
 from featlearn.errors import StoreError
 from featlearn.lab import store as store_module
+from featlearn.report import site
 
 OWN = '''
 """An experiment of my own."""
@@ -211,3 +213,36 @@ def test_a_summary_in_a_manifest_that_was_edited_is_refused(own, featlearn):
     status, out, err = featlearn("diff", path, path)
     assert (status, out) == (1, "")
     assert "damaged: run it again" in err
+
+
+def test_runs_and_sweeps_have_pages_and_exports(own, featlearn):
+    words = ("run", "mine.py", "--json")
+    swept = json.loads(featlearn(*words, "--sweep", "d=5,6", "--sweep", "c=1,2")[1])
+    alone = json.loads(featlearn(*words, "--d", "9")[1])
+    plain = json.loads(featlearn("run", "mine.py", "--json")[1])
+    assert len({swept["page"], alone["page"], plain["page"]}) == 3
+    text = Path(swept["page"]).read_text()
+    assert text.count("<img") == 1  # one metric, a panel for each value of c
+    for run in swept["runs"]:
+        assert f"run/{run['hash']}.html" in text
+    before = Path(alone["page"]).read_bytes()
+    assert (
+        site.build("site", [], [], [], runs=own_runs("runs")).problems == ()
+    )  # the part of `report` that is about them
+    assert Path(alone["page"]).read_bytes() == before  # it has the pictures that the run drew
+    index = Path("site/index.html").read_text()
+    for page in (alone["page"], swept["page"]):
+        assert page.removeprefix("site/") in index
+    (hash_,) = [r["hash"] for r in alone["runs"]]
+    _, out, _ = featlearn("report", "--to", "csv", "--out", "out", "--run", hash_[:8])
+    rows = Path(f"out/mine.mean.{hash_[:8]}.rows.csv").read_text().splitlines()
+    assert len(out.splitlines()) == 2
+    assert rows[0].split(",")[:3] == ["row", "seed", "cos"]
+    assert [float(r.split(",")[2]) for r in rows[1:]] == [10.0, 11.0, 12.0]
+    sweep = Path(swept["page"]).stem
+    featlearn("report", "--to", "csv", "--out", "out", "--run", sweep[:8])
+    rows = Path(f"out/mine.mean.sweep.{sweep[:8]}.rows.csv").read_text().splitlines()
+    assert rows[0].split(",")[:2] == ["sweep_d", "sweep_c"]
+    assert len(rows) == 13
+    featlearn("report", "--to", "latex", "--out", "out", "--run", sweep[:8])
+    assert "d = 6, c = 2.0" in Path(f"out/mine.mean.sweep.{sweep[:8]}.summary.tex").read_text()

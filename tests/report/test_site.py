@@ -295,7 +295,7 @@ def test_not_run_and_broken_pictures_do_not_cost_the_page(tmp_path):
 
 
 def test_the_same_input_gives_the_same_bytes(built, tmp_path):
-    path = site.page(canned.experiment_page(), tmp_path / "s", [canned.work()])
+    path, _ = site.page(canned.experiment_page(), tmp_path / "s", [canned.work()])
     again, once = files(path.parent.parent / "pictures"), files(built.index.parent / "pictures")
     assert len(again) == 3
     assert again == {k: once[k] for k in again}
@@ -395,7 +395,8 @@ def test_ids_that_share_a_file_name_are_refused(tmp_path):
 
 def test_one_page_alone_then_in_its_site(tmp_path):
     out, page = tmp_path / "out", canned.experiment_page(experiment=canned.experiment(draw=canned.quick))
-    where = site.page(page, out, [canned.work()])
+    where, problems = site.page(page, out, [canned.work()])
+    assert problems == ()
     alone = Page(where)
     assert where == out / "experiment/toy.table1.html"
     assert all((where.parent / link).is_file() for link in alone.links if not link.startswith("#"))  # none dangles

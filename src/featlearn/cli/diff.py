@@ -76,6 +76,9 @@ def _side(name: str, default: str) -> Side:
         return _of_manifest(name, Store(Path(name).resolve().parents[2]), read_manifest(name))
     what, sign, preset = name.rpartition("@")
     if not sign:
+        if not set(name) <= set("0123456789abcdef"):
+            forms = "the beginning of a name in `list --runs`, a .run.json file, experiment@preset"
+            raise CommandError(f"no run {name!r}: {forms} or store:experiment@preset")
         run = run_named(catalog.layers(default), name)
         return _of_manifest(name, Store(run.path.parents[2]), run.manifest)
     root, sign, known = what.rpartition(":")

@@ -19,6 +19,8 @@ class ReportOptions:
     """html: the site; else the rows and summaries of every experiment that was run."""
     work: str = ""
     """Only this work."""
+    run: str = ""
+    """With --to: only this run or sweep, by the beginning of its name in `list --runs` or by its .run.json file."""
     store: str = "runs"
     """Folder of your runs; what is not there is taken from the committed evidence."""
 
@@ -123,11 +125,24 @@ def _site(options: ReportOptions) -> int:
     works = [inventory.load(w) for w in inventory.WORKS if options.work in ("", w)]
     with bar("pages") as progress:
         pages, claims = experiment_pages(options.work, store), claim_pages(options.work, store)
-        built = build(options.out, works, pages, claims, progress, inputs)
+        runs = own_runs(options.store) if not options.work else ()
+        built = build(options.out, works, pages, claims, progress, inputs, runs)
     for problem in built.problems:
         warn(problem)
     console().print(f"{built.pages} pages: {built.index}", soft_wrap=True, markup=False)
     return FAILED if built.problems else DONE
+
+
+def own_runs(folder: str) -> list[Any]:
+    """The runs in a store that are no plain preset of an experiment of ours, which has a page anyway."""
+    from featlearn import works
+    from featlearn.lab.find import runs
+    from featlearn.lab.store import Store
+
+    found = runs(Store(folder))
+    return [
+        r for r in found if r.manifest.changed or r.manifest.sweeps or r.manifest.experiment not in works.EXPERIMENTS
+    ]
 
 
 def _inputs(options: ReportOptions) -> str:
@@ -144,24 +159,78 @@ def _inputs(options: ReportOptions) -> str:
 
 
 def _export(options: ReportOptions) -> int:
-    from featlearn import catalog
     from featlearn.report.export import write
 
-    pages = [p for p in experiment_pages(options.work, catalog.layers(options.store)) if p.was_run]
-    if not pages:
+    tables = _tables(options)
+    if not tables:
         raise CommandError("there are no rows to export: run an experiment first (`featlearn list` names them)", FAILED)
     suffix = {"latex": "tex"}.get(options.to, options.to)
     written = []
-    for page in pages:
-        id_, name = page.experiment.id, f"{page.experiment.id.replace('/', '.')}.{page.preset}"
-        label = f"tab:{id_.replace('/', '-')}"
-        if page.summary:
+    for name, title, summary, rows in tables:
+        if summary:
             path = Path(options.out) / f"{name}.summary.{suffix}"
-            title = f"{page.experiment.title} ({page.preset})"
-            written.append(write(page.summary, path, options.to, caption=title, label=label, overwrite=True))
-        if options.to != "latex" and page.table.rows:
+            label = f"tab:{name.replace('.', '-')}"
+            written.append(write(summary, path, options.to, caption=title, label=label, overwrite=True))
+        if options.to != "latex" and rows:
             path = Path(options.out) / f"{name}.rows.{suffix}"
-            written.append(write(page.table.rows, path, options.to, overwrite=True))
+            written.append(write(rows, path, options.to, overwrite=True))
     for path in written:
         console().print(str(path), soft_wrap=True, markup=False)
     return DONE
+
+
+Tables = list[tuple[str, str, Sequence[Any], Sequence[Any]]]
+
+
+def _tables(options: ReportOptions) -> Tables:
+    """(file name, title, summary, rows) of what is to be exported: one run or sweep, or all there is."""
+    from featlearn import catalog
+    from featlearn.lab.find import Run, run_named
+    from featlearn.lab.store import Store, read_manifest
+    from featlearn.report.runs import sweeps
+
+    if options.run.endswith(".run.json"):
+        path = Path(options.run)
+        return _of_run(Run(path, read_manifest(path), 0))
+    own = own_runs(options.store)
+    if options.run:
+        swept = {
+            n: members for n, members in sweeps(own).items() if len(options.run) >= 4 and n.startswith(options.run)
+        }
+        if len(swept) == 1:
+            return [_of_sweep(n, members) for n, members in swept.items()]
+        return _of_run(run_named(Store(options.store), options.run))
+    pages = [p for p in experiment_pages(options.work, catalog.layers(options.store)) if p.was_run]
+    found: Tables = []
+    for page in pages:
+        name = f"{page.experiment.id.replace('/', '.')}.{page.preset}"
+        found.append((name, f"{page.experiment.title} ({page.preset})", page.summary, page.table.rows))
+    if not options.work:
+        found += [t for run in own for t in _of_run(run)]
+        found += [_of_sweep(n, members) for n, members in sweeps(own).items()]
+    return found
+
+
+def _of_run(run: Any) -> Tables:
+    from featlearn.lab.find import summary_rows
+    from featlearn.lab.store import Store
+    from featlearn.report.runs import title
+
+    m = run.manifest
+    rows = Store(run.path.resolve().parents[2]).table_of(m.experiment, m.trials).rows
+    name = f"{m.experiment.replace('/', '.')}.{m.hash[:8]}"
+    return [(name, title(run), summary_rows(m), rows)] if rows else []
+
+
+def _of_sweep(name: str, members: Sequence[Any]) -> tuple[str, str, Sequence[Any], Sequence[Any]]:
+    """The summaries of all members with what was swept, and their rows with it as further columns."""
+    from featlearn.report.runs import sweep_rows, swept
+
+    rows: list[Any] = []
+    for run in members:
+        given = {f"sweep_{k}": v for k, v in swept(run, name).items()}
+        for _, _, _, mine in _of_run(run):
+            rows += [{**given, **row} for row in mine]
+    first = members[0].manifest.experiment
+    fields = ", ".join(swept(members[0], name))
+    return f"{first.replace('/', '.')}.sweep.{name[:8]}", f"{first} over {fields}", sweep_rows(members, name), rows

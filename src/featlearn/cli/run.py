@@ -272,7 +272,7 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
     for report in reports:
         _troubles(report, options.store)
     members = members[: len(reports)]
-    page = _page(experiment, options, members, reports, command) if options.report and len(members) == 1 else None
+    page = _page(experiment, options, members, reports, command) if options.report else None
     if options.json:
         print_json(document(experiment, options, members, reports, elapsed, page))
     else:
@@ -429,23 +429,33 @@ def fitting(summary: Sequence[Any], title: str, out: Any) -> list[Any]:
 
 
 def _page(experiment: Any, options: RunOptions, members: Any, reports: Any, command: str) -> Path | None:
-    """The page of a run; a page that cannot be written is a warning, the rows are safe."""
+    """The page of each run and of a sweep; one that cannot be written is a warning, the rows are safe."""
+    from featlearn import works
     from featlearn.lab import inventory
+    from featlearn.lab.find import runs
     from featlearn.lab.store import Store
-    from featlearn.report.site import page
+    from featlearn.report.site import page, sweep
 
-    (report,), ((_, config),) = reports, members
-    if not report.table.rows:
-        return None
-    made = experiment_page(
-        experiment, config, options.preset, report.table, report.summary, Store(options.store), command, report.records
-    )
-    works = [inventory.load(w) for w in inventory.WORKS if w == experiment.id.split("/")[0]]
+    store, site, path = Store(options.store), Path(options.site), None
+    known = [inventory.load(w) for w in inventory.WORKS if w == experiment.id.split("/")[0]]
+    plain = experiment.id in works.EXPERIMENTS and len(members) == 1
     try:
-        return page(made, Path(options.site), works)
+        for (_, config), report in zip(members, reports, strict=True):
+            if report.table.rows:
+                made = experiment_page(
+                    experiment, config, options.preset, report.table, report.summary, store, command, report.records
+                )
+                own = not plain or config != experiment.presets[options.preset]
+                path, problems = page(dataclasses.replace(made, run=report.hash if own else ""), site, known)
+                for problem in problems:
+                    warn(problem)
+        group = sweep_name(experiment, members)
+        if group:
+            path = sweep(group, [r for r in runs(store, experiment.id) if group in r.manifest.sweeps], site)
     except ReportError as e:
         warn(f"no page was written: {e}")
         return None
+    return path
 
 
 def experiment_page(

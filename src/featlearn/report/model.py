@@ -17,7 +17,8 @@ from featlearn.lab.verdicts import Judged
 class ExperimentPage:
     """An experiment and, where it was run, its rows. table None: it was not run, and the page says how to.
 
-    stale: the rows come from another version of the experiment. command: "" means `featlearn run <id>`.
+    stale: the rows come from another version of the experiment. command: "" means `featlearn run <id>`. run: the name
+    of the run where the page is of it alone: changed settings, an experiment of one's own.
     """
 
     experiment: Experiment
@@ -28,6 +29,7 @@ class ExperimentPage:
     command: str = ""
     provenance: Origin | None = None
     stale: bool = False
+    run: str = ""
 
     @property
     def was_run(self) -> bool:

@@ -48,8 +48,8 @@ SCOPE = {
 """How far a verdict reaches. Headlines count `as stated` alone."""
 
 
-def index(site: Site) -> str:
-    """The first page: the verdicts, how much is covered, the works, how to reproduce."""
+def index(site: Site, own_runs: Sequence[Any] = ()) -> str:
+    """The first page: the verdicts, how much is covered, the works, the user's runs, how to reproduce."""
     states = [*site.states.values()]
     stated = Counter(group_of(s.verdict) for s in states if scope_shown(s) == "as stated")
     rows = [r for x in site.experiments for r in x.summary if r.reported is not None]
@@ -90,6 +90,7 @@ def index(site: Site) -> str:
         *_meanings(states),
         *_pending(site),
         _list_experiments(site, own, "Other experiments", ""),
+        *own_runs,
         tag("h2", "How to reproduce"),
         tag("p", "Each page of a claim or an experiment ends with the exact command that gives it. The usual ones:"),
         command(

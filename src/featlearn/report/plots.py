@@ -137,9 +137,15 @@ def curves(
 
 
 def line_picture(
-    panels: Sequence[Panel], caption: str, data: Sequence[Mapping[str, Any]] = (), *, height: float = 4.4
+    panels: Sequence[Panel],
+    caption: str,
+    data: Sequence[Mapping[str, Any]] = (),
+    *,
+    height: float = 4.4,
+    same_y: bool = False,
 ) -> Picture:
     """A picture of curves, one panel beside the other. data: what its CSV holds, if not the numbers of the curves.
+    same_y: one scale for all panels.
 
     Errors: as `curves`; ReportError without panels.
 
@@ -154,7 +160,7 @@ def line_picture(
     width = 6.5 if len(panels) == 1 else 10.0 if len(panels) == 2 else 12.0
     fig = style.figure(width, height)
     with style.applied(width):
-        across = [fig] if len(panels) == 1 else fig.subplots(1, len(panels))
+        across = [fig] if len(panels) == 1 else fig.subplots(1, len(panels), sharey=same_y)
     for target, p in zip(across, panels, strict=True):
         axes = curves(target, p.series, p.xlabel, p.ylabel, log=p.log, title=p.title)
         if len(p.ticks):

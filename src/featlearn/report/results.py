@@ -40,9 +40,9 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         return f"{', '.join(drawn.ids)}: {drawn.caption or (short(e.says, 220) if e else ex.title)}"
 
     results: list[Any] = []
-    compared, others = _divided(x.summary)
+    compared, others = divided(x.summary)
     if x.was_run:
-        results += _numbers(compared)
+        results += numbers(compared)
         if not x.summary:
             results.append(tag("p", "No summary was made.", class_="soft"))
         elif not compared:
@@ -54,7 +54,9 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         if any(r.n == 1 for r in x.summary):
             results.append(tag("p", "A row of one seed has no interval.", class_="soft small"))
         results.append(tag("div", site.pictures(ex.id, caption), class_="pictures"))
-        results += section("Numbers that are not in the paper", _wide(others)) if compared else _wide(others)
+        results += (
+            section("Numbers that are not in the paper", side_by_side(others)) if compared else side_by_side(others)
+        )
     else:
         results.append(tag("div", tag("p", "Not run. The command below gives this page its numbers."), class_="note"))
     dev = [[d.what, d.reported, d.ours, d.why] for d in ex.deviations]
@@ -94,13 +96,13 @@ WIDTH = 5
 """Metrics in one table of those without a reported number."""
 
 
-def _divided(rows: Sequence[SummaryRow]) -> tuple[list[SummaryRow], list[SummaryRow]]:
+def divided(rows: Sequence[SummaryRow]) -> tuple[list[SummaryRow], list[SummaryRow]]:
     """(rows of metrics that some row has a reported number for, rows of the others)."""
     reported = {r.metric for r in rows if r.reported is not None}
     return [r for r in rows if r.metric in reported], [r for r in rows if r.metric not in reported]
 
 
-def _numbers(rows: Sequence[SummaryRow]) -> list[Html]:
+def numbers(rows: Sequence[SummaryRow]) -> list[Html]:
     """One table, or one a metric where a single one would repeat every row's name."""
     metrics = dict.fromkeys(r.metric for r in rows)
     if len(metrics) <= 1 or len(rows) <= 8:
@@ -109,7 +111,7 @@ def _numbers(rows: Sequence[SummaryRow]) -> list[Html]:
     return [grid_table(tables.long(p, tables.metric_name(p[0]), metric=False), verdict_state) for p in parts]
 
 
-def _wide(rows: Sequence[SummaryRow]) -> list[Html]:
+def side_by_side(rows: Sequence[SummaryRow]) -> list[Html]:
     """Metrics side by side that have the same lines, at most WIDTH in a table."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     for metric in dict.fromkeys(r.metric for r in rows):

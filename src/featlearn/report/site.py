@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from featlearn.errors import ReportError
+from featlearn.lab.find import Run
 from featlearn.lab.pending import Verdict
 from featlearn.lab.pending_verdicts import Saved
 from featlearn.lab.verdicts import Judged
 from featlearn.report import claims as claim_pages
 from featlearn.report import entry, folder, glossary, pages, pictures, results
+from featlearn.report import runs as run_pages
 from featlearn.report.context import Site, path
 from featlearn.report.folder import MARKER, Stage, guard, staged
 from featlearn.report.model import ClaimPage, ExperimentPage, as_claim_page
@@ -42,12 +44,14 @@ def build(
     verdicts: Sequence[Judged | Verdict | Saved | ClaimPage],
     progress: Callable[[int, int], None] | None = None,
     inputs: str = "",
+    runs: Sequence[Run] = (),
 ) -> Built:
     """Write the whole site into `out`: an index, a page per work, entry, experiment and claim, pictures and CSV.
 
     Opens from disk without network. A file that would be the same is not written again, a picture that depends on
     nothing that has changed is not drawn again. Files of an earlier site of ours that this one no longer has are
     removed; pages written by `page` and files of anyone else stay. progress(done, pages) is called after each page.
+    runs: the user's own, beside the latest one of each experiment: each has a page, and so has each sweep.
     verdicts: in the typed form, or in the former one, which is shown as pending and counts for nothing. inputs: a
     digest of all that is read, for `unchanged`.
     Errors, before anything is written: ReportError where `out` is a file, holds files we did not make, or two ids
@@ -61,7 +65,11 @@ def build(
     out = Path(out)
     claims = [as_claim_page(v) for v in verdicts]
     guard(out)
+    swept = run_pages.sweeps(runs)
     jobs = {j.owner: j for j in (*map(_of_experiment, experiments), *map(_of_claim, claims)) if j is not None}
+    jobs |= {j.owner: j for j in (_of_sweep(name, members) for name, members in swept.items())}
+    # a page that `page` made with the pictures of the run stays: it needs the experiment's code, which is not run here
+    own = [r for r in runs if folder.listed(out).files.get(path("run", r.manifest.hash)) != "page"]
     standing = folder.standing(out, jobs.values())
     drawing = pictures.drawing([j for j in jobs.values() if j.owner not in standing])
     with staged(out, "build") as stage, drawing as drawn:
@@ -70,7 +78,9 @@ def build(
             raise ReportError(
                 f"{clash[0]} is not allowed twice: two ids share this page; pass each id once, or rename one"
             )
-        site.known = set(site.pages())
+        site.known = (
+            set(site.pages()) | {path("run", r.manifest.hash) for r in runs} | {path("sweep", n) for n in swept}
+        )
         todo: list[tuple[str, Callable[[], str]]] = []
         # what has no picture first: other processes draw meanwhile
         ordered = sorted(claims, key=lambda c: c.id in jobs)
@@ -79,8 +89,10 @@ def build(
         todo += [(path("experiment", x.experiment.id), lambda x=x: results.experiment(site, x)) for x in experiments]
         # after the experiments, whose pictures they show
         todo += [(path("entry", e.id), lambda w=w, e=e: entry.entry(site, w, e)) for w in works for e in w.entries]
+        todo += [(path("run", r.manifest.hash), lambda r=r: run_pages.run_page(site, r)) for r in own]
+        todo += [(path("sweep", n), lambda n=n, ms=ms: run_pages.sweep_page(site, n, ms)) for n, ms in swept.items()]
         todo.append((glossary.PATH, glossary.page))
-        todo.append(("index.html", lambda: pages.index(site)))
+        todo.append(("index.html", lambda: pages.index(site, run_pages.listed(site, runs))))
         stage.put("style.css", _style())
         for i, (name, make) in enumerate(todo, start=1):
             stage.put(name, make().encode())
@@ -90,15 +102,30 @@ def build(
     return Built(out / "index.html", len(todo), tuple(site.problems))
 
 
-def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] = ()) -> Path:
-    """Write the page of one experiment with its pictures into `out` and return its path.
+def sweep(name: str, members: Sequence[Run], out: Path | str) -> Path:
+    """Write the page of a sweep with its pictures into `out` and return its path. Errors: as `build`."""
+    out = Path(out)
+    guard(out)
+    job = _of_sweep(name, members)
+    with staged(out, "page") as stage:
+        known = {p for p in folder.listed(out).files if p.endswith(".html") and (out / p).is_file()}
+        site = Site([], [], [], _into(stage, {job.owner: job}, lambda _: pictures.made(job), {}), known)
+        stage.put("style.css", _style())
+        stage.put(path("sweep", name), run_pages.sweep_page(site, name, members).encode())
+    return out / path("sweep", name)
+
+
+def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] = ()) -> tuple[Path, tuple[str, ...]]:
+    """Write the page of one experiment, or of one run of it, with its pictures into `out`; its path, and what could not
+    be drawn.
 
     Links only to pages that lie in `out` already. works: where what the paper says is taken from; empty leaves that
     out. Errors: as `build`.
     """
     out = Path(out)
     guard(out)
-    name = path("experiment", experiment_page.experiment.id)
+    run = experiment_page.run
+    name = path("run", run) if run else path("experiment", experiment_page.experiment.id)
     job = _of_experiment(experiment_page)
     jobs = {job.owner: job} if job else {}
     with staged(out, "page") as stage:
@@ -108,7 +135,7 @@ def page(experiment_page: ExperimentPage, out: Path | str, works: Sequence[Any] 
         stage.put("style.css", _style())
         stage.put(glossary.PATH, glossary.page().encode())
         stage.put(name, results.experiment(site, experiment_page).encode())
-    return out / name
+    return out / name, tuple(site.problems)
 
 
 def _style() -> bytes:
@@ -120,7 +147,12 @@ def _of_experiment(x: ExperimentPage) -> Job | None:
     if not x.was_run:
         return None
     depends = pictures.key(e.draw, x.table, e.id, e.version, x.preset, x.provenance)
-    return Job(e.id, f"experiment.{e.id}", e.draw, x.table, depends)
+    return Job(e.id, f"run.{x.run}" if x.run else f"experiment.{e.id}", e.draw, x.table, depends)
+
+
+def _of_sweep(name: str, members: Sequence[Run]) -> Job:
+    depends = pictures.key(run_pages.sweep_pictures, [r.manifest for r in members], name)
+    return run_pages.sweep_job(name, members, depends)
 
 
 def _of_claim(c: ClaimPage) -> Job | None:
