@@ -327,6 +327,16 @@ def test_a_table_that_keeps_the_order_of_rows_is_caught(monkeypatch):
     assert "toy.x: the order of its rows changes an outcome" in blind_rows(claim, KEY, (TABLE,))
 
 
+def test_a_key_with_a_single_level_can_be_left_out_too():
+    claim = toy(
+        lambda s: [at_least("x", PERCENT, 70.0, "Table 1", rival=50.0, rival_says="guessing")],
+        lambda s, table: {"x": table.mean("accuracy")},
+        reads=(Score,),
+    )
+    alone = Table.of(Score, [r for r in TABLE.rows if r.method == "ours"])
+    assert blind_rows(claim, KEY, (alone,)) == []
+
+
 # Apart.
 
 

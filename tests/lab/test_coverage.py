@@ -59,3 +59,7 @@ def test_reported_numbers_where_no_claim_is():
 def test_a_reason_stands_where_nothing_can_be_checked():
     found = state(reasons=("prose",))
     assert (found.verdict, found.why, found.covered) == ("no check", "prose", False)
+
+
+def test_an_experiment_that_was_not_run_reproduces_nothing():
+    assert (Reproduction("w/x", "w.e", False).good, Reproduction("w/x", "w.e", False).reported) == (0, 0)

@@ -100,13 +100,14 @@ def points(rng, levels, per_level, law, spread):
 
 
 def test_slope_covers_and_its_lack_of_fit_test_has_its_size():
-    """Straight lines with 4 levels of 5 units: refused in 5 % (N = 1000, four standard errors of 0.7 %)."""
+    """Straight lines with 4 levels of 5 units: refused in 5 % (N = 4000, four standard errors of 0.34 %, so that 2.5 %
+    would be seen)."""
     rng, levels = np.random.default_rng(11), np.log([10.0, 20.0, 40.0, 80.0])
-    found = [slope(*points(rng, levels, 5, lambda x: 1.3 * x, 0.2), "seed") for _ in range(1000)]
+    found = [slope(*points(rng, levels, 5, lambda x: 1.3 * x, 0.2), "seed") for _ in range(4000)]
     refused = np.mean([bool(e.refused) for e in found])
-    assert abs(refused - 0.05) <= 4 * math.sqrt(0.05 * 0.95 / 1000)
+    assert abs(refused - 0.05) <= 4 * math.sqrt(0.05 * 0.95 / 4000)
     inside = [e.at(0.95)[0] <= 1.3 <= e.at(0.95)[1] for e in found]
-    assert abs(np.mean(inside) - 0.95) <= 4 * math.sqrt(0.05 * 0.95 / 1000)
+    assert abs(np.mean(inside) - 0.95) <= 4 * math.sqrt(0.05 * 0.95 / 4000)
 
 
 def test_slope_refuses_a_curved_law():
