@@ -8,7 +8,7 @@ from typing import Any
 import tyro
 
 from featlearn.cli._parse import choose, parse
-from featlearn.cli._show import console, print_json
+from featlearn.cli._show import console, print_json, show_table
 from featlearn.cli.run import load_experiment
 from featlearn.errors import DONE, CommandError
 
@@ -48,21 +48,19 @@ def diff_command(args: Sequence[str]) -> int:
     if options.json:
         print_json({"one": one.name, "other": other.name, "settings": settings, "about": about, "rows": rows})
         return DONE
-    from rich.table import Table
-
     out = console()
+    for word, side in (("one", one), ("other", other)):  # whole names on their own lines: as headings they were cut
+        out.print(f"{word}: {side.name}", markup=False, soft_wrap=True)
     if settings or about:
-        table = Table("", one.name, other.name, title="What differs", title_justify="left")
-        for name, (a, b) in [*settings.items(), *about.items()]:
-            table.add_row(name, str(a), str(b))
-        out.print(table)
+        differs = ((name, str(a), str(b)) for name, (a, b) in [*settings.items(), *about.items()])
+        show_table(out, ("", "one", "other"), differs, "What differs")
     else:
         out.print("same settings, same origin")
-    table = Table("setting", "row", "metric", one.name, other.name, "difference", "intervals", title_justify="left")
+    shown = []
     for r in rows:
         numbers = ("–" if r[k] is None else f"{r[k]:.4g}" for k in ("one", "other", "difference"))
-        table.add_row(r["setting"], r["row"], r["metric"], *numbers, r["intervals"])
-    out.print(table)
+        shown.append((r["setting"], r["row"], r["metric"], *numbers, r["intervals"]))
+    show_table(out, ("setting", "row", "metric", "one", "other", "difference", "intervals"), shown)
     return DONE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from featlearn.cli._parse import choose, parse
-from featlearn.cli._show import console, print_json
+from featlearn.cli._show import console, print_json, show_table
 from featlearn.errors import DONE, CommandError
 
 
@@ -46,23 +46,16 @@ def list_command(args: Sequence[str]) -> int:
     if options.json:
         print_json({"works": works, "experiments": experiments, "claims": claims, "entries": entries})
         return DONE
-    from rich.table import Table
-
     out = console()
-    table = Table("work", "what", "entries", "covered", title="Works", title_justify="left")
-    for w in works:
-        table.add_row(w["id"], w["title"], str(w["entries"]), str(w["covered"]))
-    out.print(table)
+    rows = [(w["id"], w["title"], str(w["entries"]), str(w["covered"])) for w in works]
+    show_table(out, ("work", "what", "entries", "covered"), rows, "Works")
     if experiments:
-        table = Table("experiment", "what", "presets", "evidence", title="Experiments", title_justify="left")
-        for e in experiments:
-            table.add_row(e["id"], e["title"], " ".join(e["presets"]), e["evidence"])
-        out.print(table)
+        rows = [(e["id"], e["title"], " ".join(e["presets"]), e["evidence"]) for e in experiments]
+        show_table(out, ("experiment", "what", "presets", "evidence"), rows, "Experiments")
     if claims:
-        table = Table("claim", "says", "verdict", title="Claims", title_justify="left")
-        for c in claims:
-            table.add_row(c["id"], c["says"], verdict_words(c))
-        out.print(table)
+        show_table(
+            out, ("claim", "says", "verdict"), [(c["id"], c["says"], verdict_words(c)) for c in claims], "Claims"
+        )
         pending = sum(c["pending"] for c in claims)
         if pending:
             out.print(f"{pending} claims wait for re-examination in the typed form and count for nothing", markup=False)

@@ -9,10 +9,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from featlearn.cli._parse import choose, flag, nearest, parse
-from featlearn.cli._show import FEW_SECONDS, console, duration, print_json, warn
+from featlearn.cli._parse import MOST, check_count, choose, flag, nearest, parse
+from featlearn.cli._show import FEW, FEW_SECONDS, console, duration, few, print_json, put, trial_bar, warn
+from featlearn.cli.data import bring
 from featlearn.errors import (
     DONE,
     FAILED,
@@ -44,6 +45,8 @@ class RunOptions:
     """field=a,b,c: one run for every value; several make the product. Items of a tuple are joined by +."""
     json: bool = False
     """One JSON document on stdout; everything else goes to stderr."""
+    fetch: bool = False
+    """Fetch data sets and models that the run needs and that are not here."""
     report: bool = True
     """Write the page of this experiment."""
     site: str = "site"
@@ -95,10 +98,22 @@ def preset_name(args: Sequence[str], default: str) -> str:
     return default
 
 
-def raw_kind(config: type) -> type:
-    """The Config without its own checks, so that the command line can hold values that it will refuse."""
+def raw_kind(config: type, default: Any = None) -> type:
+    """The Config without its own checks, so that the command line can hold values that it will refuse; its help shows
+    only some of many values of `default`."""
+    import tyro
+
+    long = []
+    for f in dataclasses.fields(config) if default is not None else ():
+        value = getattr(default, f.name, None)
+        if isinstance(value, tuple | list) and len(value) > FEW:
+            hint = tyro.conf.arg(help_behavior_hint=f"(default: {few(value)})")
+            own = dataclasses.field(
+                default=f.default, default_factory=f.default_factory, init=f.init, kw_only=f.kw_only
+            )
+            long.append((f.name, Annotated[get_type_hints(config, include_extras=True)[f.name], hint], own))
     return dataclasses.make_dataclass(
-        "Settings", [], bases=(config,), frozen=True, namespace={"__post_init__": lambda self: None}
+        "Settings", long, bases=(config,), frozen=True, namespace={"__post_init__": lambda self: None}
     )
 
 
@@ -122,7 +137,7 @@ def parse_run(experiment: Any, args: Sequence[str], name: str) -> tuple[RunOptio
     preset = preset_name(args, default)
     if preset not in experiment.presets:
         raise CommandError(f"preset = {preset} is not allowed{choose(preset, list(experiment.presets))}")
-    raw = raw_kind(experiment.Config)
+    raw = raw_kind(experiment.Config, experiment.presets[preset])
     taken = {f.name for f in dataclasses.fields(RunOptions)} & {f.name for f in dataclasses.fields(raw)}
     if taken:
         raise CommandError(
@@ -198,9 +213,8 @@ def run_command(args: Sequence[str]) -> int:
     _fix_threads(args)
     experiment = load_experiment(name)
     options, raw, raw_type = parse_run(experiment, args, name)
-    if options.workers < 0 or options.threads < 1:
-        wrong = "workers" if options.workers < 0 else "threads"
-        raise CommandError(f"{wrong} = {getattr(options, wrong)} is not allowed: at least {int(wrong == 'threads')}")
+    check_count("workers", options.workers, 0)
+    check_count("threads", options.threads, 1)
     members = sweep_members(experiment, raw_type, raw, options.sweep, f"featlearn run {name}")
     command = shlex.join(["featlearn", "run", name, *args])
 
@@ -220,7 +234,7 @@ def _fix_threads(args: Sequence[str]) -> None:
     from featlearn.lab.submit import set_thread_variables
 
     following = [b for a, b in itertools.pairwise(args) if a == "--threads" and b.isdigit()]
-    set_thread_variables(int(following[-1]) if following else 1)
+    set_thread_variables(min(int(following[-1]), MOST) if following else 1)
 
 
 def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any]], command: str) -> int:
@@ -232,6 +246,7 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
     plans = [plan(experiment, config, store, again=options.again) for _, config in members]
     changed = [changes(config, preset) for _, config in members]
     _check_devices(plans)
+    bring(experiment, plans, options.fetch)
     missing, seconds = sum(len(p.missing) for p in plans), sum(p.seconds for p in plans)
     workers = options.workers or (1 if seconds < FEW_SECONDS else cores())
     workers = max(1, min(workers, max((len(p.missing) for p in plans), default=1)))
@@ -308,7 +323,8 @@ def _check_devices(plans: Sequence[Any]) -> None:
 
 
 def _words(setting: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} = {v}" for k, v in setting.items())
+    many = {k: f"({few(v)})" for k, v in setting.items() if isinstance(v, tuple | list) and len(v) > FEW}
+    return ", ".join(f"{k} = {v}" for k, v in {**setting, **many}.items())
 
 
 def _header(
@@ -342,15 +358,11 @@ def _bar(total: int, label: str, workers: int) -> Iterator[Any]:
     if not total:
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console(err=True)) as bar:
-        task = bar.add_task(label, total=total, left="")
+    with trial_bar(label) as show:
 
         def progress(done: int, total: int, left: float) -> None:
             left = left / workers if done == 0 else left
-            bar.update(task, completed=done, total=total, left="" if done == total else f"{duration(left)} left")
+            show(done, total, "" if done == total else f"{duration(left)} left")
 
         yield progress
 
@@ -410,7 +422,7 @@ def _tables(out: Any, members: Any, reports: Any) -> None:
         if report.summary:
             against = "ours and reported, " if any(r.reported is not None for r in report.summary) else ""
             for table in fitting(report.summary, _words(setting) or f"{against}95 % intervals", out):
-                out.print(table)
+                put(out, table)
         else:
             out.print("no rows" + (f" at {_words(setting)}" if setting else ""))
 
