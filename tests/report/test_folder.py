@@ -41,13 +41,15 @@ def keyed(monkeypatch):
     return drawn
 
 
-def test_an_unchanged_site_is_neither_drawn_nor_written_again(tmp_path, keyed):
-    out = tmp_path / "out"
+def test_an_unchanged_site_is_neither_drawn_nor_written_again(tmp_path, keyed, monkeypatch):
+    out, drawing, asked = tmp_path / "out", pictures.drawing, []
+    monkeypatch.setattr(pictures, "drawing", lambda jobs: asked.append([j.owner for j in jobs]) or drawing(jobs))
     build(out)
     before = times(out)
     assert keyed == ["toy/table1"]
     build(out)
     assert keyed == ["toy/table1"]
+    assert asked == [["toy/table1"], []]  # no process is started for what stands
     assert times(out) == before
 
 
@@ -165,7 +167,8 @@ def test_what_a_killed_command_left_is_swept_after_an_hour(tmp_path):
 
 def test_a_report_that_is_stopped_leaves_no_folder_and_the_site_as_it_was(tmp_path):
     code = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
 sys.path.insert(0, sys.argv[2])
 import canned
 from featlearn.report import site
