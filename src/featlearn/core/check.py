@@ -30,16 +30,19 @@ def checked(
     empty: Sequence[str] = (),
     loose: Sequence[str] = (),
     mixed: Sequence[str] = (),
+    sizes: Sequence[str] = (),
     moves: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Refuse arguments that are not what the annotations of a function say, each by name.
 
     Tensors: kind of numbers, number of axes, axes of one name equal in all arguments, in the tensor fields of dataclass
     arguments such as networks, and in those of `self`; one device and one precision for all of them; at least one
-    entry; finite. Floats: not nan.
-    signs: arguments whose entries must be -1 or +1 (unless the call says loss="squared"). empty: arguments that may
-    have no entry. loose: arguments that may hold what is not finite. mixed: arguments of any precision, such as
-    factors that torch widens. moves: the function brings its tensors to one device and precision itself.
+    entry; finite. Floats: not nan. A whole number called n, of samples: at least 1.
+    signs: arguments whose entries must be -1 or +1 (unless the call says loss="squared").
+    empty: arguments that may have no entry. loose: arguments that may hold what is not finite.
+    mixed: arguments of any precision, such as factors that torch widens.
+    moves: the function brings its tensors to one device and precision itself.
+    sizes: whole numbers of `self` that are the axes of these names.
 
     Errors: SettingError; NotFiniteInput for nan and infinity.
 
@@ -57,7 +60,7 @@ def checked(
         parameters = tuple(inspect.signature(function).parameters.values())
         wanted = tuple((i, p.name, _wanted(p.annotation)) for i, p in enumerate(parameters))
         loss = next((p.default for p in parameters if p.name == "loss"), "")
-        rules = _Rules(frozenset(signs), frozenset(empty), frozenset(loose), frozenset(mixed), moves)
+        rules = _Rules(frozenset(signs), frozenset(empty), frozenset(loose), frozenset(mixed), tuple(sizes), moves)
 
         @functools.wraps(function)
         def entry(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -75,9 +78,12 @@ def checked(
     return decorate
 
 
-def check_fields(value: Any) -> None:
-    """Refuse a dataclass whose tensors are not what its fields say, for `__post_init__`, values apart."""
-    seen = _Seen(_Rules())
+def check_fields(value: Any, moves: bool = False) -> None:
+    """Refuse a dataclass whose tensors are not what its fields say, for `__post_init__`, values apart.
+
+    moves: they may differ in device and precision.
+    """
+    seen = _Seen(_MOVED if moves else _STRICT)
     for name, want in _fields(type(value)):
         seen.take(name, getattr(value, name), want, own="self")
 
@@ -168,12 +174,6 @@ def _fields(kind: type) -> tuple[tuple[str, _Want], ...]:
     return tuple((name, want) for name, want in found if want.forms)
 
 
-@functools.cache
-def _sizes(kind: type) -> tuple[str, ...]:
-    """Whole-number fields of a dataclass, which give axes of their names: d of a task."""
-    return tuple(f.name for f in dataclasses.fields(kind) if f.type is int) if dataclasses.is_dataclass(kind) else ()
-
-
 # what came in ---------------------------------------------------------------------------------------------------------
 
 
@@ -183,7 +183,11 @@ class _Rules:
     empty: frozenset[str] = frozenset()
     loose: frozenset[str] = frozenset()
     mixed: frozenset[str] = frozenset()
+    sizes: tuple[str, ...] = ()
     moves: bool = False
+
+
+_STRICT, _MOVED = _Rules(), _Rules(moves=True)
 
 
 class _Seen:
@@ -206,6 +210,8 @@ class _Seen:
             raise SettingError(name, f"a {type(value).__name__}", "a torch tensor", "torch.as_tensor makes one")
         elif want.number and isinstance(value, float) and value != value:
             raise SettingError(name, value, "a number", "leave nan out")
+        elif name == "n" and isinstance(value, int) and value < 1:
+            raise SettingError(name, value, "at least 1", "it is a number of samples")
         elif name == "loss":
             self.loss = value
         elif value is not None and not isinstance(value, type):
@@ -215,7 +221,7 @@ class _Seen:
         """The tensor fields of a dataclass; the values of those of `self` are its own business."""
         prefix = "" if name == "self" else f"{name}."
         if name == "self":
-            for size in _sizes(type(value)):
+            for size in self.rules.sizes:
                 self.sizes.setdefault(size, (getattr(value, size), size))
         for field, want in _fields(type(value)):
             inner = getattr(value, field)

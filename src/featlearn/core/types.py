@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from featlearn.core.check import check_fields
 from featlearn.core.key import Key
 
 
@@ -14,9 +15,13 @@ class Truth:
     """What labels really depend on.
 
     features: unit vectors (r, d), the directions that a learner should find.
+    Errors: `SettingError` for tensors of another shape or kind than the fields say; so are those of `Batch`.
     """
 
     features: Float[Tensor, "r d"]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,9 @@ class Batch:
     y: Shaped[Tensor, " n"]
     hidden: Shaped[Tensor, "n ..."] | None = None
     group: Shaped[Tensor, " n"] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, moves=True)
 
 
 T = TypeVar("T", bound=Truth)

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 from featlearn.tasks.patterns import orthonormal_dictionary
 
 Basis = Literal["standard", "random"]
@@ -94,6 +95,7 @@ class BooleanXor:
             means = means @ basis.T
         return BooleanXorTruth(means / means.norm(dim=1, keepdim=True), means, basis)
 
+    @checked(sizes=("d",))
     def sample(self, truth: BooleanXorTruth, n: int, key: Key, device: str | torch.device = "cpu") -> Batch:
         """n independent samples; hidden is (s_i, s_j), group the cluster: +mu_1, -mu_1, +mu_2, -mu_2 are 0 to 3."""
         s = signs(n, self.d, key, device)

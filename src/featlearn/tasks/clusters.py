@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 from featlearn.tasks.patterns import orthonormal_dictionary
 
 
@@ -48,6 +49,7 @@ class GaussianClusters:
         centres = signs @ m.T
         return ClusterTruth(centres / self.k**0.5, m, centres, signs.prod(1))
 
+    @checked(sizes=("d", "k"))
     def sample(self, truth: ClusterTruth, n: int, key: Key) -> Batch:
         """n independent samples; hidden is eps (n, k), group the index of the centre."""
         g = key.torch()

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Environments2d:
         off = (2 * self.agree - 1) / 4
         return torch.tensor([[1 / 3, off], [off, 1 / 3]], dtype=torch.float64)
 
+    @checked()
     def accuracy(self, direction: Float[Tensor, "*e 2"]) -> Float[Tensor, "*e"]:
         """P(y <w, x> > 0) of a linear classifier without bias, exactly.
 
@@ -76,6 +78,7 @@ class Environments2d:
         """The one member: the invariant direction (1, 0)."""
         return Truth(torch.tensor([[1.0, 0.0]]))
 
+    @checked()
     def sample(self, truth: Truth, n: int, key: Key) -> Batch:
         """n independent samples."""
         g = key.torch()
@@ -135,6 +138,7 @@ class Environments:
         """Var[z_j] of an invariant and of an environmental feature: 1/12, 1/3 - gamma^2."""
         return 1 / 12, 1 / 3 - self.gamma**2
 
+    @checked()
     def density(self, z: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
         """Density of an environmental feature at z (*n): 1/2 - gamma on [-1, 0), 1/2 + gamma on [0, 1]."""
         below, above = (z >= -1) & (z < 0), (z >= 0) & (z <= 1)
@@ -145,6 +149,7 @@ class Environments:
         chosen = torch.randperm(self.d, generator=key.torch())[: self.r].sort().values
         return Truth(torch.eye(self.d)[chosen])
 
+    @checked(sizes=("d", "r"))
     def sample(self, truth: Truth, n: int, key: Key) -> Batch:
         """n independent samples."""
         g = key.torch()

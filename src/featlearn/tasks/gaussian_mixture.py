@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 from featlearn.tasks.patterns import orthonormal_dictionary
 
 Arrangement = Literal["orthogonal", "antipodal", "given"]
@@ -146,6 +147,7 @@ class GaussianMixture:
         units = means / means.norm(dim=1, keepdim=True)
         return MixtureTruth(units, means, torch.tensor(self.labels).float(), weights, self._each("sigma"))
 
+    @checked(sizes=("d",))
     def sample(self, truth: MixtureTruth, n: int, key: Key) -> Batch:
         """n independent samples; group is the component."""
         g = key.torch()

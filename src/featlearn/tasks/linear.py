@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class LinearData:
         star = torch.randn(self.d, generator=key.torch())
         return Truth((star / star.norm())[None])
 
+    @checked(sizes=("d",))
     def sample(self, truth: Truth, n: int, key: Key) -> Batch:
         """n independent samples; hidden is s (n, 1)."""
         g, star = key.torch(), truth.features[0]

@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 
 INT32 = 2**31 - 1
 
@@ -208,6 +209,7 @@ class ModularAddition:
             rows.append((1 - 2 * (torch.arange(self.p) % 2).double())[None] / self.p**0.5)
         return Truth(torch.cat(rows).float())
 
+    @checked()
     def sample(self, truth: Truth, n: int, key: Key) -> Batch:
         """n points drawn with replacement; hidden and group are None."""
         x = torch.randint(self.p, (n, self.k), generator=key.torch())

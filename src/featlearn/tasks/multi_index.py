@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 from featlearn.tasks.patterns import orthonormal_dictionary
 
 
@@ -96,6 +97,7 @@ class MultiIndex:
             raise SettingError("terms", self.terms, f"a mean Hessian of rank r = {self.r}", "add terms of degree 2")
         return 1 / (least * math.sqrt(self.r))
 
+    @checked()
     def target(self, z: Float[Tensor, "n r"]) -> Float[Tensor, " n"]:
         """g of the projections: (n, r) -> (n)."""
         total = torch.zeros_like(z[:, 0])
@@ -111,6 +113,7 @@ class MultiIndex:
         u = orthonormal_dictionary(self.d, self.r, key).T
         return MultiIndexTruth(u, u.T @ self.small_hessian() @ u)
 
+    @checked(sizes=("d",))
     def sample(self, truth: MultiIndexTruth, n: int, key: Key) -> Batch:
         """n independent samples; hidden is the projections (n, r)."""
         x = torch.randn(n, self.d, generator=key.torch())

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 from featlearn.tasks.patterns import orthonormal_dictionary
 
 Coordinates = Literal["pattern", "input"]
@@ -90,6 +91,7 @@ class BlockParity:
         """Random disjoint blocks and, in input coordinates, a random orthonormal dictionary."""
         return _truth(self.d, self.r, self.k, self.coordinates, key)
 
+    @checked(sizes=("d", "r", "k"))
     def sample(self, truth: ParityTruth, n: int, key: Key) -> Batch:
         """n independent samples; hidden is phi, group 0 for fair blocks and 1 + 2 j + (s < 0) for block j all s."""
         g = key.torch()
@@ -131,6 +133,7 @@ class UniformParity:
         """A random relevant set."""
         return _truth(self.d, 1, self.k, "pattern", key)
 
+    @checked(sizes=("d", "k"))
     def sample(self, truth: ParityTruth, n: int, key: Key) -> Batch:
         """n independent samples; hidden is x itself."""
         x = (torch.rand(n, self.d, generator=key.torch()) < 0.5).float() * 2 - 1

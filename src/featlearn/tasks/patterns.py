@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ class ParityMix:
         positive = torch.arange(self.k + 1) % 2 == 1
         return _truth(dictionary, relevant, positive, on, var.sqrt(), gamma)
 
+    @checked(sizes=("D", "k"))
     def sample(self, truth: PatternTruth, n: int, key: Key) -> Batch:
         """n independent samples; group is 0 for the fair component and 1 for the all-or-none component."""
         g = (key / "patterns").torch()
@@ -241,6 +243,7 @@ class Interval:
         scale = (self.k * p * (1 - p) + (self.D - self.k) / 4) ** 0.5
         return _truth(dictionary, relevant, y > 0, mean, scale, gamma)
 
+    @checked(sizes=("D", "k"))
     def sample(self, truth: PatternTruth, n: int, key: Key) -> Batch:
         """n independent samples."""
         phit = (torch.rand(n, self.D, generator=(key / "patterns").torch()) < truth.mean).float()
@@ -309,6 +312,7 @@ class HiddenCodes:
             labels,
         )
 
+    @checked(sizes=("D", "k"))
     def sample(self, truth: HiddenTruth, n: int, key: Key) -> Batch:
         """n independent samples; group is the index of the code."""
         g = (key / "patterns").torch()

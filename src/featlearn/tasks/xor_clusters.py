@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core.check import checked
 from featlearn.tasks.patterns import orthonormal_dictionary
 
 Law = Literal["gaussian", "laplace", "uniform", "exponential"]
@@ -146,6 +147,7 @@ class XorClusters:
         """A random orthonormal pair of means."""
         return XorTruth(orthonormal_dictionary(self.d, 2, key / "means").T.contiguous())
 
+    @checked()
     def sample(self, truth: XorTruth, n: int, key: Key) -> Batch:
         """n independent samples: x (n, d), y (n), hidden (n) the clean labels, group (n) the cluster."""
         if truth.features.shape[1] != self.d:

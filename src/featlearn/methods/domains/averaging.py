@@ -4,6 +4,7 @@ Training is cut into segments by its evaluations: segment k holds the steps up t
 v_k. `window` is the rule on a list of losses; `Swad` follows it while training goes on, with a few segments in memory.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -53,6 +54,7 @@ def window(losses: Sequence[float], rule: SwadRule) -> Window:
 
     Source: thesis sec. 6.3.3 names SWAD (nuclear.table6_3; settings in nuclear.method_ermnu); Cha et al. (2021),
     algorithm 1. The published code also takes segments before `first` in that are under the threshold; this does not.
+    Errors: SettingError for no losses, and losses that are not finite.
 
     Example:
         >>> found = window([3.0, 2.0, 1.0, 1.1, 1.2, 9.0, 9.0], SwadRule(converge=3, tolerance=1))
@@ -60,6 +62,9 @@ def window(losses: Sequence[float], rule: SwadRule) -> Window:
         (2, 4, 1.43, True)
     """
     c, n = rule.converge, len(losses)
+    if not n or not all(map(math.isfinite, losses)):
+        found = f"{n} losses, {sum(not math.isfinite(v) for v in losses)} of them not finite"
+        raise SettingError("losses", found, "at least one, all finite", "give the loss of every evaluation")
     starts = (k for k in range(n - c + 1) if losses[k] == min(losses[k : k + c]))
     first = next(starts, None)
     if first is None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from featlearn.core import Key, SettingError
+from featlearn.core.check import check_fields, check_number
 from featlearn.methods.nuclear_norm import Method, Reduction, nuclear_norm
 
 
@@ -27,6 +28,9 @@ class Minibatch:
 
     x: Shaped[Tensor, "n ..."]
     y: Int[Tensor, " n"]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ def _each(
     featurizer: nn.Module, classifier: nn.Module, minibatches: Sequence[Minibatch]
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Features of all rows in one pass, and features and logits of each domain."""
-    features = featurizer(torch.cat([b.x for b in minibatches]))
+    features = featurizer(_all_x(minibatches))
     sizes = [len(b.y) for b in minibatches]
     return features, list(features.split(sizes)), list(classifier(features).split(sizes))
 
@@ -81,7 +85,7 @@ def erm(featurizer: nn.Module, classifier: nn.Module, minibatches: Sequence[Mini
 
     Source: thesis sec. 6.2.2 (nuclear.method_ermnu).
     """
-    features = featurizer(torch.cat([b.x for b in minibatches]))
+    features = featurizer(_all_x(minibatches))
     loss = functional.cross_entropy(classifier(features), torch.cat([b.y for b in minibatches]))
     return Outcome(loss, _next(state), features, {"risk": loss})
 
@@ -105,6 +109,8 @@ def mixup(
 
     Source: table 6.2 (nuclear.table6_2) names it; formula of Yan et al. (2020) as in the benchmark's code.
     """
+    check_number(alpha, "alpha", "a finite number above 0", "0.2 is usual; erm mixes nothing", above=True)
+    _all_x(minibatches[:1])
     draw = (state.key / "mixup" / state.step).numpy()
     order = draw.permutation(len(minibatches))
     pairs = [(minibatches[i], minibatches[j]) for i, j in zip(order, [*order[1:], order[0]], strict=True)]
@@ -274,7 +280,7 @@ def miro(
     for name, module in (("featurizer", featurizer), ("pretrained", pretrained)):
         if not callable(getattr(module, "stages", None)):
             raise SettingError(name, type(module).__name__, "a module with stages(x)", "SmallCnn and ResNet have it")
-    x, y = torch.cat([b.x for b in minibatches]), torch.cat([b.y for b in minibatches])
+    x, y = _all_x(minibatches), torch.cat([b.y for b in minibatches])
     *maps, features = featurizer.stages(x)  # pyright: ignore[reportCallIssue]
     with torch.no_grad():
         *maps_before, _ = pretrained.stages(x)  # pyright: ignore[reportCallIssue]
@@ -329,6 +335,13 @@ def with_nuclear_norm(
         return dataclasses.replace(outcome, loss=outcome.loss + weight * norm, parts=parts)
 
     return penalised
+
+
+def _all_x(minibatches: Sequence[Minibatch]) -> Tensor:
+    """Inputs of all domains; not their values: a step must not wait, and `train` sees what comes of them."""
+    if not minibatches or not any(len(b.y) for b in minibatches):
+        raise SettingError("minibatches", len(minibatches), "at least one with rows", "give one for each domain")
+    return torch.cat([b.x for b in minibatches])
 
 
 def _several(minibatches: Sequence[Minibatch], name: str) -> None:

@@ -242,7 +242,8 @@ def train(
     random state.
 
     Source: protocol of thesis sec. 6.3.2 (nuclear.method_ermnu). Errors: Diverged when the loss leaves the finite
-    numbers; SettingError for no domain, or an average without validation, before any work.
+    numbers; SettingError, before any work, for no domain, parts without rows, classes that the classifier does not
+    have, or an average without validation.
 
     Example:
         >>> trained = train(net, head, with_nuclear_norm(erm), parts, Schedule(steps=5), key=Key("run"),
@@ -253,6 +254,8 @@ def train(
     watch = dict(watch or {})
     if not parts:
         raise SettingError("parts", "none", "at least one training domain", "give the parts that split() makes")
+    for name, given in (("parts", parts), *watch.items()):
+        _check_parts(name, given, classifier)
     if average is not None and not watch.get(VALIDATION):
         raise SettingError("average", average, f"with parts named {VALIDATION!r} to watch", "SWAD needs their loss")
     processes = processes or SingleProcess()
@@ -345,9 +348,13 @@ def evaluate(
     training: Mapping[str, float] | None = None,
     precision: str = "float32",
 ) -> Evaluation:
-    """Accuracy and mean cross entropy over all rows of the parts of each name. Modes of the modules come back."""
+    """Accuracy and mean cross entropy over all rows of the parts of each name. Modes of the modules come back.
+
+    Errors: SettingError for parts without rows, and classes that the classifier does not have.
+    """
     accuracy, loss = {}, {}
     for name, parts in watch.items():
+        _check_parts(name, parts, classifier)
         right = total = 0.0
         n = sum(len(p.rows) for p in parts)
         for _, logits, y in _in_batches(featurizer, classifier, parts, precision):
@@ -358,7 +365,11 @@ def evaluate(
 
 
 def features_of(featurizer: nn.Module, parts: Sequence[Part], precision: str = "float32") -> Float[Tensor, "n d"]:
-    """Features (n, d) of all rows of the parts, on the CPU, for `stable_rank` and the like."""
+    """Features (n, d) of all rows of the parts, on the CPU, for `stable_rank` and the like.
+
+    Errors: SettingError for parts without rows.
+    """
+    _check_parts("parts", parts, nn.Identity())
     return torch.cat([f.float().cpu() for f, _, _ in _in_batches(featurizer, nn.Identity(), parts, precision)])
 
 
@@ -395,6 +406,23 @@ def _to_cpu(weights: Weights) -> dict[str, Tensor]:
 def _load(featurizer: nn.Module, classifier: nn.Module, weights: Weights) -> None:
     for name, module in (("featurizer.", featurizer), ("classifier.", classifier)):
         module.load_state_dict({k.removeprefix(name): v for k, v in weights.items() if k.startswith(name)})
+
+
+def _check_parts(name: str, parts: Sequence[Part], classifier: nn.Module) -> None:
+    """Refuse parts without rows, rows that are not there, and classes that the classifier does not have."""
+    if not sum(len(p.rows) for p in parts):
+        raise SettingError(name, "no rows", "at least one row", "leave the part out")
+    classes = getattr(classifier, "out_features", None)
+    for part in parts:
+        y, where = part.domain.y, f"domain {part.domain.name!r}"
+        if len(part.rows) and not 0 <= int(part.rows.min()) <= int(part.rows.max()) < len(y):
+            found = f"rows {int(part.rows.min())} to {int(part.rows.max())}"
+            raise SettingError(where, found, f"rows 0 to {len(y) - 1}", "give the rows that split() makes")
+        if y.is_floating_point():
+            raise SettingError(where, f"labels of {y.dtype}", "class indices", "convert them with .long()")
+        if len(y) and not 0 <= int(y.min()) <= int(y.max()) < (classes or math.inf):
+            found = f"classes {int(y.min())} to {int(y.max())}"
+            raise SettingError(where, found, f"0 to {(classes or math.inf) - 1}", "number the classes from 0")
 
 
 def _check_finite(loss: Tensor, step: int) -> None:
