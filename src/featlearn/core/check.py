@@ -144,7 +144,7 @@ class _Want:
 def _wanted(annotation: Any) -> _Want:
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     forms = tuple(form for part in parts if (form := _form(part)) is not None)
-    others = [part for part in parts if _form(part) is None and part is not NoneType]
+    others = [part for part in parts if _form(part) is None and part not in (NoneType, float, int)]
     return _Want(forms, bool(others), NoneType in parts, float in parts)
 
 
@@ -206,10 +206,11 @@ class _Seen:
         if isinstance(value, Tensor):
             if want.forms:
                 self.tensor(name, value, want, own)
+        elif want.number and isinstance(value, float | int):
+            if value != value:
+                raise SettingError(name, value, "a number", "leave nan out")
         elif want.forms and not want.others and not (value is None and want.none):
             raise SettingError(name, f"a {type(value).__name__}", "a torch tensor", "torch.as_tensor makes one")
-        elif want.number and isinstance(value, float) and value != value:
-            raise SettingError(name, value, "a number", "leave nan out")
         elif name == "n" and isinstance(value, int) and value < 1:
             raise SettingError(name, value, "at least 1", "it is a number of samples")
         elif name == "loss":

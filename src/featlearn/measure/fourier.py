@@ -460,6 +460,9 @@ def grokking_delay(
         raise SettingError(
             "test_accuracy", f"{test_accuracy.shape[-1]} evaluations", allowed, "evaluate both sides at once"
         )
+    if test_accuracy.shape != train_accuracy.shape:
+        allowed = f"{tuple(train_accuracy.shape)} as train_accuracy"
+        raise SettingError("test_accuracy", tuple(test_accuracy.shape), allowed, "evaluate both sides of every run")
     if bool((steps[1:] <= steps[:-1]).any()):
         raise SettingError("steps", "not increasing", "steps in order", "sort them with their accuracies")
     for name, accuracy in (("train_accuracy", train_accuracy), ("test_accuracy", test_accuracy)):

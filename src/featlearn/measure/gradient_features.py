@@ -295,6 +295,9 @@ def draw_in_box(
     u, lo, hi = directions.double(), low.double() / sigma_w, high.double() / sigma_w
     if not sigma_w > 0:
         raise SettingError("sigma_w", sigma_w, "positive", "it is a standard deviation")
+    for name, end in (("low", low), ("high", high)):
+        if bool(end.isnan().any()):
+            raise SettingError(name, "nan", "numbers or infinity", "an end that is open is infinite")
     off = float((u @ u.T - torch.eye(len(u), dtype=u.dtype)).abs().max()) if len(u) else 0.0
     if off > 1e-4:
         raise SettingError("directions", f"inner products off by {off:.2g}", "orthonormal rows", "orthogonalise them")

@@ -228,6 +228,9 @@ def _gram_of(w: Tensor) -> Tensor:
 
 
 def _check(features: Tensor, reduction: str, method: str) -> None:
+    if not isinstance(features, Tensor):
+        found = f"a {type(features).__name__}"
+        raise SettingError("features", found, "a torch tensor", "torch.as_tensor makes one")
     if features.ndim not in (2, 3) or 0 in features.shape:
         shape = f"a tensor of shape {tuple(features.shape)}"
         allowed = "(rows, features), or (e, rows, features), one or more of each"

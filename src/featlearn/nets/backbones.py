@@ -253,6 +253,8 @@ def _misfit(missing: list[str], extra: list[str], found: Mapping[str, Any]) -> s
 
 def _check_images(x: Tensor, channels: Any) -> None:
     """The shape alone: a step of training must not wait for a GPU, and `train` stops at a loss that is not finite."""
+    if not isinstance(x, Tensor):
+        raise SettingError("x", f"a {type(x).__name__}", "a torch tensor", "torch.as_tensor makes one")
     if x.ndim != 4 or x.shape[1] != channels:
         shape = f"a tensor of shape {tuple(x.shape)}"
         raise SettingError("x", shape, f"(n, {channels}, height, width)", "x[:, None] gives grey images their channel")

@@ -129,6 +129,8 @@ class ModularTransformer(nn.Module):
     def forward(self, x: Int[Tensor, "e n k"]) -> Float[Tensor, "e n p"]:
         """Scores of the p classes: (e, n, k) -> (e, n, p)."""
         s = self.shape
+        if not isinstance(x, Tensor):
+            raise SettingError("x", f"a {type(x).__name__}", "a torch tensor", "torch.as_tensor makes one")
         if x.ndim != 3 or x.shape[0] != self.members or x.shape[2] != s.k:
             allowed = f"(e, n, k) with e = {self.members}, k = {s.k} as in the networks"
             raise SettingError("x", f"a tensor of shape {tuple(x.shape)}", allowed, "stack one set of inputs a network")
@@ -235,6 +237,9 @@ def attention_matrices(
         raise SettingError(
             "tokens", f"a tensor of shape {tuple(embedded.shape)}", allowed, "give embeddings of the width"
         )
+    if embedded.dtype != net["token"].dtype:
+        allowed = f"{net['token'].dtype} as net"
+        raise SettingError("tokens", f"a tensor of {embedded.dtype}", allowed, "convert them with .to(dtype)")
     key, query = (
         torch.matmul(embedded, net[f"{name}{layer}"]).unflatten(-1, (s.heads, s.head_dim)).transpose(1, 2)
         for name in ("key", "query")

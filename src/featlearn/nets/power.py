@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
-from featlearn.core.check import check_fields, check_number
+from featlearn.core.check import check_fields, check_number, checked
 
 BLOCK_FLOATS = 2**18  # of activations that stay in cache on a CPU; GPUs take ALL_FLOATS at once
 ALL_FLOATS = 2**28
@@ -54,9 +54,6 @@ class PowerNetwork:
     w: Float[Tensor, "m p"]
 
     def __post_init__(self) -> None:
-        if self.u.ndim == 3 and self.w.shape != (self.u.shape[0], self.u.shape[2]):
-            m, _, p = self.u.shape
-            raise SettingError("w", tuple(self.w.shape), f"({m}, {p}), as u is {tuple(self.u.shape)}", "pair m and p")
         check_fields(self)
 
     def __len__(self) -> int:
@@ -70,6 +67,7 @@ class PowerNetwork:
     def p(self) -> int:
         return self.u.shape[2]
 
+    @checked(empty=("x",))
     def __call__(self, x: Int[Tensor, "n k"], /) -> Float[Tensor, "n p"]:
         check_inputs(x, self.k, self.p)
         table = self.u.permute(1, 2, 0).reshape(self.k * self.p, -1).contiguous()
@@ -99,9 +97,7 @@ class PowerNetwork:
 
 def check_inputs(x: Int[Tensor, "n k"], k: int, p: int) -> None:
     """SettingError unless x (n, k) holds k indices in 0..p-1 a row."""
-    if x.is_floating_point():
-        raise SettingError("x", f"a tensor of {x.dtype}", "whole numbers", "inputs are indices modulo p: .long()")
-    if x.ndim != 2 or x.shape[1] != k:
+    if x.shape[1] != k:
         raise SettingError("x", tuple(x.shape), f"(n, {k})", f"the network adds {k} inputs")
     if x.numel():
         low, high = (int(v) for v in x.aminmax())

@@ -93,6 +93,12 @@ def mix(truth: PatternTruth, phit: Float[Tensor, "n D"], sigma_z: float, key: Ke
     return x
 
 
+def _check_space(truth: PatternTruth, d: int) -> None:
+    if len(truth.dictionary) != d:
+        found = f"a dictionary of shape {tuple(truth.dictionary.shape)}"
+        raise SettingError("truth", found, f"(d, D) with d = {d}", "draw it from this task")
+
+
 def _check_sizes(d: int, D: int, k: int, coordinates: str) -> None:
     if coordinates not in ("pattern", "input", "incoherent", "tilted"):
         raise SettingError("coordinates", coordinates, "pattern, input, incoherent or tilted", "choose one of them")
@@ -172,6 +178,7 @@ class ParityMix:
     @checked(sizes=("D", "k"))
     def sample(self, truth: PatternTruth, n: int, key: Key) -> Batch:
         """n independent samples; group is 0 for the fair component and 1 for the all-or-none component."""
+        _check_space(truth, self.D if self.coordinates == "pattern" else self.d)
         g = (key / "patterns").torch()
         plus = torch.rand(n, generator=g) >= self.negative_share
         fair = torch.rand(n, generator=g) < (self.p_o if self.structure else 1.0)
@@ -246,6 +253,7 @@ class Interval:
     @checked(sizes=("D", "k"))
     def sample(self, truth: PatternTruth, n: int, key: Key) -> Batch:
         """n independent samples."""
+        _check_space(truth, self.D if self.coordinates == "pattern" else self.d)
         phit = (torch.rand(n, self.D, generator=(key / "patterns").torch()) < truth.mean).float()
         count = phit[:, truth.relevant].sum(1).long()
         y = torch.where(truth.positive[count], 1.0, -1.0)
@@ -315,6 +323,7 @@ class HiddenCodes:
     @checked(sizes=("D", "k"))
     def sample(self, truth: HiddenTruth, n: int, key: Key) -> Batch:
         """n independent samples; group is the index of the code."""
+        _check_space(truth, self.D if self.coordinates == "pattern" else self.d)
         g = (key / "patterns").torch()
         which = torch.randint(len(truth.codes), (n,), generator=g)
         phit = (torch.rand(n, self.D, generator=g) < 0.5).float()
