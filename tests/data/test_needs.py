@@ -37,7 +37,7 @@ def opens_data(function) -> bool:
         ):
             continue
         seen.add(thing)
-        stack += [t for t in _named(thing.__code__, thing.__globals__) if callable(t)]
+        stack += [t for t in _named(thing.__code__, thing.__globals__, frozenset()) if callable(t)]
     return False
 
 

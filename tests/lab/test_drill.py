@@ -56,14 +56,14 @@ def test_the_drill(tmp_path):
     the machine), one in a hundred writes fails half-way, clocks jump back."""
     chaos, store = random.Random(0), tmp_path / "store"
     killed = {"worker": 0, "driver": 0}
-    env = {"DRILL_DISK": "0.01", "DRILL_PAUSE": "0.1"}
+    env = {"DRILL_DISK": "0.01", "DRILL_PAUSE": "0.3"}
     drivers = [driver(tmp_path, store, **env) for _ in range(2)]
     end = time.monotonic() + 60.0
     while time.monotonic() < end and len(records(store)) < 150:
         time.sleep(0.5)
         victim = chaos.choice(drivers)
         workers = workers_of(victim)
-        if workers and chaos.random() < 0.3:
+        if workers and chaos.random() < 0.5:
             os.kill(chaos.choice(workers), signal.SIGKILL)
             killed["worker"] += 1
         elif chaos.random() < 0.15:
