@@ -12,7 +12,6 @@ from featlearn import works
 from featlearn.data import catalogue, download
 from featlearn.data.needs import check_needs, lacking
 from featlearn.errors import DataError, DataUnavailable
-from featlearn.lab.digest import _named
 from featlearn.lab.load import load_source
 
 
@@ -23,6 +22,19 @@ def empty(monkeypatch, tmp_path):
     return tmp_path / "data"
 
 
+def named(function) -> list:
+    """What a function, and the functions inside it, name: globals, attributes of modules, values of tables."""
+    codes, found = [function.__code__], []
+    while codes:
+        code = codes.pop()
+        codes += [c for c in code.co_consts if inspect.iscode(c)]
+        for thing in (function.__globals__[n] for n in code.co_names if n in function.__globals__):
+            if inspect.ismodule(thing) and thing.__name__.startswith("featlearn."):
+                found += [vars(thing)[n] for n in code.co_names if n in vars(thing)]
+            found += [*thing.values()] if isinstance(thing, dict) else [thing]
+    return found
+
+
 def opens_data(function) -> bool:
     """Whether a function can reach the one place that finds files of the catalogue."""
     stack, seen = [function], set()
@@ -30,14 +42,9 @@ def opens_data(function) -> bool:
         thing = inspect.unwrap(stack.pop())
         if thing is inspect.unwrap(download.find):
             return True
-        if (
-            not inspect.isfunction(thing)
-            or thing in seen
-            or not getattr(thing, "__module__", "").startswith("featlearn.")
-        ):
-            continue
-        seen.add(thing)
-        stack += [t for t in _named(thing.__code__, thing.__globals__, frozenset()) if callable(t)]
+        if inspect.isfunction(thing) and thing not in seen and thing.__module__.startswith("featlearn."):
+            seen.add(thing)
+            stack += [t for t in named(thing) if callable(t)]
     return False
 
 
