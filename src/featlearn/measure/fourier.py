@@ -258,7 +258,6 @@ def interpolate(w: Float[Tensor, "... p"], t: Float[Tensor, " n"]) -> Float[Tens
     return (spectrum.real @ (weight * turns.cos()) - spectrum.imag @ (weight * turns.sin())) * scale[..., None]
 
 
-@checked()
 def power_2d(a: Float[Tensor, "... q p"], *, centre: bool = False) -> Float[Tensor, "... q f"]:
     """Power by two-dimensional frequency, |A^(i, j)|^2 / (q p) with conjugate pairs (i, j), (-i, -j) counted once.
 
@@ -275,7 +274,8 @@ def power_2d(a: Float[Tensor, "... q p"], *, centre: bool = False) -> Float[Tens
     return power * scale[..., None, None] * scale[..., None, None]
 
 
-def _relative_2d(a: Tensor, centre: bool) -> tuple[Tensor, Tensor]:
+@checked()
+def _relative_2d(a: Float[Tensor, "... q p"], centre: bool) -> tuple[Tensor, Tensor]:
     """`power_2d` of each matrix up to the square of a power of two, and that power."""
     q, p = a.shape[-2:]
     a, scale = _scaled(a, 2)
@@ -291,7 +291,6 @@ def _relative_2d(a: Tensor, centre: bool) -> tuple[Tensor, Tensor]:
     return power, scale
 
 
-@checked()
 def top_share_2d(a: Float[Tensor, "... q p"], n: int = 4, *, centre: bool = True) -> Float[Tensor, "..."]:
     """Share of a matrix's power in its n strongest two-dimensional frequencies (conjugate pairs); NaN for zeros.
 
@@ -303,14 +302,13 @@ def top_share_2d(a: Float[Tensor, "... q p"], n: int = 4, *, centre: bool = True
         >>> round(float(top_share_2d(x[:, None] * x, 1)), 4), round(float(top_share_2d(x[:, None] * x, 2)), 4)
         (0.5, 1.0)
     """
+    power = _relative_2d(a, centre)[0].flatten(-2)
     q, p = a.shape[-2:]
     if not 1 <= n <= q * p // 2 + 1:
         raise SettingError("n", n, f"1 to {q * p // 2 + 1} frequencies of a matrix {q} x {p}", "4 is usual")
-    power = _relative_2d(a, centre)[0].flatten(-2)
     return power.topk(n, dim=-1).values.sum(-1) / power.sum(-1)
 
 
-@checked()
 def top_frequency_2d(a: Float[Tensor, "... q p"], *, centre: bool = True) -> Int[Tensor, "... 2"]:
     """The strongest two-dimensional frequency (i, j) of each matrix: i in -q/2..q/2 along columns, j in 0..p//2 along
     rows.
@@ -322,8 +320,8 @@ def top_frequency_2d(a: Float[Tensor, "... q p"], *, centre: bool = True) -> Int
         >>> top_frequency_2d((3 * angle[:, None] - 2 * angle).cos()).tolist()
         [-3, 2]
     """
-    q, bins = a.shape[-2], a.shape[-1] // 2 + 1
     flat = _relative_2d(a, centre)[0].flatten(-2).argmax(-1)
+    q, bins = a.shape[-2], a.shape[-1] // 2 + 1
     row = flat // bins
     return torch.stack([torch.where(row > q // 2, row - q, row), flat % bins], -1)
 
