@@ -65,15 +65,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "tests/lab/test_store.py::test_json_implies_arrays",
     ),
     Mutant(
-        "lab/store.py",
+        "lab/files.py",
         'if data["format"] > FORMAT:',
         'if data["format"] > FORMAT + 1:',
         "tests/lab/test_store.py::test_newer_record_is_refused_before_any_work",
     ),
     Mutant(
         "lab/execute.py",
-        'if record is None or record.status == "failed":',
-        "if record is None:",
+        'if record is None or record.status == "failed" or again:',
+        "if record is None or again:",
         "tests/lab/test_execute.py",
     ),
     # --- core --------------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def locked(path: Path, place: int, *, wait: bool = False) -> Generator[bool, Non
     wait: until it is free. True also where the file system has no locks, or where the file cannot be made.
 
     Example:
-        >>> with locked(Path("/nowhere/locks"), 7) as mine:
+        >>> with locked(Path("/dev/null/locks"), 7) as mine:  # no folder: nothing can be locked
         ...     mine
         True
     """
