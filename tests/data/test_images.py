@@ -9,7 +9,8 @@ import torch
 from featlearn import data
 from featlearn.core import SettingError
 from featlearn.data import download
-from featlearn.data.images import parse_idx
+from featlearn.data.images import parse_idx, read_idx
+from featlearn.errors import DataError
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -108,3 +109,27 @@ def test_the_real_mnist(real_mnist):
     everything = data.mnist(digits=tuple(range(10)))
     assert everything.y.bincount().tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
     assert abs(float(everything.x.double().mean()) - 0.1306604763) < 1e-7
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        (gzip.compress(b"\0\0\x08\x00\x07")[:-9], "cannot be read"),
+        (b"\x1f\x8b no gzip", "cannot be read"),
+        (b"\0\0\x08\x01" + (-1).to_bytes(4, "big", signed=True), "is not|cannot be read"),
+    ],
+)
+def test_a_damaged_file_is_named_whatever_is_wrong_with_it(tmp_path, content, says):
+    path = tmp_path / "labels.gz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"labels\.gz.*({says})"):
+        read_idx(path)
+    with pytest.raises(DataError, match=r"none.*cannot be read \(No such file"):
+        read_idx(tmp_path / "none")
+
+
+@pytest.mark.parametrize("shape", [(-1,), (2**31 - 1, 2**31 - 1, 2**31 - 1), (0, *[2**31 - 1] * 4), (1,) * 40])
+def test_axes_that_no_array_has(shape):
+    data = b"\0\0\x08" + bytes([len(shape)]) + b"".join(n.to_bytes(4, "big", signed=True) for n in shape)
+    with pytest.raises(DataError, match="^data is (damaged|truncated)"):
+        parse_idx(data + b"\0" * (shape == (1,) * 40))

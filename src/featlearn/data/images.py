@@ -1,6 +1,8 @@
 """Labelled grey images: MNIST, and scikit-learn's bundled 8 x 8 digits that need no download."""
 
 import gzip
+import math
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +13,12 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.data import download
+from featlearn.data.names import shown
 from featlearn.errors import DataError
 
 FASHION = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 _SPLITS = ("train", "test")
+_MOST_AXES = 32  # of NumPy before 2
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
@@ -41,24 +45,36 @@ def parse_idx(data: bytes, name: str = "data") -> np.ndarray:
     kind, axes = np.dtype(_IDX_TYPES[data[2]]), data[3]
     start = 4 + 4 * axes
     shape = tuple(int(n) for n in np.frombuffer(data[4:start], ">i4")) if len(data) >= start else ()
-    expected = start + int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    if axes > _MOST_AXES or min(shape, default=0) < 0:
+        raise DataError(f"{name} is damaged: {axes} axes, the shortest of {min(shape, default=0)}; fetch it again")
+    expected = start + math.prod(shape) * kind.itemsize  # of Python's integers: a product may be beyond 64 bits
     if len(shape) != axes or len(data) != expected:
         raise DataError(
             f"{name} is truncated or too long: expected {expected} bytes, found {len(data)}; fetch it again"
         )
-    return np.frombuffer(data, kind, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(data, kind, offset=start).reshape(shape)
+    except ValueError:  # one axis of length 0 and others that no array has
+        raise DataError(f"{name} is damaged: axes of {' x '.join(map(str, shape))}; fetch it again") from None
 
 
 def read_idx(path: str | Path) -> np.ndarray:
     """Array in an IDX file on disk, gzip or not.
+
+    Errors: as `parse_idx`; DataError for a file that cannot be read or unpacked.
 
     Example:
         >>> read_idx("train-labels-idx1-ubyte.gz").shape  # doctest: +SKIP
         (60000,)
     """
     path = Path(path)
-    with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as f:
-        return parse_idx(f.read(), str(path))
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as f:
+            data = f.read()
+    except (OSError, EOFError, zlib.error) as why:
+        reason = why.strerror if isinstance(why, OSError) and why.strerror else str(why)
+        raise DataError(f"{shown(path)} cannot be read ({' '.join(reason.split())}); check the file") from None
+    return parse_idx(data, shown(path))
 
 
 def _check(digits: tuple[int, ...], split: str) -> None:
