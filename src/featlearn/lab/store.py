@@ -346,7 +346,7 @@ class Store:
 def _wrong(record: Record, experiment: str, hash_: str) -> str:
     """What is wrong with a record that was read, "" if nothing is."""
     if record.hash != hash_ or record.experiment != experiment:
-        return f"it holds trial {record.hash} of {record.experiment}"
+        return f"it holds trial {record.hash[:40]!r} of {record.experiment[:40]!r}"
     if record.status not in STATUSES:
         return f"status {record.status!r}"
     if record.seal:
