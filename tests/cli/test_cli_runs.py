@@ -107,6 +107,40 @@ def test_changed_code_is_said_and_computed_again_on_demand(own):
     assert json.loads(out)["summary"][0]["value"] == json.loads(first)["summary"][0]["value"] + 2
     _, err = featlearn_apart(*RUN)
     assert "another version" not in err
+    out, _ = featlearn_apart(*RUN, "--again")  # by the same code: everything
+    assert trials_of(out)["ok"] == 3
+
+
+def test_again_goes_on_where_it_was_interrupted(own):
+    """A sweep by other code: of four trials that are to be done anew, those that are done stay."""
+    words = (*RUN, "--sweep", "d=5,6", "--seeds", "0", "1")
+    featlearn_apart(*words)
+    own.write_text(own.read_text().replace("trial.seed + 1}", "trial.seed + 3}"))
+    featlearn_apart(*RUN, "--seeds", "0", "1", "--again")
+    out, err = featlearn_apart(*words, "--again")
+    assert trials_of(out) == {"ok": 2, "diverged": 0, "failed": 0, "skipped": 2}
+    assert "another version" not in err
+
+
+def test_a_sweep_that_is_stopped_shows_what_finished(own, featlearn, monkeypatch):
+    real, count = store_module.write_atomic, []
+
+    def full(path, data):
+        count.append(path)
+        if len(count) > 7:
+            raise StoreError(f"{path} cannot be written (No space left on device)")
+        real(path, data)
+
+    monkeypatch.setattr(store_module, "write_atomic", full)
+    status, out, err = featlearn("run", "mine.py", "--no-report", "--workers", "1", "--sweep", "d=5,6")
+    assert status == 1
+    assert "d = 5" in out
+    assert "d = 6" not in out
+    assert err.strip().splitlines()[-1].endswith("(No space left on device)")
+
+
+def test_run_without_an_export_is_refused(own, refused):
+    assert "--run goes with --to" in refused("report", "--run", "0123")
 
 
 def test_a_helper_beside_the_file_is_part_of_its_code(own):

@@ -407,6 +407,6 @@ def test_a_run_with_nothing_to_do_keeps_what_is_known_of_the_one_that_did_it(tmp
     Store(tmp_path).write_manifest(made)
     run(toy, toy.presets["small"], store=tmp_path)
     assert (read_manifest(path).started, read_manifest(path).seconds) == ("2026-01-01T00:00:00Z", 17.0)
-    run(toy, toy.presets["small"], store=tmp_path, again=True)
+    run(toy, toy.presets["small"], store=tmp_path, again="all")
     assert read_manifest(path).seconds < 17.0
     assert read_manifest(path).started > "2026-01-01T00:00:00Z"

@@ -239,8 +239,22 @@ def test_a_temporary_file_that_is_swept_before_its_lock_is_written_again(tmp_pat
 
     monkeypatch.setattr(files, "_flock", late)
     write_atomic(tmp_path / "x", b"all")
+    assert swept
     assert (tmp_path / "x").read_bytes() == b"all"
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_nobody_sweeps_a_file_while_it_is_written(tmp_path, monkeypatch):
+    real = os.write
+
+    def write(handle, data):
+        files.sweep(tmp_path)
+        assert list(tmp_path.glob(".*.tmp"))
+        return real(handle, data)
+
+    monkeypatch.setattr(os, "write", write)
+    write_atomic(tmp_path / "x", b"all")
+    assert (tmp_path / "x").read_bytes() == b"all"
 
 
 @pytest.mark.parametrize(

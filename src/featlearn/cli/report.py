@@ -32,6 +32,8 @@ def report_command(args: Sequence[str]) -> int:
 
     if options.work and options.work not in inventory.WORKS:
         raise CommandError(f"no work {options.work!r}{choose(options.work, inventory.WORKS)}")
+    if options.run and options.to == "html":
+        raise CommandError("--run goes with --to csv, latex or parquet: the site has a page for every run")
     return _site(options) if options.to == "html" else _export(options)
 
 

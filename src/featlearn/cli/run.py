@@ -40,7 +40,7 @@ class RunOptions:
     threads: int = 1
     """Threads of one trial. Rows may depend on it in the last digit."""
     again: bool = False
-    """Compute all trials anew, those in the store too."""
+    """Compute anew what other code has put into the store; everything, if all of it is by the code as it is."""
     sweep: Any = ()
     """field=a,b,c: one run for every value; several make the product. Items of a tuple are joined by +."""
     json: bool = False
@@ -221,9 +221,8 @@ def run_command(args: Sequence[str]) -> int:
     try:
         return _run(experiment, options, members, command)
     except KeyboardInterrupt as e:
-        again = command.replace(" --again", "")  # what was computed anew before the end stays
         what = "terminated" if isinstance(e, Terminated) else "interrupted"
-        warn(f"{what}: finished trials are kept in {options.store}; to resume: {again}")
+        warn(f"{what}: finished trials are kept in {options.store}; to resume: {command}")
         return TERMINATED if isinstance(e, Terminated) else INTERRUPTED
 
 
@@ -243,7 +242,11 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
     from featlearn.lab.submit import ProcessPool, cores
 
     store, preset = Store(options.store), experiment.presets[options.preset]
-    plans = [plan(experiment, config, store, again=options.again) for _, config in members]
+    again = "changed" if options.again else ""
+    plans = [plan(experiment, config, store, again=again) for _, config in members]
+    if again and not any(p.missing for p in plans):
+        again = "all"
+        plans = [plan(experiment, config, store, again=again) for _, config in members]
     changed = [changes(config, preset) for _, config in members]
     _check_devices(plans)
     bring(experiment, plans, options.fetch)
@@ -255,10 +258,10 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
 
     start, reports, stopped = time.perf_counter(), [], None
     group = sweep_name(experiment, members)
-    with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(ProcessPool(workers, options.threads)) if workers > 1 and missing else None
-        for (setting, config), different, todo in zip(members, changed, plans, strict=True):
-            try:
+    try:
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(ProcessPool(workers, options.threads)) if workers > 1 and missing else None
+            for (setting, config), different, todo in zip(members, changed, plans, strict=True):
                 with _bar(len(todo.missing), _words(setting) or experiment.id, workers) as progress:
                     report = run(
                         experiment,
@@ -272,17 +275,16 @@ def _run(experiment: Any, options: RunOptions, members: Sequence[tuple[dict, Any
                         command=command,
                         progress=progress,
                         threads=options.threads,
-                        again=options.again,
+                        again=again,
                         todo=todo if len(members) == 1 else None,  # an earlier member may have done some of it
                     )
-            except (StoreError, RunError) as e:  # what finished is shown before this is said
-                if not reports:
-                    raise
-                stopped = e
-                break
-            for warning in report.warnings:
-                warn(warning)
-            reports.append(report)
+                for warning in report.warnings:
+                    warn(warning)
+                reports.append(report)
+    except (StoreError, RunError) as e:  # the workers are ended; what finished is shown before this is said
+        if not reports:
+            raise
+        stopped = e
     elapsed = time.perf_counter() - start
     for report in reports:
         _troubles(report, options.store)

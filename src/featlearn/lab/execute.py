@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from featlearn.errors import DamagedError, RunError, StoreError
 from featlearn.lab.digest import code_digest
@@ -20,6 +20,7 @@ from featlearn.lab.trial import check_id, fields_of, trial_hash
 from featlearn.lab.workers import Done, Job, results
 
 Progress = Callable[[int, int, float], None]
+Again = Literal["", "changed", "all"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Plan:
 
     trials, hashes: all, in table order; missing: positions of the trials to compute; damaged: hashes to set aside;
     known: records of the others by hash; other_code: how many of those were made by other code than runs now; again:
-    whether all are computed anew; seconds: expected, summed over the missing trials, for one worker; mib: expected
-    peak of one worker.
+    whether trials are computed that this very code has done; seconds: expected, summed over the missing trials, for one
+    worker; mib: expected peak of one worker.
     """
 
     trials: tuple[Any, ...]
@@ -81,10 +82,11 @@ class RunReport:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def plan(experiment: Experiment, config: Any, store: Store, *, again: bool = False) -> Plan:
+def plan(experiment: Experiment, config: Any, store: Store, *, again: Again = "") -> Plan:
     """What a run would do; reads the store and changes nothing. NewerError before any work for a newer record.
 
-    again: compute all trials, also those that are done.
+    again: "changed" computes also the trials that were done by other code than runs now, so that it goes on where it
+    was interrupted; "all" computes every trial.
     """
     check_id(experiment.id)
     trials = tuple(experiment.trials(config))
@@ -105,11 +107,14 @@ def plan(experiment: Experiment, config: Any, store: Store, *, again: bool = Fal
         except DamagedError as e:
             damaged[hash_] = str(e)
             record = None
-        if record is None or record.status == "failed" or again:
+        if record is None or record.status == "failed":
             missing.append(i)
         else:
             known[hash_] = record
     code = code_digest(experiment.run_trial)
+    if again:
+        known = {h: r for h, r in known.items() if again == "changed" and r.code == code}
+        missing = [i for i, h in enumerate(hashes) if h not in known]
     with contextlib.suppress(DamagedError):
         own.manifest(experiment.id, manifest_hash(experiment, config))  # NewerError passes
     costs = [experiment.cost(trials[i]) for i in missing]
@@ -122,7 +127,7 @@ def plan(experiment: Experiment, config: Any, store: Store, *, again: bool = Fal
         max((float(c.mib) for c in costs), default=0.0),
         known,
         sum(r.code not in ("", code) for r in known.values()),
-        again,
+        again == "all",
     )
 
 
@@ -139,7 +144,7 @@ def run(
     command: str = "",
     progress: Progress | None = None,
     threads: int = 1,
-    again: bool = False,
+    again: Again = "",
     todo: Plan | None = None,
 ) -> RunReport:
     """Compute the missing trials of an experiment and read its table from the store.
@@ -147,10 +152,10 @@ def run(
     submit: None runs here, one trial after the other; or anything with `submit(fn, *args)` (see lab.submit). Rows are
     the same for all of them: each trial runs with `threads` threads and the table has the order of `trials(config)`.
     group: the name of the sweep that this is a run of.
-    Trials that are ok or diverged are skipped, or with `again` computed anew; failed ones are tried again; those that
-    another run on this machine is computing are left to it. progress(done, total, seconds left) is called as trials
-    finish. Ctrl-C cancels what has not begun, and passes on: every finished trial is in the store. todo: the plan, if
-    it was made already.
+    Trials that are ok or diverged are skipped, or with `again` computed anew (see `plan`); failed ones are tried again;
+    those that another run on this machine is computing are left to it. progress(done, total, seconds left) is called as
+    trials finish. Ctrl-C cancels what has not begun, and passes on: every finished trial is in the store. todo: the
+    plan, if it was made already.
 
     Errors, before any work: TrialError (a config that cannot be named), RunError (no trials, the same trial twice, an
     experiment no worker can load), NewerError (a store written by a newer version); StoreError when the disk is full.

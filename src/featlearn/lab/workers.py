@@ -50,7 +50,7 @@ class Done(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What the trials of a run share. source: from where another process loads the experiment; again: compute also
-    what somebody else has finished meanwhile."""
+    what somebody has finished by this very code."""
 
     experiment: Experiment
     source: str
@@ -77,7 +77,7 @@ def compute(
 ) -> Done:
     """Run one trial and write its record, whatever happens; only Ctrl-C passes through.
 
-    again: even if another run has finished it since. wait: until another run that is at it has ended.
+    again: even if it is finished, by this very code. wait: until another run that is at it has ended.
     """
     hash_ = trial_hash(experiment.id, experiment.version, trial)
     start, store = time.perf_counter(), Store(root)
@@ -85,19 +85,20 @@ def compute(
         with store.locked(experiment.id, hash_, wait=wait) as mine:
             if not mine:
                 return Done(hash_, "busy", 0.0)
-            if not again and _done(store, experiment.id, hash_):
+            if not again and _done(store, experiment, hash_):
                 return Done(hash_, "elsewhere", 0.0)
             return _compute(experiment, trial, store, threads, hash_)
     except StoreError as e:
         return Done(hash_, "failed", time.perf_counter() - start, str(e), fatal=True)
 
 
-def _done(store: Store, experiment: str, hash_: str) -> bool:
+def _done(store: Store, experiment: Experiment, hash_: str) -> bool:
+    """Whether somebody has finished a trial by the code as it is now."""
     try:
-        record = store.read(experiment, hash_)
+        record = store.read(experiment.id, hash_)
     except DamagedError:
         return False
-    return record is not None and record.status != "failed"
+    return record is not None and record.status != "failed" and record.code == code_digest(experiment.run_trial)
 
 
 def _blank(experiment: Experiment, trial: Any, threads: int, hash_: str) -> Record:
@@ -153,6 +154,8 @@ def results(job: Job, trials: Sequence[Any], submit: Submit | None) -> Iterator[
     Errors: StoreError, RunError where further trials would fail in the same way; what is queued is cancelled then, and
     on Ctrl-C.
     """
+    if not trials:
+        return
     run = _Queue(job, trials, submit or Serial(), here=submit is None)
     with _synced(Store(job.root).folder(job.experiment.id)):
         busy, lost = [], []
@@ -246,7 +249,11 @@ def _guilty(job: Job, trial: Any, why: str) -> Done:
     message = f"its worker died, a second time with this trial alone ({why}): out of memory? run it on a larger machine"
     hash_ = trial_hash(job.experiment.id, job.experiment.version, trial)
     record = dataclasses.replace(_blank(job.experiment, trial, job.threads, hash_), error=message)
-    Store(job.root).write(record)
+    store = Store(job.root)
+    with store.locked(job.experiment.id, hash_, wait=True):
+        if not job.again and _done(store, job.experiment, hash_):  # another run could end it: its rows stay
+            return Done(hash_, "elsewhere", 0.0)
+        store.write(record)
     return Done(hash_, "failed", 0.0, message)
 
 
