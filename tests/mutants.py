@@ -72,8 +72,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "lab/execute.py",
-        'if record is None or record.status == "failed" or again:',
-        "if record is None or again:",
+        'if record is None or record.status == "failed":',
+        "if record is None:",
         "tests/lab/test_execute.py",
     ),
     # --- core --------------------------------------------------------------------------------------------------------

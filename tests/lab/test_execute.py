@@ -207,6 +207,21 @@ def test_a_trial_that_loses_its_worker_twice_fails_with_a_record(tmp_path, toy):
     assert run(toy, toy.presets["small"], store=tmp_path).ok == 1
 
 
+def test_a_trial_that_another_run_could_end_keeps_its_rows(tmp_path, toy):
+    """Its worker dies twice here; meanwhile another run, on a larger machine say, has ended it."""
+    alone = dataclasses.replace(toy.presets["small"], seeds=(1,))
+
+    class Overtaken(Lossy):
+        def submit(self, fn, *args):
+            if len(self.calls) == 3:  # the second try of seed 1
+                run(toy, alone, store=tmp_path)
+            return super().submit(fn, *args)
+
+    report = run(toy, toy.presets["small"], store=tmp_path, submit=Overtaken(times=9))
+    assert (report.ok, report.failed, report.skipped) == (2, 0, 1)
+    assert len(report.table.rows) == 3
+
+
 # --- interruptions ---------------------------------------------------------------------------------------------------
 
 DRIVER = """
