@@ -63,8 +63,8 @@ class Record:
     arrays: int = 0
     seeds: Sequence[int] = ()
     started: str = ""
-    seconds: float = 0.0
-    peak_mib: float | None = None
+    seconds: float | int = 0.0
+    peak_mib: float | int | None = None
     device: str = "cpu"
     threads: int = 1
     code: str = ""
@@ -97,7 +97,7 @@ class Manifest:
     source: str = ""
     command: str = ""
     started: str = ""
-    seconds: float | None = None
+    seconds: float | int | None = None
     summary: Sequence[Mapping[str, Any]] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
