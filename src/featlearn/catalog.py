@@ -83,7 +83,7 @@ def _files(folder: str | Path) -> Iterator[tuple[str, int, int]]:
 def make() -> dict[str, Any]:
     """The catalog from code and committed evidence; imports every experiment and claim."""
     from featlearn import works
-    from featlearn.lab import inventory
+    from featlearn.lab import inventory, pending
     from featlearn.lab.coverage import entry_state
     from featlearn.lab.find import evidence_state, latest_complete, reproductions
 
@@ -102,7 +102,8 @@ def make() -> dict[str, Any]:
             }
         )
         runs += reproductions(e, found)
-    claims = [_claim(c, store, work in works.PENDING) for work in works.WITH_CLAIMS for c in works.load_claims(work)]
+    loaded = [c for work in works.WITH_CLAIMS for c in works.load_claims(work)]
+    claims = [_claim(c, store, isinstance(c, pending.Claim)) for c in loaded]
     kept, entries = [Kept(**{n: c[n] for n in KEPT}) for c in claims], []
     for work in inventory.WORKS:
         for e in inventory.load(work).entries:

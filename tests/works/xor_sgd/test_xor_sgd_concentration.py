@@ -4,27 +4,10 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.works.xor_sgd.claims import concentration
 
 BY_NAME = {c.id.removeprefix("xor_sgd."): c for c in concentration.CLAIMS}
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_the_verdict_is_as_expected(name):
-    verdict = verdict_of(BY_NAME[name], Key("verify"))
-    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_planted_numbers_are_told_apart(name):
-    assert blind(BY_NAME[name], Key("blind")) == []
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_prediction_and_observation_share_no_function(name):
-    assert apart(BY_NAME[name], Key("apart")) == []
 
 
 def test_one_coordinate_is_as_far_from_a_gaussian_as_half_a_jump():

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.lab.find import latest_complete
-from featlearn.lab.inventory import load
 from featlearn.lab.store import Store
 from featlearn.lab.table import Table
-from featlearn.lab.verdicts import check
 from featlearn.works import load_claims, load_experiment
 from featlearn.works.xor_sgd import rows
 from featlearn.works.xor_sgd.rows import Budget, Crossing, Growth, Phase
@@ -44,53 +41,6 @@ def judged(name, *tables):
 
 def outcomes(verdict):
     return {f.statement.name: f.outcome for f in verdict.findings}
-
-
-def test_ids_are_unique_and_every_entry_has_a_claim_or_a_reason():
-    assert len(CLAIMS) == len(load_claims("xor_sgd"))
-    covered = {entry for c in CLAIMS.values() for entry in c.entries}
-    assert {e.id for e in load("xor_sgd").entries if not e.reasons} <= covered
-
-
-def test_every_check_of_the_inventory_names_a_statement_or_a_reason(tables):
-    names = {}
-    for entry in load("xor_sgd").entries:
-        assert entry.checks, entry.id
-        for words, places in entry.checks.items():
-            for place in places:
-                claim, _, statement = place.partition(": ")
-                if claim == "reason":
-                    assert len(statement) > 10, (entry.id, words)
-                    continue
-                if claim not in names:
-                    c = CLAIMS[claim.removeprefix("xor_sgd.")]
-                    verdict = verdict_of(c, Key("verify"), tuple(map(tables, c.reads)))
-                    names[claim] = {f.statement.name for f in verdict.findings}
-                assert statement in names[claim], (entry.id, words, place)
-
-
-@pytest.mark.parametrize("name", ON_ROWS)
-def test_committed_rows_give_the_verdict_that_we_stand_behind(name, tables):
-    verdict = judged(name, *map(tables, CLAIMS[name].reads))
-    assert verdict.as_expected, outcomes(verdict)
-
-
-@pytest.mark.parametrize("name", ON_ROWS)
-def test_blind(name, tables):
-    assert blind(CLAIMS[name], Key("blind"), tuple(map(tables, CLAIMS[name].reads))) == []
-
-
-@pytest.mark.parametrize("name", ON_ROWS)
-def test_statements_and_observations_share_no_function(name, tables):
-    assert apart(CLAIMS[name], Key("apart"), tuple(map(tables, CLAIMS[name].reads))) == []
-
-
-@pytest.mark.parametrize("name", ON_ROWS)
-def test_without_rows_a_claim_names_the_command(name):
-    verdict = check(CLAIMS[name], Key("verify"), lambda experiment: None)
-    assert verdict.verdict == "not run"
-    assert verdict.why.startswith("featlearn run xor_sgd/")
-    assert not verdict.covers
 
 
 # rows of another kind ------------------------------------------------------------------------------------------------

@@ -7,30 +7,11 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.works.xor_sgd.claims import clean, phase2, phase2_growth
 from featlearn.works.xor_sgd.setup import centres, cube, heavy_net, labels
 
 BY_NAME = {c.id.removeprefix("xor_sgd."): c for c in (*phase2.CLAIMS, *phase2_growth.CLAIMS)}
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_the_verdict_is_as_expected(name):
-    verdict = verdict_of(BY_NAME[name], Key("verify"))
-    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
-    assert verdict.scope == "as stated"
-    assert verdict.covers
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_planted_numbers_are_told_apart(name):
-    assert blind(BY_NAME[name], Key("blind")) == []
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_prediction_and_observation_share_no_function(name):
-    assert apart(BY_NAME[name], Key("apart")) == []
 
 
 @pytest.mark.parametrize("name", ["lemmaD6", "gmin_D1"])

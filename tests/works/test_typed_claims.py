@@ -1,0 +1,91 @@
+"""Every claim of the typed form, on its own measurements or the committed rows: its verdict, and that it can fail."""
+
+from pathlib import Path
+
+import pytest
+
+from featlearn import works
+from featlearn.core import Key
+from featlearn.lab import pending
+from featlearn.lab.blind import apart, blind
+from featlearn.lab.claim import predict, settle, verdict_of
+from featlearn.lab.find import latest_complete
+from featlearn.lab.inventory import load
+from featlearn.lab.store import Store
+from featlearn.lab.verdicts import check
+from featlearn.works import load_claims, load_experiment
+
+CLAIMS = {c.id: c for work in works.WITH_CLAIMS for c in load_claims(work) if not isinstance(c, pending.Claim)}
+EVIDENCE = Store("runs-that-are-not-there", below=[Path(__file__).parents[2] / "evidence"])
+PRESETS = ("paper", "cpu")
+TRACED_ELSEWHERE = ("xor_sgd.lower_bound_F1", "xor_sgd.discussion_limits")
+"""Traced with fewer draws beside the tests of their own: a trace is slow."""
+SHARED: dict[str, tuple[str, ...]] = {}
+"""Functions that both halves of a claim may call outside of core, lab and setup.py, each with a reason beside it."""
+
+
+@pytest.fixture(scope="module")
+def tables():
+    found = {}
+
+    def of(claim):
+        for kind in claim.reads:
+            if kind not in found:
+                done = latest_complete(load_experiment(kind.experiment), EVIDENCE, PRESETS)
+                assert done is not None, kind.experiment
+                found[kind] = done.table.of(kind, allow_absent=bool(claim.may_lack))
+        return tuple(found[kind] for kind in claim.reads)
+
+    return of
+
+
+@pytest.mark.parametrize("id_", CLAIMS)
+def test_the_verdict_is_the_one_that_we_stand_behind(id_, tables):
+    verdict = verdict_of(CLAIMS[id_], Key("verify"), tables(CLAIMS[id_]))
+    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
+
+
+@pytest.mark.parametrize("id_", CLAIMS)
+def test_planted_numbers_are_told_apart(id_, tables):
+    assert blind(CLAIMS[id_], Key("blind"), tables(CLAIMS[id_])) == []
+
+
+@pytest.mark.parametrize("id_", [i for i in CLAIMS if i not in TRACED_ELSEWHERE])
+def test_prediction_and_observation_share_no_function(id_, tables):
+    assert apart(CLAIMS[id_], Key("apart"), tables(CLAIMS[id_]), SHARED.get(id_, ())) == []
+
+
+@pytest.mark.parametrize("id_", [i for i, c in CLAIMS.items() if c.reads])
+def test_without_rows_a_claim_names_the_command(id_):
+    verdict = check(CLAIMS[id_], Key("verify"), lambda experiment: None)
+    assert verdict.verdict == "not run"
+    assert verdict.why.startswith(f"featlearn run {id_.split('.')[0]}/")
+    assert not verdict.covers
+
+
+@pytest.mark.parametrize("work", works.CONVERTED)
+def test_ids_are_unique_and_every_entry_has_a_claim_or_a_reason(work):
+    mine = load_claims(work)
+    assert len({c.id for c in mine}) == len(mine)
+    named = {entry for c in mine for entry in c.entries}
+    ran = {
+        entry for id_ in works.EXPERIMENTS if id_.startswith(f"{work}/") for entry in load_experiment(id_).reproduces
+    }
+    assert {e.id for e in load(work).entries if not e.reasons} <= named | ran
+
+
+@pytest.mark.parametrize("work", works.CONVERTED)
+def test_every_check_of_the_inventory_names_a_statement_or_a_reason(work):
+    names = {}
+    for entry in load(work).entries:
+        assert entry.checks, entry.id
+        for words, places in entry.checks.items():
+            for place in places:
+                claim, _, statement = place.partition(": ")
+                if claim == "reason":
+                    assert len(statement) > 10, (entry.id, words)
+                    continue
+                if claim not in names:
+                    c = CLAIMS[claim]
+                    names[claim] = {s.name for s in predict(c, settle(c, Key("verify")))}
+                assert statement in names[claim], (entry.id, words, place)
