@@ -1,10 +1,13 @@
 """Coverage: one verdict an entry, and what counts."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import pytest
 
-from featlearn.lab.coverage import PENDING, Reproduction, entry_state
+from featlearn.lab.coverage import PENDING, Reproduction, entry_state, standing
+from featlearn.lab.experiment import SummaryRow
+from featlearn.lab.inventory import WORKS, entry, load
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,41 @@ def test_a_reason_stands_where_nothing_can_be_checked():
 
 def test_an_experiment_that_was_not_run_reproduces_nothing():
     assert (Reproduction("w/x", "w.e", False).good, Reproduction("w/x", "w.e", False).reported) == (0, 0)
+
+
+# reported numbers ----------------------------------------------------------------------------------------------------
+
+ENTRY = "emergence.table1"  # 17 reported numbers; NTK's test accuracy is one of them
+
+
+def summary(row, metric, reported, verdict, setting=""):
+    return SummaryRow(setting, row, metric, 1.0, 1.0, 1.0, 1, reported, verdict, ENTRY)
+
+
+def states(*rows, **more):
+    found = standing(entry(ENTRY), rows, **more)
+    return {(p.row, p.metric): n for p, n in zip(entry(ENTRY).reported, found, strict=True)}
+
+
+def test_every_reported_number_has_one_state():
+    found = [n for w in WORKS for e in load(w).entries for n in standing(e, ())]
+    assert Counter(found) == {"not compared": 2092}
+
+
+def test_a_number_is_compared_by_its_own_row():
+    found = states(summary("NTK", "test_acc", 86.4, "reproduced"), summary("other", "test_acc", 86.4, "deviates"))
+    assert found["NTK", "test_acc"] == "reproduced"
+    assert Counter(found.values()) == {"reproduced": 1, "not compared": 16}
+
+
+def test_variants_stand_for_one_number_and_the_worst_decides():
+    variants = [summary(f"NTK, start {i}", "test_acc", 86.4, "reproduced", "law") for i in range(16)]
+    assert Counter(states(*variants).values())["reproduced"] == 1
+    worse = summary("NTK, start 17", "test_acc", 86.4, "deviates", "law")
+    assert states(*variants, worse)["NTK", "test_acc"] == "deviates"
+
+
+def test_numbers_of_other_models_are_not_comparable():
+    assert Counter(states(incomparable=[ENTRY]).values()) == {"not comparable": 17}
+    found = states(summary("NTK", "test_acc", 86.4, "not comparable"))
+    assert Counter(found.values()) == {"not comparable": 1, "not compared": 16}

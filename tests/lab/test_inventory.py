@@ -160,7 +160,7 @@ twice = 2
 [entry.own_runs]
 mean = 3.5
 """
-GOOD = '[work]\nid = "looped"\ntitle = "t"\ndocuments = ["d"]\nabout = "a"\n' + ENTRY
+GOOD = '[work]\nid = "looped"\ntitle = "t"\npapers = ["looped"]\nabout = "a"\n' + ENTRY
 
 
 def test_a_good_file_is_read():

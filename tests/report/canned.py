@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from featlearn.lab.citation import Paper
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Deviation, Experiment, Rows, TrialResult
 from featlearn.lab.find import Origin
@@ -14,6 +15,9 @@ from featlearn.report.compare import against_reported
 from featlearn.report.model import ExperimentPage
 
 NASTY = """<script>alert("x")</script> & 'quotes' $x_1$"""
+PAPERS = (
+    Paper(key="toy", kind="misc", title=f"Toys {NASTY}", authors=("A. Toy",), venue="", year=2020, arxiv="2001.00001"),
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def work():
             own_runs={"mean": 0.125},
         ),
     )
-    return Work("toy", f"A toy work {NASTY}", ("toy_paper", "thesis ch. 0"), "What it is about.", entries, "Notes.")
+    return Work("toy", f"A toy work {NASTY}", PAPERS, "chapter 0", "What it is about.", entries, "Notes.")
 
 
 def summary():

@@ -1,7 +1,7 @@
 """Canned claims in the typed form: one of each outcome, two faces, every kind of strip."""
 
 import numpy as np
-from canned import NASTY, entry
+from canned import NASTY, PAPERS, entry
 
 from featlearn.core import Key
 from featlearn.lab.claim import Accusation, Claim, Premise, broken, verdict_of
@@ -142,6 +142,4 @@ def work():
     }
     entries = [entry(f"typed.{c.id.split('.')[1]}", "lemma") for c in CLAIMS]
     entries[0] = entry("typed.good", "lemma", checks=checks)
-    return Work(
-        "typed", "A typed work", ("typed_paper",), "About.", (*entries, entry("typed.never"), entry("typed.no"))
-    )
+    return Work("typed", "A typed work", PAPERS, "", "About.", (*entries, entry("typed.never"), entry("typed.no")))

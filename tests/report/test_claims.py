@@ -179,7 +179,7 @@ def test_pending_claims_are_marked_and_count_for_nothing(typed):
         ("1", "entries confirmed, as stated"),
         ("1", "entries contradicted, as stated"),
         ("3 of 10", "entries covered"),  # wrong by its claim, table1 and figure3 by their experiment; good is stale
-        ("3 of 5", "compared numbers reproduced"),
+        ("3 of 5", "reported numbers reproduced"),
         ("1", "entries wait for re-examination"),
     ]
     assert index.source.index("<h2>Re-examination pending</h2>") > index.source.index("What the verdicts mean")

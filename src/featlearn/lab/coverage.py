@@ -1,10 +1,13 @@
 """Coverage: the one verdict of an inventory entry, with a sentence why, and whether it counts as covered."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from featlearn.lab.claim import SCOPES
+from featlearn.lab.experiment import Experiment, SummaryRow
+from featlearn.lab.inventory import Entry, entry, known
 from featlearn.lab.statement import OUTCOMES
 
 PENDING = "re-examination pending"
@@ -95,3 +98,41 @@ def entry_state(
     if reasons:
         return EntryState(entry, "no check", "", "; ".join(reasons), False, by)
     return EntryState(entry, "not run", "", "no claim or experiment yet", False, by)
+
+
+NUMBERS = ("reproduced", "deviates", "not comparable", "not compared")
+"""What can become of a reported number."""
+
+
+def standing(about: Entry, rows: Sequence[SummaryRow], incomparable: Collection[str] = ()) -> tuple[str, ...]:
+    """What became of each reported number of an entry, in their order: one of NUMBERS.
+
+    rows: the summaries of all experiments; incomparable: entries whose experiments say that no number of ours stands
+    for a reported one. A number belongs to the rows of its setting, row and metric or, where there is none, to those
+    that name its metric and its value: variants of ours that stand for one reported number. One that deviates decides.
+    """
+    mine = [r for r in rows if r.entry == about.id and r.reported is not None]
+    keys = {(p.setting, p.row, p.metric) for p in about.reported}
+    out: list[str] = []
+    for p in about.reported:
+        here = [r.verdict for r in mine if (r.setting, r.row, r.metric) == (p.setting, p.row, p.metric)]
+        here = here or [
+            r.verdict
+            for r in mine
+            if (r.metric, r.reported) == (p.metric, p.value) and (r.setting, r.row, r.metric) not in keys
+        ]
+        other = "not comparable" if about.id in incomparable else "not compared"
+        out.append(next((n for n in ("deviates", "reproduced", "not comparable") if n in here), other))
+    return tuple(out)
+
+
+def reproductions(experiment: Experiment, rows: Sequence[SummaryRow] | None) -> list[Reproduction]:
+    """What the summary of an experiment (None: it was not run) says of each entry it reproduces."""
+    out: list[Reproduction] = []
+    for id_ in experiment.reproduces:
+        mine = [r for r in rows or () if r.entry == id_]
+        # an entry outside of the inventory is reported by the rows that name it
+        found = Counter(standing(entry(id_), mine) if known(id_) else [r.verdict for r in mine])
+        good = found["reproduced"]
+        out.append(Reproduction(experiment.id, id_, rows is not None, good, good + found["deviates"]))
+    return out

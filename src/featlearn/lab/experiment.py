@@ -1,11 +1,13 @@
 """Experiment: a reported table or picture as a value, and the small types around it."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
+from featlearn.errors import ReportError
 from featlearn.lab.estimate import geometric_interval, interval
 from featlearn.lab.row import Row, kind_name, read
 from featlearn.lab.table import Table
@@ -75,7 +77,10 @@ class SummaryRow:
     """One number of a table beside the reported numbers.
 
     value: mean over seeds; low, high: its 95 % interval; n: seeds; reported: None where the paper has no such number;
-    verdict: "reproduced" | "deviates" | "not reported"; entry: the inventory id of the reported number.
+    verdict: "reproduced" | "deviates" | "not comparable" | "not reported"; entry: the inventory id of the reported
+    number; tolerance: how far off it may be, where that decides.
+
+    Errors: ReportError for a percentage beyond 0 to 100: a difference of percentages has the unit "points".
     """
 
     setting: str
@@ -89,6 +94,16 @@ class SummaryRow:
     verdict: str = "not reported"
     entry: str = ""
     unit: str = ""
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit == "%" and math.isfinite(self.value):
+            if not -1e-9 <= self.value <= 100 + 1e-9:
+                raise ReportError(
+                    f"{self.metric} = {self.value:g} % is not allowed: 0 to 100; give a difference the unit points"
+                )
+            object.__setattr__(self, "low", max(self.low, 0.0))
+            object.__setattr__(self, "high", min(self.high, 100.0))
 
     @staticmethod
     def of(
@@ -136,6 +151,7 @@ class Experiment:
     run_trial(trial) -> TrialResult; summarise(table) -> summary rows; draw(table) -> pictures by inventory id;
     cost(trial): expected seconds and memory. version: raise it when the meaning of a trial's rows changes.
     rows: the row types (see lab.row) that its trials write; without any, rows are flat mappings that nothing checks.
+    incomparable: entry ids whose reported numbers stand for other models or data than ours, each with a sentence why.
     needs(trial): names of the data sets, texts and models of `featlearn data` that the trial reads; `featlearn run`
     looks for them before any work.
     """
@@ -154,3 +170,4 @@ class Experiment:
     version: int = 1
     rows: tuple[type, ...] = ()
     needs: Callable[[Any], Sequence[str]] = lambda trial: ()
+    incomparable: Mapping[str, str] = field(default_factory=dict)

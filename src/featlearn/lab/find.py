@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from featlearn.errors import RunError, StoreError
+from featlearn.lab import coverage
 from featlearn.lab.coverage import Reproduction
 from featlearn.lab.digest import code_digest
 from featlearn.lab.execute import hashes_of, summary_of
@@ -54,15 +55,7 @@ def latest_complete(experiment: Experiment, store: Store, presets: Sequence[str]
 
 def reproductions(experiment: Experiment, found: Found | None) -> list[Reproduction]:
     """What the rows of an experiment say of each entry it reproduces."""
-    if found is None:
-        return [Reproduction(experiment.id, entry, False) for entry in experiment.reproduces]
-    summary = summary_of(experiment, found.table)
-    out = []
-    for entry in experiment.reproduces:
-        reported = [r for r in summary if r.entry == entry and r.reported is not None]
-        good = sum(r.verdict == "reproduced" for r in reported)
-        out.append(Reproduction(experiment.id, entry, True, good, len(reported)))
-    return out
+    return coverage.reproductions(experiment, None if found is None else summary_of(experiment, found.table))
 
 
 @dataclass(frozen=True)

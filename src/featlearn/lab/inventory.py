@@ -18,8 +18,9 @@ from importlib.resources import files
 from typing import Any
 
 from featlearn.errors import InventoryError
+from featlearn.lab.citation import Paper, papers, readable, readable_all
 
-__all__ = ["CHECK_KINDS", "WORKS", "Entry", "InventoryError", "Reported", "Work", "entry", "load", "reported"]
+__all__ = ["CHECK_KINDS", "WORKS", "Entry", "InventoryError", "Reported", "Work", "entry", "known", "load", "reported"]
 
 WORKS: tuple[str, ...] = (
     "emergence",
@@ -113,11 +114,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One body of work and its entries, in the order of the inventory. `notes`: notation and sources they share."""
+    """One body of work and its entries, in the order of the inventory.
+
+    papers: those it comes from, its own first; read_in: the chapter of the thesis that holds it, or "". `notes`:
+    notation and sources that entries share.
+    """
 
     id: str
     title: str
-    documents: tuple[str, ...]
+    papers: tuple[Paper, ...]
+    read_in: str
     about: str
     entries: tuple[Entry, ...]
     notes: str = ""
@@ -149,6 +155,12 @@ def entry(id: str) -> Entry:
     return found
 
 
+def known(id: str) -> bool:
+    """Whether there is an entry of this id."""
+    work = id.partition(".")[0]
+    return work in WORKS and id in _index(work)[1]
+
+
 def reported(
     entry_id: str, *, row: str | None = None, metric: str | None = None, setting: str | None = None
 ) -> tuple[Reported, ...]:
@@ -177,7 +189,7 @@ _TEXT = ("where", "says", "check", "cost")
 _TABLES = ("setting", "numbers", "derived", "own_runs", "verified_by_hand", "from_code")
 _ENTRY_KEYS = frozenset(("id", "kind", "check_kind", "unstated", *_TEXT))
 _ENTRY_OPTIONAL = frozenset(("ambiguities", "ocr_or_source_issue", "reported", "checks", *_TABLES))
-_WORK_KEYS = frozenset(("id", "title", "documents", "about"))
+_WORK_KEYS = frozenset(("id", "title", "papers", "about"))
 _REPORTED_KEYS = frozenset(("row", "metric", "value"))
 _REPORTED_OPTIONAL = frozenset(("setting", "unit", "spread"))
 
@@ -190,7 +202,7 @@ def _parse(text: str, work: str) -> Work:
         raise InventoryError(f"{work}.toml: {error}") from error
     _keys(data, frozenset(("work",)), frozenset(("entry",)), f"{work}.toml")
     head = data["work"]
-    _keys(head, _WORK_KEYS, frozenset(("notes",)), f"{work}.toml: [work]")
+    _keys(head, _WORK_KEYS, frozenset(("notes", "read_in")), f"{work}.toml: [work]")
     if head["id"] != work:
         raise InventoryError(f"{work}.toml: [work] has id {head['id']!r}, expected {work!r}")
     entries: dict[str, Entry] = {}
@@ -202,11 +214,18 @@ def _parse(text: str, work: str) -> Work:
     return Work(
         id=work,
         title=head["title"],
-        documents=_strings(head["documents"], f"{work}.toml: documents"),
+        papers=tuple(_paper(k, work) for k in _strings(head["papers"], f"{work}.toml: papers")),
+        read_in=head.get("read_in", ""),
         about=head["about"],
         entries=tuple(entries.values()),
-        notes=head.get("notes", ""),
+        notes=readable(head.get("notes", "")),
     )
+
+
+def _paper(key: str, work: str) -> Paper:
+    if key not in papers():
+        raise InventoryError(f"{work}.toml: no paper {key!r} in papers.toml{_nearest(key, papers())}")
+    return papers()[key]
 
 
 def _entry(raw: dict[str, Any], work: str) -> Entry:
@@ -224,10 +243,11 @@ def _entry(raw: dict[str, Any], work: str) -> Entry:
             raise InventoryError(f"{where}: {key} must be a table")
     return Entry(
         work=work,
-        **{k: raw[k] for k in ("id", "kind", "check_kind", *_TEXT)},
-        **{k: raw[k] for k in ("ocr_or_source_issue", *_TABLES) if k in raw},
-        unstated=_strings(raw["unstated"], f"{where}: unstated"),
-        ambiguities=_strings(raw.get("ambiguities", []), f"{where}: ambiguities"),
+        **{k: raw[k] for k in ("id", "kind", "check_kind")},
+        **{k: readable(raw[k]) for k in _TEXT},
+        **{k: readable_all(raw[k]) for k in ("ocr_or_source_issue", *_TABLES) if k in raw},
+        unstated=readable_all(_strings(raw["unstated"], f"{where}: unstated")),
+        ambiguities=readable_all(_strings(raw.get("ambiguities", []), f"{where}: ambiguities")),
         reported=_reported(raw.get("reported", []), where),
         checks=_checks(raw.get("checks", {}), where),
     )

@@ -1,7 +1,7 @@
 """Our numbers beside the reported ones."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from featlearn.errors import ReportError
@@ -15,6 +15,7 @@ def against_reported(
     tolerance: Mapping[str, float | int],
     units: Mapping[str, str] | None = None,
     lookup: Callable[[str], Any] | None = None,
+    incomparable: Collection[str] = (),
 ) -> list[SummaryRow]:
     """Join our numbers with the reported ones of the given inventory entries.
 
@@ -22,7 +23,8 @@ def against_reported(
     t = tolerance[metric], else `deviates`: a wide interval shows few seeds, not agreement, so it excuses 3 t at most;
     `not reported` where no entry reports a number for exactly that setting, row and metric. A metric without a
     tolerance has tolerance 0; an interval that is not finite widens nothing; a value that is not finite deviates.
-    Where several entries report the same cell the first id in `entry_ids` wins.
+    Where several entries report the same cell the first id in `entry_ids` wins. Numbers of entries in `incomparable`
+    (other models, other data) are set beside ours and judged `not comparable`.
 
     Args: estimates: of `run.estimate.estimates` with groups (setting, row), or tuples (setting, row, metric, value,
     low, high, n); tolerance: per metric, in its unit; units: per metric, where none is reported; lookup: entry id
@@ -58,8 +60,11 @@ def against_reported(
             rows.append(SummaryRow(setting, row, metric, *ours, unit=unit))
             continue
         id_, p = cells[key]
-        verdict = "reproduced" if _close(value, low, high, p.value, tolerance.get(metric, 0.0)) else "deviates"
-        rows.append(SummaryRow(setting, row, metric, *ours, p.value, verdict, id_, unit or p.unit))
+        allowed = tolerance.get(metric, 0.0)
+        verdict = "reproduced" if _close(value, low, high, p.value, allowed) else "deviates"
+        if id_ in incomparable:
+            verdict, allowed = "not comparable", None
+        rows.append(SummaryRow(setting, row, metric, *ours, p.value, verdict, id_, unit or p.unit, allowed))
     return rows
 
 

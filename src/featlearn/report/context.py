@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from featlearn.lab.coverage import EntryState
+from featlearn.lab.coverage import EntryState, standing
 from featlearn.lab.find import Origin
 from featlearn.report import html
 from featlearn.report.html import Html, tag
@@ -47,6 +47,13 @@ class Site:
             id_: state_of(id_, self.claims_of.get(id_, ()), self.experiments_of.get(id_, ()), e.reasons)
             for id_, e in self.entries.items()
         }
+
+    def numbers(self, work: Any) -> list[str]:
+        """What became of each reported number of a work (see `lab.coverage.standing`)."""
+        mine = [x for x in self.experiments if not x.run]
+        rows = [r for x in mine for r in x.summary]
+        other = {id_ for x in mine for id_ in x.experiment.incomparable}
+        return [n for e in work.entries for n in standing(e, rows, other)]
 
     def pages(self) -> list[str]:
         """Every page of the site, in a stable order."""

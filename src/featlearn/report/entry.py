@@ -6,7 +6,7 @@ from typing import Any
 from featlearn.report.context import Site
 from featlearn.report.html import Html, badge, bullets, document, facts, inline, nested, prose, table, tag
 from featlearn.report.model import by_work, experiment_state, verdict_state
-from featlearn.report.parts import entry_badges, home, local, section, short, verdict_badges
+from featlearn.report.parts import citations, entry_badges, home, local, section, short, verdict_badges
 
 
 def entry(site: Site, w: Any, e: Any) -> str:
@@ -34,6 +34,7 @@ def entry(site: Site, w: Any, e: Any) -> str:
         *section("Left open by the paper", bullets(e.unstated)),
         *section("Checked by hand", nested(e.verified_by_hand) if e.verified_by_hand else None),
         *section("What the released code does", nested(e.from_code) if e.from_code else None),
+        *citations(w),
     ]
     trail = [home(site), site.link("work", w.id, w.title), local(e.id, w.id)]
     return document(f"{e.id} · featlearn", trail, out, "../")
@@ -87,6 +88,11 @@ def _place(site: Site, place: str) -> list[Any]:
 def _reported(e: Any) -> list[Any]:
     if not e.reported:
         return section("Reported values", nested(e.numbers) if e.numbers else None)
+    return section("Reported numbers", reported_table(e))
+
+
+def reported_table(e: Any) -> Html:
+    """The reported numbers of an entry: metrics side by side where there are few."""
     metrics = list(dict.fromkeys((p.metric, p.unit) for p in e.reported))
     settings = any(p.setting for p in e.reported)
     digits = _digits(e.reported)
@@ -96,14 +102,14 @@ def _reported(e: Any) -> list[Any]:
             [*([p.setting] if settings else []), p.row, _metric(p.metric, p.unit), _shown(p, digits)]
             for p in e.reported
         ]
-        return section("Reported numbers", table(heads, rows))
+        return table(heads, rows)
     at = {(p.setting, p.row, p.metric, p.unit): p for p in e.reported}
     heads = [*([("setting", "left")] if settings else []), ("row", "left"), *((_metric(*m), "right") for m in metrics)]
     rows = [
         [*([s] if settings else []), r, *(_shown(at.get((s, r, *m)), digits) for m in metrics)]
         for s, r in dict.fromkeys((p.setting, p.row) for p in e.reported)
     ]
-    return section("Reported numbers", table(heads, rows))
+    return table(heads, rows)
 
 
 def _metric(name: str, unit: str) -> str:

@@ -177,6 +177,6 @@ def _exact(value: Any) -> Any:
 def _read(name: str, text: str) -> Any:
     if name == "n":
         return int(text)
-    if name == "reported":
+    if name in ("reported", "tolerance"):
         return float(text) if text else None
     return float(text) if name in ("value", "low", "high") else text

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featlearn.lab.coverage import PENDING, EntryState, Reproduction, entry_state
+from featlearn.lab.coverage import PENDING, EntryState, Reproduction, entry_state, reproductions
 from featlearn.lab.experiment import Experiment, Rows, SummaryRow
 from featlearn.lab.find import Origin
 from featlearn.lab.pending import Verdict
@@ -38,12 +38,7 @@ class ExperimentPage:
 
     def reproductions(self) -> list[Reproduction]:
         """What its rows say of each entry it reproduces."""
-        out = []
-        for entry in self.experiment.reproduces:
-            rows = [r for r in self.summary if r.entry == entry and r.reported is not None] if self.was_run else []
-            good = sum(r.verdict == "reproduced" for r in rows)
-            out.append(Reproduction(self.experiment.id, entry, self.was_run, good, len(rows)))
-        return out
+        return reproductions(self.experiment, self.summary if self.was_run else None)
 
 
 @dataclass(frozen=True)
@@ -176,6 +171,8 @@ CLASSES: Mapping[str, str] = {
     "reproduced (wide)": "info",
     "partly reproduced": "warn",
     "deviates": "bad",
+    "not comparable": "none",
+    "not compared": "none",
     "not reported": "none",
     "stale": "warn",
     "run": "info",
@@ -208,11 +205,11 @@ def experiment_state(page: ExperimentPage, entry_id: str = "") -> State:
         return verdict_state("not run")
     if page.stale:
         return verdict_state("stale")
-    rows = [r for r in page.summary if r.reported is not None and entry_id in ("", r.entry)]
-    if not rows:
+    mine = [r for r in page.reproductions() if entry_id in ("", r.entry)]
+    good, compared = sum(r.good for r in mine), sum(r.reported for r in mine)
+    if not compared:
         return verdict_state("run")
-    good = sum(r.verdict == "reproduced" for r in rows)
-    text = f"{good} of {len(rows)} reproduced"
+    text = f"{good} of {compared} reproduced"
     return State(text, CLASSES[group_of(text)])
 
 

@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from featlearn.lab.claim import SCOPES
-from featlearn.lab.coverage import PENDING, EntryState
+from featlearn.lab.coverage import NUMBERS, PENDING, EntryState
 from featlearn.report.context import Site
 from featlearn.report.html import FILTER, Html, Row, badge, bar, command, document, facts, inline, prose, table, tag
 from featlearn.report.model import ExperimentPage, State, by_work, experiment_state, group_of, verdict_state
 from featlearn.report.parts import (
     DECIDED,
+    citations,
+    cited,
     count,
     entry_badges,
     home,
@@ -52,14 +54,13 @@ def index(site: Site, own_runs: Sequence[Any] = ()) -> str:
     """The first page: the verdicts, how much is covered, the works, the user's runs, how to reproduce."""
     states = [*site.states.values()]
     stated = Counter(group_of(s.verdict) for s in states if scope_shown(s) == "as stated")
-    rows = [r for x in site.experiments for r in x.summary if r.reported is not None]
-    good = sum(r.verdict == "reproduced" for r in rows)
+    numbers = Counter(n for w in site.works for n in site.numbers(w))
     waiting = sum(s.verdict == PENDING for s in states)
     tiles = [
         (f"{stated['confirmed']}", "entries confirmed, as stated"),
         (f"{stated['contradicted']}", "entries contradicted, as stated"),
         (f"{sum(s.covered for s in states)} of {len(states)}", "entries covered"),
-        (f"{good} of {len(rows)}", "compared numbers reproduced"),
+        (f"{numbers['reproduced']} of {numbers.total():,}", "reported numbers reproduced"),
         *([(f"{waiting}", "entries wait for re-examination")] if waiting else []),
     ]
     heads = [("work", "wide"), ("entries covered", "left"), ("experiments run", "left"), ("entries by verdict", "text")]
@@ -67,7 +68,7 @@ def index(site: Site, own_runs: Sequence[Any] = ()) -> str:
     for w in site.works:
         xs = [x for x in site.experiments if by_work(x.experiment.id) == w.id]
         mine = [site.states[e.id] for e in w.entries]
-        name = [site.link("work", w.id, w.title, ""), tag("div", "; ".join(w.documents), class_="soft small")]
+        name = [site.link("work", w.id, w.title, ""), tag("div", w.papers[0].short, class_="soft small")]
         part = bar(sum(s.covered for s in mine), len(mine))
         runs: Any = bar(sum(x.was_run for x in xs), len(xs)) if xs else tag("span", "none yet", class_="soft")
         body.append([name, part, runs, _counts(mine)])
@@ -88,6 +89,7 @@ def index(site: Site, own_runs: Sequence[Any] = ()) -> str:
         tag("h2", "Works"),
         table(heads, body, class_="stack"),
         *_meanings(states),
+        *_numbers(site),
         *_pending(site),
         _list_experiments(site, own, "Other experiments", ""),
         *own_runs,
@@ -123,6 +125,24 @@ def _meanings(states: Sequence[EntryState]) -> list[Any]:
         tag("h3", "Scopes"),
         table([("scope", "left"), ("entries", "right"), ("meaning", "wide")], scopes, class_="stack"),
     ]
+
+
+def _numbers(site: Site) -> list[Any]:
+    """What became of every reported number, by work; the columns add up."""
+    by = {w.id: Counter(site.numbers(w)) for w in site.works}
+    body = [
+        [site.link("work", w.id, w.title, ""), *(by[w.id][n] for n in NUMBERS), by[w.id].total()]
+        for w in site.works
+        if by[w.id]
+    ]
+    total = sum(by.values(), Counter[str]())
+    body.append([tag("b", "all works"), *(total[n] for n in NUMBERS), tag("b", f"{total.total():,}")])
+    heads = [("work", "wide"), *((n, "right") for n in NUMBERS), ("all", "right")]
+    text = (
+        "Each number that a paper reports is counted once. Not comparable: ours are of another model or other data, "
+        "and the page of the experiment says which. Not compared: nothing of ours stands beside it yet."
+    )
+    return [tag("h2", "Reported numbers"), tag("p", text), table(heads, body, class_="stack")]
 
 
 def _pending(site: Site) -> list[Any]:
@@ -191,7 +211,7 @@ def work(site: Site, w: Any) -> str:
         tag("p", w.about, class_="lead"),
         facts(
             [
-                ("sources", "; ".join(w.documents)),
+                ("source", cited(w)),
                 ("entries covered", bar(sum(s.covered for s in states), len(states))),
                 ("entries by verdict", _counts(states)),
             ]
@@ -215,6 +235,7 @@ def work(site: Site, w: Any) -> str:
         tag("p", "Everything the work states or shows, with how it can be checked and what came of it."),
         tag("form", filters, id="filter", hidden=True),
         table(heads, rows, id="entries", class_="stack"),
+        *citations(w),
     ]
     return document(f"{w.title} · featlearn", [home(site), w.title], out, "../", FILTER)
 

@@ -89,9 +89,27 @@ def about(site: Site, entries: Sequence[str]) -> list[Any]:
     for id_ in entries:
         e = site.entries.get(id_)
         rows.append([site.link("entry", id_), e.kind if e else "", e.where if e else ""])
-    return section("About", table([("entry", "name"), ("kind", "left"), ("where", "wide")], rows, class_="stack"))
+    papers = [cited(w) for w in site.works if w.id in {by_work(id_) for id_ in entries}]
+    return [
+        *section("About", table([("entry", "name"), ("kind", "left"), ("where", "wide")], rows, class_="stack")),
+        *papers,
+    ]
 
 
 def local(id_: str, work_id: str) -> str:
     """An id without its work."""
     return id_.removeprefix(f"{work_id}.").removeprefix(f"{work_id}/")
+
+
+def cited(w: Any) -> Html:
+    """The paper of a work in one line, linked, with the chapter of the thesis that it was read in."""
+    p = w.papers[0]
+    link = [" ", tag("a", f"arXiv:{p.arxiv}", href=p.url)] if p.url else None
+    read = f" Read here in {w.read_in}: {w.papers[-1].full}" if w.read_in else ""
+    return tag("p", p.full, link, read, class_="small")
+
+
+def citations(w: Any) -> list[Any]:
+    """The section on how to cite a work."""
+    records = "\n\n".join(p.bibtex for p in w.papers)
+    return [tag("h2", "How to cite it"), cited(w), tag("details", tag("summary", "BibTeX"), tag("pre", records))]

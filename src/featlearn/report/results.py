@@ -1,14 +1,15 @@
 """The page of an experiment: what was run, beside what is reported."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from featlearn.lab.experiment import SummaryRow
 from featlearn.report import tables
 from featlearn.report.context import Site, provenance
-from featlearn.report.html import Html, badge, command, document, grid_table, nested, prose, table, tag
+from featlearn.report.entry import reported_table
+from featlearn.report.html import Html, badge, command, document, grid_table, inline, nested, prose, table, tag
 from featlearn.report.model import ExperimentPage, by_work, experiment_state, verdict_state
 from featlearn.report.parts import count, home, section, short
 from featlearn.report.pictures import Drawn
@@ -46,7 +47,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         if not x.summary:
             results.append(tag("p", "No summary was made.", class_="soft"))
         elif not compared:
-            results.append(tag("p", "The paper has no numbers for these; ours are below.", class_="soft"))
+            results.append(tag("p", _why_alone(site, ex.reproduces), class_="soft"))
         if wide := sum(tables.loose(r) for r in x.summary):
             text = f"{count(wide, 'row agrees', 'rows agree')} with the paper only within an interval wider than a"
             text += " tenth of the reported number (marked wide): so few seeds could not tell it from much else."
@@ -57,6 +58,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         results += (
             section("Numbers that are not in the paper", side_by_side(others)) if compared else side_by_side(others)
         )
+        results += _incomparable(site, ex.incomparable)
     else:
         results.append(tag("div", tag("p", "Not run. The command below gives this page its numbers."), class_="note"))
     dev = [[d.what, d.reported, d.ours, d.why] for d in ex.deviations]
@@ -76,7 +78,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
         if reported
         else tag("p", "An experiment of its own."),
         tag("details", tag("summary", "About this experiment"), prose(doc)) if doc else None,
-        tag("h2", "Ours against the reported numbers"),
+        tag("h2", "Ours against the reported numbers" if compared else "Results"),
         *results,
         tag("h2", "Command"),
         command(run),
@@ -119,6 +121,24 @@ def side_by_side(rows: Sequence[SummaryRow]) -> list[Html]:
         groups.setdefault(lines, []).append(metric)
     parts = [group[i : i + WIDTH] for group in groups.values() for i in range(0, len(group), WIDTH)]
     return [grid_table(tables.wide([r for r in rows if r.metric in part]), verdict_state) for part in parts]
+
+
+def _why_alone(site: Site, entries: Sequence[str]) -> str:
+    """Why no reported number stands beside ours."""
+    n = sum(len(site.entries[e].reported) for e in entries if e in site.entries)
+    if not n:
+        return "The paper reports no number for these; ours are below."
+    return f"The paper reports {count(n, 'number', 'numbers')} for these entries, and none is of what ours measure."
+
+
+def _incomparable(site: Site, why: Mapping[str, str]) -> list[Any]:
+    """Reported numbers that ours do not stand for, each entry with the reason and its numbers."""
+    out: list[Any] = []
+    for id_, text in why.items():
+        if e := site.entries.get(id_):
+            head = tag("summary", f"{id_}: {count(len(e.reported), 'reported number', 'reported numbers')}")
+            out.append([tag("p", site.link("entry", id_), ": ", inline(text)), tag("details", head, reported_table(e))])
+    return section("Reported, and not comparable with ours", out)
 
 
 def _config(x: ExperimentPage) -> Html | None:

@@ -26,7 +26,8 @@ class Grid:
         table = RichTable(title=self.title or None, caption=self.note or None, title_justify="left")
         for name, side in self.columns:
             table.add_column(Text(name), justify="right" if side == "right" else "left", no_wrap=side == "right")
-        styles = {"reproduced": "green", "reproduced (wide)": "yellow", "deviates": "bold red", "not reported": "dim"}
+        styles = {"reproduced": "green", "reproduced (wide)": "yellow", "deviates": "bold red"}
+        styles |= {"not comparable": "dim", "not reported": "dim"}
         for row in self.rows:
             table.add_row(*(Text(c, style=styles.get(c, "") if i == self.verdict else "") for i, c in enumerate(row)))
         return table
@@ -94,8 +95,8 @@ def metric_name(r: SummaryRow) -> str:
 
 def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Grid:
     """One line per number: setting (where there are several), row, metric, ours, interval, seeds, reported, difference,
-    verdict. metric: False leaves that column out, where the title says it. Agreement by a wide interval alone is marked
-    "reproduced (wide)".
+    tolerance (where one decides), verdict. metric: False leaves that column out, where the title says it. Agreement by
+    a wide interval alone is marked "reproduced (wide)".
 
     Example:
         >>> long([SummaryRow("", "NTK", "cos", 0.5, 0.5, 0.5, 1)]).rows[0]
@@ -105,7 +106,9 @@ def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Gr
     heads = [("setting", "left")] if settings else []
     heads += [("row", "left"), *([("metric", "left")] if metric else [])]
     heads += [("ours", "right"), ("95 % interval", "right"), ("seeds", "right")]
-    heads += [("reported", "right"), ("difference", "right"), ("verdict", "left")]
+    allowed = any(r.tolerance is not None for r in rows)
+    heads += [("reported", "right"), ("difference", "right"), *([("tolerance", "right")] if allowed else [])]
+    heads.append(("verdict", "left"))
     body = tuple(
         (
             *((r.setting,) if settings else ()),
@@ -116,6 +119,7 @@ def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Gr
             str(r.n),
             number(r.reported, r.unit),
             difference(r),
+            *((number(r.tolerance, r.unit),) if allowed else ()),
             f"{r.verdict} (wide)" if loose(r) else r.verdict,
         )
         for r in rows

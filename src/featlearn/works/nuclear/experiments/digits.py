@@ -76,10 +76,10 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
             out.append(_row(setting, f"{name}-NU", "test_acc", with_, entry))
             for held_out in dict.fromkeys(p.held_out for p in own):
                 gains = [p.gain for p in own if p.held_out == held_out]
-                out.append(_row(setting, f"{name}-NU, {held_out} held out", "gain", gains, ENTRIES[1]))
-            out.append(_row(setting, f"{name}-NU", "gain", [p.gain for p in own], ENTRIES[3]))
+                out.append(_row(setting, f"{name}-NU, {held_out} held out", "gain", gains, ENTRIES[1], "points"))
+            out.append(_row(setting, f"{name}-NU", "gain", [p.gain for p in own], ENTRIES[3], "points"))
             by_seed = _by_seed([(p.held_out, p.seed, p.gain) for p in own])
-            out.append(_row(setting, f"{name}-NU", "gain by seed", by_seed, ENTRIES[3]))
+            out.append(_row(setting, f"{name}-NU", "gain by seed", by_seed, ENTRIES[3], "points"))
             weights = [float(np.log10(p.weight)) for p in own]
             out.append(_row(setting, f"{name}-NU", "log10 of the chosen weight", weights, ENTRIES[0], ""))
     return out
