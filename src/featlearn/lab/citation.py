@@ -60,7 +60,7 @@ class Paper:
         fields = {"title": f"{{{self.title}}}", "author": " and ".join(self.authors), "year": str(self.year)}
         fields |= {home: venue} if home and venue else {}
         fields |= {"eprint": self.arxiv, "archiveprefix": "arXiv", "url": self.url} if self.arxiv else {}
-        name = f"{self.authors[0].split()[-1].lower()}{self.year}{self.key.replace('_', '')}"
+        name = re.sub(r"\W|_", "", f"{self.authors[0].split()[-1].lower()}{self.year}{self.key}")
         body = ",\n".join(f"  {k} = {{{v}}}" for k, v in fields.items())
         return f"@{self.kind}{{{name},\n{body}\n}}"
 
