@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 QUICK := --numprocesses 2 --dist loadfile -m "not slow" $(addprefix --ignore=tests/,works lab test_mutants.py test_package.py test_gates.py)
 NEWEST := python3.14 python3.13 python3.12
 
-.PHONY: help demo test fuzz lint types docs wheel wheel-test lowest newest mutants hooks clean
+.PHONY: help demo test claims fuzz lint types docs wheel wheel-test lowest newest mutants hooks clean
 
 help:
 	@echo "make demo    install into .venv, run emergence/table1 at preset small, print its table and page"
@@ -26,6 +26,7 @@ help:
 	@echo "make lowest  quick tests with the lowest declared version of every dependency"
 	@echo "make newest  quick tests with the newest Python that is installed"
 	@echo "make mutants      every committed mutant (make test: a drawn tenth); ONLY=lab/trial those of some files"
+	@echo "make claims  every typed claim, all of them traced (make test: a third)"
 	@echo "make fuzz    100,000 damaged files and odd command lines, new ones each time (make test: a few hundred)"
 	@echo "make hooks   ruff before each commit"
 	@echo "make clean   remove .venv, caches and built documentation; runs/, site/ and evidence/ stay"
@@ -57,6 +58,9 @@ wheel-test: wheel
 
 mutants: $(VENV)/.installed-dev
 	@FEATLEARN_MUTANTS=all $(BIN)/python -m pytest tests/test_mutants.py -k "$(ONLY)"
+
+claims: $(VENV)/.installed-dev
+	@FEATLEARN_CLAIMS=all $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 tests/works/test_typed_claims.py
 
 fuzz: $(VENV)/.installed-dev
 	@FEATLEARN_FUZZ=100000 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 tests/fuzz

@@ -109,7 +109,7 @@ def standing(about: Entry, rows: Sequence[SummaryRow], incomparable: Collection[
 
     rows: the summaries of all experiments; incomparable: entries whose experiments say that no number of ours stands
     for a reported one. A number belongs to the rows of its setting, row and metric or, where there is none, to those
-    that name its metric and its value: variants of ours that stand for one reported number. One that deviates decides.
+    that name its value with its row or its metric: variants of ours that stand for one reported number. One that deviates decides.
     """
     mine = [r for r in rows if r.entry == about.id and r.reported is not None]
     keys = {(p.setting, p.row, p.metric) for p in about.reported}
@@ -119,7 +119,9 @@ def standing(about: Entry, rows: Sequence[SummaryRow], incomparable: Collection[
         here = here or [
             r.verdict
             for r in mine
-            if (r.metric, r.reported) == (p.metric, p.value) and (r.setting, r.row, r.metric) not in keys
+            if r.reported == p.value
+            and (r.metric == p.metric or r.row == p.row)
+            and (r.setting, r.row, r.metric) not in keys
         ]
         other = "not comparable" if about.id in incomparable else "not compared"
         out.append(next((n for n in ("deviates", "reproduced", "not comparable") if n in here), other))
