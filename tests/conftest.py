@@ -1,12 +1,14 @@
 """What holds for every test: threads, no windows, no network, nothing written into the checkout."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -111,3 +113,17 @@ def _house_rules(request, monkeypatch, tmp_path_factory):
 def catalog_kept() -> None:
     """The catalog of this checkout is in its cache, so that `list` only reads it."""
     subprocess.run([sys.executable, "-c", "from featlearn import catalog; catalog.read()"], check=True, timeout=300)
+
+
+class ByWork(LoadFileScheduling):
+    """A file's tests stay on one worker, since they share fixtures; the file of all typed claims is split by work."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        work = re.search(r"\[(\w+)[.\]]", test) if file.endswith("test_typed_claims.py") else None
+        return f"{file}[{work[1]}]" if work else file
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Which tests go to which worker."""
+    return ByWork(config, log)
