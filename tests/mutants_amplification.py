@@ -8,6 +8,7 @@ _FIGURE2 = "src/featlearn/works/amplification/experiments/figure2.py"
 _XOR = "tests/tasks/test_xor_clusters.py::test_"
 _MEASURE = "tests/measure/test_neurons.py::test_"
 _RUN = "tests/works/amplification/test_amplification.py::test_"
+_THEORY = "tests/works/amplification/test_amplification_theory.py::test_"
 _CLAIM = "tests/works/amplification/test_amplification_claims.py::test_"
 _MOVEMENT = """\
                 "exponent of the least relative movement in omega sqrt(m d)",
@@ -64,10 +65,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (_ENSEMBLES, "clean = torch.where(train.flipped, 4, train.group)", "clean = train.group", f"{_RUN}edges_by_hand"),
     (
-        "src/featlearn/works/amplification/claims/setting.py",
+        _ENSEMBLES,
         '"A7": (1 / (4 * alpha**2), 1 / alpha**2)',
         '"A7": (1 / (2 * alpha**2), 1 / alpha**2)',
-        f"{_CLAIM}intervals_of_the_constant",
+        f"{_THEORY}premises_name_what_no_constant_satisfies",
     ),
     (
         "src/featlearn/works/amplification/claims/measured.py",

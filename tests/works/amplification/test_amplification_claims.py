@@ -1,134 +1,17 @@
 """Amplification: every claim has its expected verdict, and a wrong program or wrong rows change it."""
 
 import math
-from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
-from featlearn import works
 from featlearn.core import Key
-from featlearn.lab import inventory
 from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Verdict, judge, verify
-from featlearn.works import load_claims
-from featlearn.works.amplification.claims import measured, networks, setting, start
+from featlearn.works.amplification.claims import measured
 
-CLAIMS = load_claims("amplification")
-
-OURS = {claim.id.removeprefix("amplification."): claim for claim in CLAIMS}
-EXACT = [claim.id.removeprefix("amplification.") for m in (setting, start, networks) for claim in m.CLAIMS]
+OURS = {claim.id.removeprefix("amplification."): claim for claim in measured.CLAIMS}
 KEY = Key("tests/theory/amplification")
-PROSE = {"amplification.discussion", "amplification.skipped"}
-
-
-@cache
-def exact(name: str) -> Verdict:
-    return verify(OURS[name], KEY, lambda _: None)
-
-
-def test_every_checkable_entry_is_covered():
-    covered = {entry for claim in CLAIMS for entry in claim.entries}
-    assert covered == {entry.id for entry in inventory.load("amplification").entries} - PROSE
-    assert len(OURS) == len(CLAIMS)
-    assert works.load_claims("amplification") == CLAIMS
-
-
-def test_unmet_claims_stand_beside_a_mechanism_that_holds():
-    unmet = [claim for claim in CLAIMS if claim.expected == "assumptions unmet"]
-    assert unmet
-    for claim in unmet:
-        for entry in claim.entries:
-            assert any(entry in c.entries and c.expected == "holds" for c in CLAIMS), entry
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_expected_verdict_without_rows(name):
-    got = exact(name)
-    assert got.as_expected, f"{got.verdict}: {got.why}"
-    failing = [c for c in got.evidence.cases if not c.ok]
-    assert len(failing) == (1 if name == "linear" else 0)
-    assert all(c.rival is not None and c.rival_says for c in got.evidence.cases)
-    assert (OURS[name].reported != "") or OURS[name].expected == "holds"
-
-
-def refuted(name: str) -> bool:
-    return not verify(OURS[name], KEY, lambda _: None).as_expected
-
-
-def test_a_wrong_task_is_seen(monkeypatch):
-    class Louder(setting.XorClusters):
-        def sample(self, truth, n, key):
-            batch = super().sample(truth, n, key)
-            return type(batch)(
-                truth.centres[batch.group] + 1.05 * (batch.x - truth.centres[batch.group]),
-                batch.y,
-                batch.hidden,
-                batch.group,
-            )
-
-    monkeypatch.setattr(setting, "XorClusters", Louder)
-    assert refuted("data")
-
-
-def test_a_wrong_start_is_seen(monkeypatch):
-    plain = start.fixed_signs_init
-    monkeypatch.setattr(start, "fixed_signs_init", lambda m, d, key, *, omega: plain(m, d, key, omega=1.6 * omega))
-    assert refuted("lemma3")
-
-
-def test_a_wrong_start_of_the_network_is_seen(monkeypatch):
-    plain = setting.fixed_signs_init
-    monkeypatch.setattr(setting, "fixed_signs_init", lambda m, d, key, *, omega: plain(m, d, key, omega=1.06 * omega))
-    assert refuted("model")
-
-
-def test_wrong_steps_are_seen(monkeypatch):
-    monkeypatch.setattr(setting, "steps_of", lambda alpha, rounding="up": round(1 / (4 * alpha)))
-    assert refuted("gd")
-
-
-def test_another_loss_is_seen(monkeypatch):
-    plain = setting.fit
-    monkeypatch.setattr(setting, "fit", lambda *a, **kw: plain(*a, **{**kw, "loss": "squared"}))
-    assert refuted("gd")
-
-
-@pytest.mark.parametrize(
-    "name, module, measure, wrong",
-    [
-        ("captures", start, "captures", lambda *a: start.gate_shares(*a) > 0.5),
-        ("cond9", networks, "aligned", lambda w, x, group, own, opposite: own >= 0),
-        ("cond10", networks, "off_class_overlap", lambda w, a, c, labels: w.norm(dim=2) / a.abs()),
-        ("lemma4", start, "matching_neurons", lambda w, a, c, labels, least: torch.zeros(w.shape[:2]).long()),
-        ("lemma6", start, "gate_shares", lambda w, x, g, k: torch.full((*w.shape[:2], k), 0.5)),
-    ],
-)
-def test_a_wrong_measure_is_seen(name, module, measure, wrong, monkeypatch):
-    monkeypatch.setattr(module, measure, wrong)
-    assert refuted(name)
-
-
-def test_a_looser_subnetwork_is_seen(monkeypatch):
-    plain = networks.tight
-    monkeypatch.setattr(networks, "tight", lambda m, left, c4: plain(m, 2 * left, c4))
-    assert refuted("lemma8")
-
-
-def test_a_wrong_supremum_is_seen(monkeypatch):
-    monkeypatch.setattr(networks, "neuron_sup", lambda x, signs, *a: (signs @ x).norm(dim=1) * 3)
-    assert refuted("proposition15")
-
-
-def test_intervals_of_the_constant():
-    found = setting.allowed_constants(d=100, n=10, m=4, sigma=0.05, eta=0.0, scale=0.5, alpha=0.5, delta=0.1)
-    assert found["A1"][1] == pytest.approx(100 / math.log(100) ** 2)
-    assert found["A2"][1] == pytest.approx(2)
-    assert found["A4"][1] == math.inf
-    assert found["A6"][1] == pytest.approx(2)
-    assert found["A7"] == pytest.approx((1, 4))
-    assert not any(a.met for a in setting.premises(setting.FIGURE_2))
 
 
 # rows ----------------------------------------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
 """What the experiments of the amplification work share: data and starts of an ensemble, one member per seed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.lab.claim import Premise
 from featlearn.learn import Stage, fit
 from featlearn.measure import gate_shares
 from featlearn.nets import TwoLayer, fixed_signs_init, forward, stack
@@ -63,6 +64,46 @@ class Data:
 
 LABELS = torch.tensor([1.0, 1.0, -1.0, -1.0])
 OPPOSITE = torch.tensor([1, 0, 3, 2])
+
+
+def allowed_constants(
+    *, d: int, n: int, m: int, sigma: float, eta: float, scale: float, alpha: float, delta: float
+) -> dict[str, tuple[float, float]]:
+    """For each of A1 to A7 the interval of constants C > 0 that satisfy it; scale = omega sqrt(m d).
+
+    A6 is read as omega^2 <= 1/(C^2 m d): our copy is unreadable there. Source: amplification.assumptions.
+    """
+    free = math.inf
+    return {
+        "A1": (0.0, d / max(math.log(n / delta) ** 2, math.log(m / delta))),
+        "A2": (0.0, 1 / (sigma * math.sqrt(d)) if sigma else free),
+        "A3": (0.0, n / math.log(m / delta)),
+        "A4": (0.0, 1 / eta if eta else free),
+        "A5": (0.0, m / math.log(1 / delta)),
+        "A6": (0.0, 1 / scale),
+        "A7": (1 / (4 * alpha**2), 1 / alpha**2),
+    }
+
+
+C0 = 4**5 * 1024**2 * math.exp(4)
+"""The C0 of a good run (Definition 7)."""
+DELTA = 0.1
+"""Failure probability of the claims: 1 - 4 delta is left for a good run."""
+
+
+def premises_of(settings: Sequence[Mapping[str, Any]]) -> tuple[Premise, ...]:
+    """A1 to A7 with one C at every setting, and C as large as the proof takes it.
+
+    Following the proof, C0 asks for m >= 16 C0^2 log(32/delta) neurons (Lemma 4), which A5 gives with C = 16 C0^2.
+    """
+    found = [allowed_constants(**s, delta=DELTA) for s in settings]
+    low = max(v[0] for f in found for v in f.values())
+    name, high = min(((a, v[1]) for f in found for a, v in f.items()), key=lambda p: p[1])
+    detail = f"A7 asks for C >= {low:.3g}, {name} for C <= {high:.3g}"
+    return (
+        Premise("A1 to A7 with one constant C", low <= high, detail),
+        Premise("C large enough", None, f"no C is given; the proof takes {16 * C0**2:.1e}"),
+    )
 
 
 def check(setting: Setting, alpha: float | int) -> None:

@@ -1,0 +1,85 @@
+"""Claims on the setting, the start and fixed networks: a wrong program changes their verdict."""
+
+import pytest
+import torch
+
+from featlearn.core import Key
+from featlearn.lab.claim import verdict_of
+from featlearn.works.amplification import setup
+from featlearn.works.amplification.claims import networks, setting, start
+
+BY_NAME = {c.id.removeprefix("amplification."): c for m in (setting, start, networks) for c in m.CLAIMS}
+
+
+def contradicted(name: str) -> list[str]:
+    return [f.statement.name for f in verdict_of(BY_NAME[name], Key("verify")).findings if f.outcome == "contradicted"]
+
+
+def test_a_wrong_task_is_seen(monkeypatch):
+    class Louder(setting.XorClusters):
+        def sample(self, truth, n, key):
+            batch = super().sample(truth, n, key)
+            centre = truth.centres[batch.group]
+            return type(batch)(centre + 1.05 * (batch.x - centre), batch.y, batch.hidden, batch.group)
+
+    monkeypatch.setattr(setting, "XorClusters", Louder)
+    assert "covariance of z" in contradicted("data")
+    assert contradicted("signal_variance")
+
+
+def test_a_wrong_start_is_seen(monkeypatch):
+    plain = setting.fixed_signs_init
+    for module in (setting, start):
+        monkeypatch.setattr(module, "fixed_signs_init", lambda m, d, key, *, omega: plain(m, d, key, omega=1.6 * omega))
+    assert contradicted("lemma3")
+    assert contradicted("model") == ["mean square of a first weight over omega^2"]
+
+
+def test_wrong_steps_are_seen(monkeypatch):
+    monkeypatch.setattr(setting, "steps_of", lambda alpha, rounding="up": round(1 / (4 * alpha)))
+    assert contradicted("gd") == ["T at alpha = 0.05 and 0.25"]
+
+
+def test_another_loss_is_seen(monkeypatch):
+    plain = setting.fit
+    monkeypatch.setattr(setting, "fit", lambda *a, **kw: plain(*a, **{**kw, "loss": "squared"}))
+    assert contradicted("gd") == ["W after three steps"]
+
+
+def test_a_wrong_interval_of_a_constant_is_seen(monkeypatch):
+    plain = setting.allowed_constants
+    monkeypatch.setattr(
+        setting, "allowed_constants", lambda **p: {**plain(**p), "A7": (1 / (2 * p["alpha"] ** 2), 1.0)}
+    )
+    assert contradicted("assumptions")
+
+
+@pytest.mark.parametrize(
+    "name, module, measure, wrong",
+    [
+        ("captures", start, "captures", lambda *a: start.gate_shares(*a) > 0.5),
+        ("cond9", networks, "aligned", lambda w, x, group, own, opposite: own >= 0),
+        ("cond10", networks, "off_class_overlap", lambda w, a, c, labels: w.norm(dim=2) / a.abs()),
+        ("lemma4", start, "matching_neurons", lambda w, a, c, labels, least: torch.zeros(w.shape[:2]).long()),
+        ("lemma6", start, "gate_shares", lambda w, x, g, k: torch.full((*w.shape[:2], k), 0.5)),
+        ("proposition15", networks, "neuron_sup", lambda x, signs, *a: (signs @ x).norm(dim=1) * 3),
+    ],
+)
+def test_a_wrong_measure_is_seen(name, module, measure, wrong, monkeypatch):
+    monkeypatch.setattr(module, measure, wrong)
+    assert contradicted(name)
+
+
+def test_a_looser_subnetwork_is_seen(monkeypatch):
+    plain = networks.tight
+    monkeypatch.setattr(networks, "tight", lambda m, left, c4: plain(m, 2 * left, c4))
+    assert "y f where y f^J >= 1/C4, random networks and the worst one" in contradicted("lemma8")
+
+
+def test_premises_name_what_no_constant_satisfies():
+    fits = {"d": 400, "n": 1000, "m": 400, "sigma": 0.005, "eta": 0.15, "scale": 0.1, "alpha": 0.25}
+    first, second = setup.premises_of([fits])
+    assert first.met
+    assert second.met is None
+    assert not setup.premises_of([fits, {**fits, "alpha": 0.1}])[0].met
+    assert not setup.premises_of([{**fits, "d": 300}])[0].met  # A1 allows C <= 3.54, A7 asks for 4
