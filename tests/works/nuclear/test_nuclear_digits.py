@@ -9,28 +9,26 @@ import torch
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError
 from featlearn.data.mnist_domains import FLIPS
+from featlearn.errors import MissingUnit
 from featlearn.lab.experiment import Rows, TrialResult
+from featlearn.lab.store import plain_rows
+from featlearn.lab.table import Table
 from featlearn.methods.domains import VALIDATION
-from featlearn.works.nuclear.experiments import digits, rank, training
-from featlearn.works.nuclear.experiments.training import COLORED, NAMES, ROTATED, TEST, domains, run, turned
-from featlearn.works.nuclear.rows import correlations, pairs
+from featlearn.works.nuclear.experiments import digits, training
+from featlearn.works.nuclear.experiments.training import COLORED, NAMES, ROTATED, TEST, Config, domains, run, turned
+from featlearn.works.nuclear.rows import Run, arms, by_seed, pairs
 
 SMOKE = digits.EXPERIMENT.presets["smoke"]
 QUICK = replace(SMOKE, rotated=("75",), seeds=(7,), colored=(), bases=("erm", "coral"))
 
 
 def as_table(results: list[TrialResult]) -> Rows:
-    return Rows(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows))
+    return Rows(tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in plain_rows(r.rows)))
 
 
 @pytest.fixture(scope="module")
 def smoke() -> Rows:
-    return as_table([digits.run_trial(trial) for trial in digits.trials(SMOKE)])
-
-
-@pytest.fixture(scope="module")
-def ranked() -> Rows:
-    return as_table([rank.run_trial(trial) for trial in rank.trials(rank.EXPERIMENT.presets["smoke"])])
+    return as_table([run(trial) for trial in digits.trials(SMOKE)])
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
@@ -66,7 +64,7 @@ def test_mnist_that_is_not_here_is_one_line_with_the_command(tmp_path, monkeypat
     domains.cache_clear()
     [trial, *_] = digits.trials(replace(digits.EXPERIMENT.presets["small"], seeds=(0,)))
     with pytest.raises(DataError, match="run `featlearn data fetch mnist`") as error:
-        digits.run_trial(trial)
+        run(trial)
     assert "\n" not in str(error.value)
 
 
@@ -101,19 +99,27 @@ def test_the_held_out_domain_is_tested_and_nothing_else(monkeypatch):
 def test_runs_of_different_weights_are_pairs():
     """The least weight changes nothing but the last bits; a large one makes the features small."""
     none, *_ = digits.trials(QUICK)
-    rows = {w: {r["row"]: r for r in run(replace(none, weight=w)).rows} for w in (0.0, 1e-9, 3.0)}
+    rows = {w: {r.row: r for r in run(replace(none, weight=w)).rows} for w in (0.0, 1e-9, 3.0)}
     assert set(rows[0.0]) == {"erm", "swad"}
     for name in ("erm", "swad"):
-        for metric in ("validation_loss", "norm", "rank"):
-            assert rows[1e-9][name][metric] == pytest.approx(rows[0.0][name][metric], rel=1e-4)
-        assert rows[3.0][name]["norm"] < 0.98 * rows[0.0][name]["norm"]
-    assert rows[3.0]["erm"]["raw"] == pytest.approx(3.0 / 40)
+        for metric in ("norm", "rank"):
+            assert getattr(rows[1e-9][name], metric) == pytest.approx(getattr(rows[0.0][name], metric), rel=1e-4)
+        assert rows[3.0][name].norm < 0.98 * rows[0.0][name].norm
 
 
-def test_reported_stable_rank_moves_with_the_scale_of_features(ranked):
-    for r in ranked.rows:
-        assert 1 <= r["rank"] <= 16
-        assert r["reported"] > 1.5 * r["rank"]  # times the largest singular value
+def test_reported_stable_rank_moves_with_the_scale_of_features(smoke):
+    for r in smoke.of(Run).rows:
+        assert 1 <= r.rank <= 16
+        assert r.reported > 1.5 * r.rank  # times the largest singular value
+
+
+def test_the_rule_that_sees_the_colour_alone():
+    red, green = torch.zeros(4, 2, 3, 3), torch.zeros(4, 2, 3, 3)
+    red[:, 0], green[:, 1] = 0.5, 0.2
+    images = torch.cat([red, green])
+    assert training.ruled(torch.tensor([1, 1, 1, 1, 0, 0, 0, 0]), images) == 1.0
+    assert training.ruled(torch.tensor([1, 1, 1, 0, 0, 0, 1, 1]), images) == 5 / 8
+    assert training.ruled(torch.tensor([7, 7, 7, 3]), torch.rand(4, 1, 3, 3)) == 0.75
 
 
 def test_same_trial_same_rows():
@@ -123,70 +129,68 @@ def test_same_trial_same_rows():
     assert run(trial).rows == first.rows
 
 
-def test_trial():
+def test_both_methods_have_as_many_candidates():
     made = digits.trials(QUICK)
-    assert [(c.base, c.weight) for c in made] == [("erm", 0.0), ("erm", 0.1), ("coral", 0.0)]
+    assert [(c.base, c.rate, c.weight) for c in made] == [
+        ("erm", 3e-3, 0.0),
+        ("erm", 1e-2, 0.0),
+        ("erm", 3e-3, 0.1),
+        ("erm", 3e-3, 1.0),
+        ("coral", 3e-3, 0.0),
+        ("coral", 1e-2, 0.0),
+    ]
     paper = digits.EXPERIMENT.presets["paper"]
-    assert (paper.width, paper.size, paper.steps, paper.batch, paper.rate, paper.per_domain) == (
-        64,
-        28,
-        5001,
-        64,
-        1e-3,
-        None,
-    )
-    assert len(digits.trials(paper)) == 9 * 3 * (5 + 5 + 1)
-    assert {c.base for c in rank.trials(rank.EXPERIMENT.presets["small"])} == {"erm"}
+    assert (paper.width, paper.size, paper.steps, paper.batch, paper.rate) == (64, 28, 5001, 64, 1e-3)
+    assert paper.per_domain is None
+    assert len(digits.trials(paper)) == 9 * 3 * (8 + 8 + 4)
 
 
-# --- the choice of a weight ------------------------------------------------------------------------------------------
+# --- the choice of settings ------------------------------------------------------------------------------------------
 
 
-def row(weight, validation, test, seed=0, held_out="75", name="erm", **more):
-    return {
-        "setting": "s",
-        "row": name,
-        "held_out": held_out,
-        "seed": seed,
-        "weight": weight,
-        "validation": validation,
-        "test": test,
+def made(weight, validation, test, seed=0, held_out="75", rate=3e-3, **more):
+    given = {
+        "data": "rotated mnist",
+        "row": "erm",
+        "step": 1,
+        "rule": 0.2,
+        "norm": 1.0,
+        "rank": 2.0,
+        "rank_centred": 2.0,
+        "reported": 4.0,
         **more,
     }
+    return Run(held_out=held_out, seed=seed, weight=weight, rate=rate, validation=validation, test=test, **given)
 
 
-def test_validation_alone_chooses_the_weight():
-    rows = [row(0.0, 0.95, 0.70), row(0.01, 0.90, 0.60), row(0.1, 0.92, 0.50), row(1.0, 0.91, 0.99)]
-    [found] = pairs(rows)
-    assert (found.weight, found.without, found.with_, found.gain) == (0.1, 70.0, 50.0, pytest.approx(-20))
+def test_validation_alone_chooses():
+    rows = [made(0.0, 0.95, 0.70), made(0.0, 0.97, 0.65, rate=1e-2), made(0.01, 0.90, 0.60)]
+    rows += [made(0.1, 0.92, 0.50), made(1.0, 0.91, 0.99)]
+    [found] = pairs(Table.of(Run, rows))
+    assert (found.with_.weight, found.without.rate, found.same.rate) == (0.1, 1e-2, 3e-3)
+    assert found.gain == pytest.approx(-15)
 
 
-def test_the_smallest_of_equal_weights_is_chosen():
-    rows = [row(0.0, 0.9, 0.7), row(1.0, 0.9, 0.1), row(0.1, 0.9, 0.8), row(0.5, 0.9, 0.2)]
-    assert pairs(rows)[0].weight == 0.1
+def test_the_smallest_of_equal_candidates_is_chosen():
+    rows = [made(w, 0.9, 0.5, rate=r) for w, r in ((0.0, 1e-2), (0.0, 3e-3), (1.0, 3e-3), (0.1, 3e-3))]
+    [found] = pairs(Table.of(Run, rows))
+    assert (found.with_.weight, found.without.rate) == (0.1, 3e-3)
 
 
-def test_runs_without_their_partner_are_no_pair():
-    assert pairs([row(0.1, 0.9, 0.7), row(0.0, 0.9, 0.7, seed=1)]) == []
-    assert len(pairs([row(0.1, 0.9, 0.7, seed=s) for s in (0, 1)] + [row(0.0, 0.9, 0.7, seed=s) for s in (0, 1)])) == 2
+def test_runs_without_their_partner_are_an_error():
+    with pytest.raises(MissingUnit, match="with and without"):
+        pairs(Table.of(Run, [made(0.1, 0.9, 0.7), made(0.0, 0.9, 0.7, seed=1)]))
+    with pytest.raises(MissingUnit, match="with and without"):
+        pairs(Table.of(Run, [made(0.1, 0.9, 0.7), made(0.0, 0.9, 0.7, rate=1e-2)]))
+    assert arms(Table.of(Run, [made(0.1, 0.9, 0.7)])) == {}
 
 
-def test_correlations_by_hand():
-    weights = [(0.0, 5.0), (0.1, 4.0), (1.0, 1.0)]
-    rows = [row(w, 0.9, 0.5, rank=v) for w, v in weights] + [row(w, 0.9, 0.5, 1, rank=2.0) for w, _ in weights]
-    rows += [row(w, 0.9, 0.5, 2, rank=v) for w, v in ((0.0, 1.0), (0.1, 5.0), (1.0, 3.0))]
-    rows += [row(0.0, 0.9, 0.5, 3, rank=1.0), row(1.0, 0.9, 0.5, 3, rank=2.0)]  # two weights: no correlation
-    assert correlations(rows, "rank") == [pytest.approx(-1), 0.0, pytest.approx(0.5)]
-
-
-def test_gains_by_seed_average_whole_seeds_only():
-    gains = ((0, "0", 0.1), (0, "75", 0.3), (1, "0", 0.5))
-    rows = [row(w, 0.9, 0.5 + w * 10 * gain, s, d) for s, d, gain in gains for w in (0.0, 0.1)]
-    found = {r.metric: r for r in digits.summarise(Rows(tuple(rows))) if r.row == "ERM-NU"}
-    assert found["gain"].value == pytest.approx(30)
-    assert found["gain"].n == 3
-    assert found["gain by seed"].value == pytest.approx(20)
-    assert found["test_acc"].value == pytest.approx(70)
+def test_gains_are_averaged_within_a_seed_first():
+    gains = ((0, "0", 0.1), (0, "75", 0.3), (1, "0", 0.5), (1, "75", 0.1))
+    table = Table.of(Run, [made(w, 0.9, 0.3 + w * 10 * g, s, d) for s, d, g in gains for w in (0.0, 0.1)])
+    assert by_seed(pairs(table), lambda p: p.gain) == pytest.approx([20, 30])
+    assert digits.gain(table).value == pytest.approx(25)
+    assert digits.gain(table).n == 2
 
 
 # --- tables and pictures ---------------------------------------------------------------------------------------------
@@ -195,25 +199,16 @@ def test_gains_by_seed_average_whole_seeds_only():
 def test_summary_and_pictures(smoke):
     summary = digits.summarise(smoke)
     assert {r.row for r in summary if r.metric == "test_acc"} == {"ERM", "ERM-NU", "SWAD", "SWAD-NU"}
+    assert {r.metric for r in summary} >= {"gain", "degenerate of 4 chosen", "stable rank"}
     assert all(r.verdict == "not reported" for r in summary)
     pictures = digits.draw(smoke)
-    assert set(pictures) == {"nuclear.fig6_4", "nuclear.table6_1.weights"}
-    assert len(pictures["nuclear.fig6_4"].data) == 4
+    assert set(pictures) == {"nuclear.fig6_4", "nuclear.table6_1.weights", "nuclear.fig6_5"}
     bars = pictures["nuclear.fig6_4"].figure.axes[0].patches
-    gains = {(r.setting, r.row): r.value for r in summary if r.metric == "gain" and "held out" not in r.row}
+    gains = {(r.setting, r.row): r.value for r in summary if r.metric == "gain"}
+    assert len(gains) == 4
     assert sorted(b.get_height() for b in bars) == pytest.approx(sorted(gains.values()))
     assert digits.draw(Rows(())) == {}
     assert digits.summarise(Rows(())) == []
-
-
-def test_ranks_in_summary_and_picture(ranked):
-    summary = rank.summarise(ranked)
-    found = [r for r in summary if r.row == "Spearman with the weight"]
-    assert len(found) == 3
-    assert all(-1 <= r.low <= r.value <= r.high <= 1 for r in found)
-    assert len([r for r in summary if r.metric == "test_acc"]) == 3
-    assert set(rank.draw(ranked)) == {"nuclear.fig6_5"}
-    assert rank.draw(Rows(())) == {}
 
 
 @pytest.mark.parametrize(
@@ -222,10 +217,10 @@ def test_ranks_in_summary_and_picture(ranked):
         ("rotated", ("10",)),
         ("rotated", ("0", "0")),
         ("colored", ("90%",)),
-        ("weights", (0.1, 0.0)),
-        ("weights", (0.0,)),
-        ("weights", (0.1, 1.0)),
-        ("weights", (-1.0, 0.0)),
+        ("weights", (0.1, 0.01)),
+        ("weights", (0.0, 1.0)),
+        ("rates", (1e-3, 3e-3)),
+        ("rates", (1e-4, 2e-4, 3e-4, 4e-4)),
         ("weights", ()),
         ("bases", ()),
         ("bases", ("irm",)),
@@ -236,7 +231,6 @@ def test_ranks_in_summary_and_picture(ranked):
         ("width", 0),
         ("steps", 0),
         ("batch", 1),
-        ("rate", 0.0),
         ("evaluate_every", 0),
         ("seeds", ()),
         ("seeds", (1, 1)),
@@ -244,17 +238,15 @@ def test_ranks_in_summary_and_picture(ranked):
 )
 def test_wrong_settings_are_refused(field, value):
     with pytest.raises(SettingError) as error:
-        replace(digits.Config(), **{field: value})
+        replace(Config(), **{field: value})
     assert "\n" not in str(error.value)
     assert str(error.value).startswith(f"{field} = ")
 
 
 def test_other_wrong_settings():
     with pytest.raises(SettingError, match="at least one domain"):
-        digits.Config(rotated=(), colored=())
+        Config(rotated=(), colored=())
     with pytest.raises(SettingError, match=r"one of \(8,\) for digits"):
-        digits.Config(images="digits", size=14)
-    with pytest.raises(SettingError, match=r"weights = .* three or more"):
-        rank.Config(weights=(0.0, 1.0))
+        Config(images="digits", size=14)
     with pytest.raises(SettingError, match="device = 'tpu'"):
         run(replace(digits.trials(QUICK)[0], device="tpu"))

@@ -10,13 +10,11 @@ from featlearn.works.nuclear.claims import trained
 from featlearn.works.nuclear.rows import (
     DECAY_FREE,
     DECAY_UNIT,
-    DIGITS,
     ERM,
     FREE,
     NU,
     NUCLEAR_FREE,
     NUCLEAR_UNIT,
-    RANK,
     SYNTHETIC,
 )
 
@@ -125,127 +123,6 @@ def test_losses_are_matched_by_interpolation():
     short = [r for r in end_rows() if r["weight"] < 0.6]
     assert np.isnan(trained.matched(Rows(tuple(short)), 0)[0, -1])
     assert verdict("trained_matched", short).verdict == "refuted"  # no value agrees with nothing
-
-
-# --- digits ----------------------------------------------------------------------------------------------------------
-
-
-def digit_rows(gains, noise=0.2, coral=None, bases=("erm", "swad"), pairs=6):
-    """Test accuracy 80 % without the norm and with weight 1, and a gain in points at 0.1, which validation picks."""
-    found = []
-    for base, gain in zip(bases, gains, strict=True):
-        for i in range(pairs):
-            shift = noise * (i - (pairs - 1) / 2)
-            for weight, validation, test in ((0.0, 0.9, 80), (0.1, 0.95, 80 + gain + shift), (1.0, 0.7, 80)):
-                found.append(
-                    {
-                        "setting": "s",
-                        "row": base,
-                        "held_out": f"{i % 3}",
-                        "seed": i // 3,
-                        "weight": weight,
-                        "validation": validation,
-                        "test": test / 100,
-                    }
-                )
-    if coral is not None:
-        found += [
-            {
-                "setting": "s",
-                "row": "swad-coral",
-                "held_out": f"{i % 3}",
-                "seed": i // 3,
-                "weight": 0.0,
-                "validation": 0.9,
-                "test": coral / 100,
-            }
-            for i in range(pairs)
-        ]
-    return found
-
-
-@pytest.mark.parametrize(
-    "gains, noise, worse, gain",
-    [
-        ((0.5, 0.4), 0.2, "assumptions unmet", "assumptions unmet"),
-        ((0.1, 0.0), 0.2, "assumptions unmet", "not established"),
-        ((0.5, -0.1), 0.2, "assumptions unmet", "not established"),  # within a standard error
-        ((0.5, -1.0), 0.2, "refuted", "refuted"),
-        ((2.0, 1.5), 0.2, "not established", "assumptions unmet"),  # as much as reported, 1.7 and 0.92
-        ((0.0, 0.0), 5.0, "not established", "not established"),  # too noisy to tell none from the reported
-    ],
-)
-def test_claims_on_gains(gains, noise, worse, gain):
-    rows = digit_rows(gains, noise)
-    assert verdict("digits_not_worse", rows).verdict == worse
-    assert verdict("digits_gain", rows).verdict == gain
-
-
-def test_the_reported_gains_are_the_rival():
-    [case] = verdict("digits_not_worse", digit_rows((0.5, 0.5))).evidence.cases
-    np.testing.assert_allclose(case.rival, [1.7, 0.92])
-    assert case.observe == pytest.approx([0.5, 0.5])
-    assert case.tolerance == pytest.approx([0.2 * np.std(np.arange(6), ddof=1) / 6**0.5] * 2)
-
-
-def test_gains_in_words():
-    words = verdict("digits_gain", digit_rows((0.5, 0.4))).evidence.comment
-    assert "s, ERM: +0.50 points [+0.11, +0.89], weights 0.1 x 6; s, SWAD" in words
-
-
-@pytest.mark.parametrize("coral, expected", [(80.0, "assumptions unmet"), (80.5, "not established"), (82.0, "refuted")])
-def test_claim_on_alternatives(coral, expected):
-    assert verdict("digits_alternatives", digit_rows((0.5,), coral=coral, bases=("swad",))).verdict == expected
-
-
-def test_without_coral_the_alternatives_were_not_run():
-    found = verdict("digits_alternatives", digit_rows((0.5, 0.5)))
-    assert (found.verdict, "no CORAL" in found.why) == ("not run", True)
-
-
-def rank_rows(
-    rank=(4.0, 3.0, 2.5, 2.0), centred=(3.0, 2.9, 2.0, 1.0), reported=(9.0, 8.0, 7.0, 6.0), test=(0.8, 0.82, 0.81, 0.7)
-):
-    return [
-        {
-            "setting": "s",
-            "row": "erm",
-            "held_out": "75",
-            "seed": seed,
-            "weight": w,
-            "rank": rank[i],
-            "rank_centred": centred[i],
-            "reported": reported[i],
-            "test": test[i],
-            "validation": 0.9,
-        }
-        for seed in range(3)
-        for i, w in enumerate((0.0, 0.01, 0.1, 1.0))
-    ]
-
-
-@pytest.mark.parametrize(
-    "name, change, expected",
-    [
-        ("digits_rank", {}, "assumptions unmet"),
-        ("digits_rank", {"rank": (3.0, 4.0, 2.0, 2.5)}, "assumptions unmet"),  # not step by step
-        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.0)}, "refuted"),
-        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 3.5)}, "refuted"),
-        ("digits_rank", {"rank": (3.0, 2.0, 2.0, 1.0)}, "not established"),  # as low as a rank can be
-        ("digits_reported_rank", {}, "assumptions unmet"),
-        ("digits_reported_rank", {"reported": (1.0, 2.0, 3.0, 0.5)}, "refuted"),
-        ("digits_weight", {}, "assumptions unmet"),
-        ("digits_weight", {"test": (0.7, 0.75, 0.8, 0.85)}, "refuted"),  # best at the largest weight
-    ],
-)
-def test_claims_on_ranks(name, change, expected):
-    assert verdict(name, rank_rows(**change)).verdict == expected
-
-
-def test_ranks_in_words():
-    words = verdict("digits_rank", rank_rows(reported=(1.0, 2.0, 3.0, 4.0))).evidence.comment
-    assert "stable rank -1.00, stable rank, centred -1.00, stable rank, norm not squared +1.00 on s" in words
-    assert "from 4.00 without to 2.00 at the largest weight on s" in words
 
 
 # --- without rows ----------------------------------------------------------------------------------------------------

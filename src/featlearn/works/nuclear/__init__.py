@@ -1,4 +1,4 @@
 """Nuclear-norm regularisation: names of the modules of its experiments and claims."""
 
-EXPERIMENTS: tuple[str, ...] = ("synthetic", "digits", "rank")
+EXPERIMENTS: tuple[str, ...] = ("synthetic", "digits")
 CLAIMS: tuple[str, ...] = ("norms", "definitions", "figures", "optima", "proposition", "tables", "trained")

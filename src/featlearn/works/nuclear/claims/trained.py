@@ -1,32 +1,22 @@
 """What trained networks show, on rows of experiments: two inputs over time and weights, digits of an unseen domain."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Rows
-from featlearn.lab.inventory import entry
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence, needs, reads
+from featlearn.lab.pending import Case, Claim, Evidence, needs, reads
 from featlearn.works.nuclear.rows import (
-    BASES,
     DECAY_FREE,
     DECAY_UNIT,
-    DIGITS,
     ERM,
     FREE,
     NEAR,
     NU,
     NUCLEAR_FREE,
     NUCLEAR_UNIT,
-    RANK,
-    RANKS,
     SYNTHETIC,
-    Pair,
-    correlations,
-    pairs,
-    settings,
 )
 
 Records = Sequence[Mapping[str, Any]]
@@ -267,172 +257,6 @@ def judge_loophole(table: Rows) -> Evidence:
     )
 
 
-# --- digits ----------------------------------------------------------------------------------------------------------
-
-
-PHOTOGRAPHS = Assumption("the paper's photographs and a pretrained ResNet-50", False, "digits, four convolutions")
-
-
-def bars(table: Rows) -> dict[tuple[str, str], list[Pair]]:
-    """(data, base) -> pairs of seed and held-out domain, for the bases that the paper regularises."""
-    out: dict[tuple[str, str], list[Pair]] = {}
-    for pair in pairs(table.rows):
-        if pair.row in BASES:
-            out.setdefault((pair.setting, pair.row), []).append(pair)
-    return {key: found for key, found in out.items() if len(found) > 1}
-
-
-def told(found: Mapping[tuple[str, str], Sequence[Pair]]) -> str:
-    """Gains with their intervals and the chosen weights, in words."""
-    parts = []
-    for (setting, base), own in found.items():
-        middle, low, high = interval([p.gain for p in own])
-        weights = sorted({p.weight for p in own})
-        chosen = ", ".join(f"{w:g} x {sum(p.weight == w for p in own)}" for w in weights)
-        parts.append(f"{setting}, {BASES[base]}: {middle:+.2f} points [{low:+.2f}, {high:+.2f}], weights {chosen}")
-    return "; ".join(parts) + "."
-
-
-def of_worst(name: str, values: Sequence[Sequence[float]]) -> Case:
-    """Whether the least of several means is above 0: established where its interval excludes 0, refuted where all of
-    the interval is below, neither otherwise."""
-    middle, low, high = min((interval(v) for v in values), key=lambda found: found[1])
-    return Case(
-        name,
-        predict=max(middle, 0.0),
-        observe=middle,
-        rival=0.0,
-        tolerance=(high - low) / 2,
-        rival_says="no difference",
-        unit="points",
-    )
-
-
-def judge_not_worse(table: Rows) -> Evidence:
-    """Small analogue of Table 6.1: the chosen weight is not worse than none by more than a standard error."""
-    found = bars(table)
-    if not found:
-        return needs(DIGITS)
-    gains = [np.array([p.gain for p in own]) for own in found.values()]
-    error = np.array([v.std(ddof=1) / len(v) ** 0.5 for v in gains])
-    reported = entry("nuclear.fig6_4").derived["from_table6_2"]
-    rival = np.array([np.mean(reported[BASES[base]]) for _, base in found])
-    return Evidence(
-        (
-            Case(
-                "gain of the chosen weight over none, mean over seeds and held-out domains",
-                predict=np.zeros(len(gains)),
-                observe=np.array([v.mean() for v in gains]),
-                rival=rival,
-                relation="at least",
-                tolerance=error,
-                rival_says="the mean reported gain",
-                unit="points",
-            ),
-        ),
-        (PHOTOGRAPHS,),
-        told(found),
-    )
-
-
-def judge_gain(table: Rows) -> Evidence:
-    """Analogue of Figure 6.4: every bar above zero."""
-    found = bars(table)
-    if not found:
-        return needs(DIGITS)
-    case = of_worst(
-        "the lowest bar: gain of the chosen weight over none", [[p.gain for p in v] for v in found.values()]
-    )
-    return Evidence((case,), (PHOTOGRAPHS,), told(found))
-
-
-def judge_alternatives(table: Rows) -> Evidence:
-    """Analogue of Table 6.3: SWAD with the nuclear norm against SWAD with CORAL."""
-    own = [p for p in pairs(table.rows) if p.row == "swad"]
-    coral = {(r["setting"], r["held_out"], r["seed"]): 100 * r["test"] for r in table.rows if r["row"] == "swad-coral"}
-    both = {
-        name: [
-            p.with_ - coral[key] for p in own if (key := (p.setting, p.held_out, p.seed)) in coral and p.setting == name
-        ]
-        for name in settings(table.rows)
-    }
-    both = {name: v for name, v in both.items() if len(v) > 1}
-    if not both:
-        return Evidence(not_run=f"{needs(DIGITS).not_run}; the rows at hand have no CORAL")
-    words = ", ".join("{}: {:+.2f} points [{:+.2f}, {:+.2f}]".format(name, *interval(v)) for name, v in both.items())
-    case = of_worst("SWAD-NU less SWAD-CORAL, the data with the least", list(both.values()))
-    return Evidence((case,), (PHOTOGRAPHS,), f"SWAD-NU less SWAD-CORAL: {words}. MIRO needs a pretrained network.")
-
-
-def falls(rows: Records, metric: str) -> Case:
-    """Spearman's correlation with the weight, mean over seeds, at most -0.8 on each kind of data."""
-    found = np.array([np.mean(correlations([r for r in rows if r["setting"] == s], metric)) for s in settings(rows)])
-    name, most = f"Spearman of {RANKS[metric]} with the weight, mean over seeds", np.full(len(found), -0.8)
-    beyond = np.full(len(found), -1.001)
-    return Case(
-        name,
-        predict=most,
-        observe=found,
-        rival=beyond,
-        relation="at most",
-        tolerance=1e-9,
-        rival_says="beyond what a correlation can be",
-    )
-
-
-def lower_at_the_end(rows: Records) -> Case:
-    """Stable rank of the features without a penalty less that with the largest weight, on each kind of data."""
-    found = [over_weights([r for r in rows if r["setting"] == s], "rank") for s in settings(rows)]
-    drop = np.array([v[0] - v[-1] for v in found])
-    name, least = "stable rank without the norm less that at the largest weight, means", np.full(len(drop), 0.05)
-    most = np.array([v[0] - 1 for v in found])
-    return Case(
-        name,
-        predict=least,
-        observe=drop,
-        rival=most,
-        relation="at least",
-        tolerance=0.0,
-        rival_says="down to 1, the least there is",
-    )
-
-
-def of_rank(judge: Callable[[Records], Sequence[Case]]) -> Callable[[Rows], Evidence]:
-    """A judge of the rows of ERM with at least three weights for every kind of data."""
-
-    def check(table: Rows) -> Evidence:
-        rows = [r for r in table.rows if r["row"] == "erm"]
-        names = settings(rows)
-        own = {s: [r for r in rows if r["setting"] == s] for s in names}
-        if not names or not all(correlations(v, "rank") for v in own.values()):
-            return needs(RANK)
-        words = [
-            ", ".join(f"{RANKS[m]} {np.mean(correlations(v, m)):+.2f}" for m in RANKS) + f" on {s}"
-            for s, v in own.items()
-        ]
-        means = {s: over_weights(v, "rank") for s, v in own.items()}
-        spans = [f"{v[0]:.2f} without to {v[-1]:.2f} at the largest weight on {s}" for s, v in means.items()]
-        return Evidence(
-            tuple(judge(rows)),
-            (PHOTOGRAPHS,),
-            f"Mean Spearman with the weight: {'; '.join(words)}. Stable rank from {'; '.join(spans)}.",
-        )
-
-    return check
-
-
-def over_weights(rows: Records, metric: str) -> np.ndarray:
-    """Means over seeds and held-out domains by weight, ascending."""
-    return np.array([mean([r for r in rows if r["weight"] == w], metric) for w in sorted({r["weight"] for r in rows})])
-
-
-def largest_is_not_best(rows: Records) -> Case:
-    """By how many points the best weight beats the largest, on each kind of data."""
-    found = [100 * over_weights([r for r in rows if r["setting"] == s], "test") for s in settings(rows)]
-    lead = np.array([v.max() - v[-1] for v in found])
-    return no_less("points by which the best weight beats the largest", 1e-6, lead, "points")
-
-
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "nuclear.trained_erm",
@@ -476,51 +300,6 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("nuclear.method_ermnu",),
         says="With a free head the nuclear norm moves the scale of the features into the head.",
         check=reads(SYNTHETIC, judge_loophole),
-    ),
-    Claim(
-        "nuclear.digits_not_worse",
-        entries=("nuclear.table6_1", "nuclear.table6_2"),
-        says="On turned and coloured digits of an unseen domain ERM, Mixup and SWAD with the nuclear norm, its weight "
-        "chosen on training domains, are not worse than without by more than a standard error.",
-        check=reads(DIGITS, judge_not_worse),
-        expected="assumptions unmet",
-    ),
-    Claim(
-        "nuclear.digits_gain",
-        entries=("nuclear.fig6_4", "nuclear.table6_2"),
-        says="On turned and coloured digits the nuclear norm adds accuracy to each of ERM, Mixup and SWAD.",
-        check=reads(DIGITS, judge_gain),
-        expected="not established",
-    ),
-    Claim(
-        "nuclear.digits_alternatives",
-        entries=("nuclear.table6_3",),
-        says="On turned and coloured digits SWAD with the nuclear norm is better than SWAD with CORAL.",
-        check=reads(DIGITS, judge_alternatives),
-        expected="not established",
-    ),
-    Claim(
-        "nuclear.digits_rank",
-        entries=("nuclear.fig6_5", "nuclear.def_stable_rank"),
-        says="The stable rank |F|_F^2 / |F|_2^2 of features of unseen digits is lower at the largest "
-        "weight than without.",
-        check=reads(RANK, of_rank(lambda rows: (lower_at_the_end(rows),))),
-        expected="assumptions unmet",
-    ),
-    Claim(
-        "nuclear.digits_reported_rank",
-        entries=("nuclear.fig6_5", "nuclear.def_stable_rank"),
-        says="The form |F|_F^2 / |F|_2, which also falls with the scale of the features, falls with the weight: mean "
-        "Spearman at most -0.8, a threshold of ours.",
-        check=reads(RANK, of_rank(lambda rows: (falls(rows, "reported"),))),
-        expected="assumptions unmet",
-    ),
-    Claim(
-        "nuclear.digits_weight",
-        entries=("nuclear.fig6_5",),
-        says="The accuracy on unseen digits is not best at the largest weight.",
-        check=reads(RANK, of_rank(lambda rows: (largest_is_not_best(rows),))),
-        expected="assumptions unmet",
     ),
 )
 """The claims of this module."""

@@ -1,13 +1,12 @@
-"""One run on turned or coloured digits with one domain held out: what the experiments on digits have in common."""
+"""One run on turned or coloured digits with one domain held out: its settings, its data and what is measured."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,7 +20,8 @@ from featlearn.methods import nuclear_norm, stable_rank
 from featlearn.methods.domains import VALIDATION, Algorithm, Schedule, Settings, build, features_of, split, train
 from featlearn.methods.domains.training import SingleProcess
 from featlearn.nets import backbone, linear_head
-from featlearn.works._settings import check_counts, check_filled, check_positive, check_seeds
+from featlearn.works._settings import check_counts, check_ladders, check_positive, check_seeds
+from featlearn.works.nuclear.rows import Run
 
 ROTATED, COLORED = "rotated", "colored"
 TEST = "test"
@@ -52,8 +52,8 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DigitsConfig:
-    """Settings that the experiments on turned and coloured digits share."""
+class Config:
+    """Tables 6.1 to 6.3 and Figures 6.4 and 6.5 on turned and coloured digits."""
 
     images: Images = "mnist"
     """MNIST (`featlearn data fetch mnist` brings it), or scikit-learn's 8 x 8 digits."""
@@ -61,8 +61,12 @@ class DigitsConfig:
     """Angles to hold out, one at a time, of 0, 15, ..., 75 degrees."""
     colored: tuple[str, ...] = NAMES[COLORED]
     """Domains to hold out where the colour agrees with the label +90%, +80% or -90% of the time."""
-    weights: tuple[float, ...] = (0.0, 0.001, 0.01, 0.1, 1.0)
-    """Weights of the nuclear norm by the rows of a step."""
+    bases: tuple[str, ...] = ("erm", "mixup", "coral")
+    """What the nuclear norm is added to: erm (and SWAD with it), mixup; coral stands beside SWAD without it."""
+    weights: tuple[float, ...] = (0.01, 0.1, 0.3, 1.0)
+    """Weights of the nuclear norm by the rows of a step, at the step size `rate`: one of them is chosen."""
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)
+    """Step sizes without the nuclear norm, one of which is chosen: as many as weights, and `rate` among them."""
     per_domain: int | None = None
     """Images of each domain; None for all, 70000 in all domains together."""
     size: int = 28
@@ -74,7 +78,7 @@ class DigitsConfig:
     batch: int = 64
     """Rows of each training domain in a step."""
     rate: float = 1e-3
-    """Step size of Adam."""
+    """Step size of Adam with the nuclear norm."""
     evaluate_every: int = 300
     """Steps between evaluations, which are the candidates of validation and the segments of SWAD."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -86,14 +90,18 @@ class DigitsConfig:
         check(self)
 
 
-def check(config: DigitsConfig) -> None:
+def check(config: Config) -> None:
     """Refuse settings of a run that cannot be."""
     check_counts(config, "steps", "evaluate_every")
     check_positive(config, "rate")
     check_seeds(config.seeds)
-    check_filled(config, "weights")
-    if min(config.weights) < 0 or list(config.weights) != sorted(set(config.weights)):
-        raise SettingError("weights", config.weights, "0 or more, ascending, each once", "0 is training without it")
+    check_ladders(config, "weights", "rates")
+    if len(config.rates) != len(config.weights) or config.rate not in config.rates:
+        allowed = f"{len(config.weights)} of them, {config.rate:g} (`rate`) among them"
+        raise SettingError("rates", config.rates, allowed, "both methods choose among as many candidates")
+    known = ("erm", "mixup", "coral")
+    if not config.bases or len(set(config.bases)) < len(config.bases) or not set(config.bases) <= set(known):
+        raise SettingError("bases", config.bases, f"different ones of {', '.join(known)}", "swad comes with erm")
     sizes = (8,) if config.images == "digits" else (7, 14, 28)
     if config.size not in sizes:
         raise SettingError("size", config.size, f"one of {sizes} for {config.images}", "28 is that of the MNIST files")
@@ -188,35 +196,44 @@ def run(trial: Trial) -> TrialResult:
     assert trained.best is not None
     assert trained.averaged_evaluation is not None
     assert trained.window is not None
-    base = {
-        "setting": f"{trial.kind} {trial.images}",
-        "kind": trial.kind,
-        "held_out": trial.held_out,
-        "seed": trial.seed,
-        "weight": trial.weight,
-        "raw": trial.weight / (trial.batch * len(parts)),
-    }
     rows = []
     for averaged, at in ((False, trained.best), (True, trained.averaged_evaluation)):
         trained.weights_into(featurizer, head, averaged=averaged)
         features = features_of(featurizer.to(trial.device), watch[TEST])
         featurizer.cpu()
+        with torch.no_grad():
+            predicted = head.cpu()(features).argmax(1)
         rows.append(
-            {
-                **base,
-                "row": Algorithm(trial.base, averaged=averaged).name,
-                "step": at.step,
-                "validation": at.accuracy[VALIDATION],
-                "validation_loss": at.loss[VALIDATION],
-                "test": at.accuracy[TEST],
-                "first": trained.window.first if averaged else None,
-                "norm": float(nuclear_norm(features, "mean")),
-                "reported": float(stable_rank(features, "reported")),
-                "rank": float(stable_rank(features)),
-                "rank_centred": float(stable_rank(features, centred=True)),
-            }
+            Run(
+                data=f"{trial.kind} {trial.images}",  # pyright: ignore[reportArgumentType]
+                held_out=trial.held_out,
+                row=Algorithm(trial.base, averaged=averaged).name,  # pyright: ignore[reportArgumentType]
+                rate=trial.rate,
+                weight=trial.weight,
+                seed=trial.seed,
+                step=at.step,
+                validation=at.accuracy[VALIDATION],
+                test=at.accuracy[TEST],
+                rule=ruled(predicted, torch.cat([p.domain.inputs(p.rows, None) for p in watch[TEST]])),
+                norm=float(nuclear_norm(features, "mean")),
+                rank=float(stable_rank(features)),
+                rank_centred=float(stable_rank(features, centred=True)),
+                reported=float(stable_rank(features, "reported")),
+            )
         )
     return TrialResult(rows)
+
+
+def ruled(predicted: Int[Tensor, " n"], images: Float[Tensor, "n c h w"]) -> float:
+    """Largest share of predictions that a rule gives which sees the colour (the brightest channel) alone.
+
+    Example:
+        >>> images = torch.eye(2)[[0, 0, 1, 1]][:, :, None, None]
+        >>> ruled(torch.tensor([1, 1, 0, 1]), images)
+        0.75
+    """
+    colour = images.flatten(2).sum(2).argmax(1)
+    return sum(int(predicted[colour == c].bincount().max()) for c in colour.unique()) / len(predicted)
 
 
 def needs(trial: Trial) -> tuple[str, ...]:
@@ -234,31 +251,3 @@ def cost(trial: Trial) -> Cost:
     if trial.device != "cpu":
         return Cost(10 + trial.steps * 8e-3 + flops / 2e13, 3000)
     return Cost(1.5 + trial.steps * 6e-3 + flops / 3.5e10, 700)
-
-
-def runs(config: DigitsConfig, bases: Sequence[str], weights: Mapping[str, Sequence[float]]) -> list[Trial]:
-    """One trial per kind, held-out domain, seed, base and weight, in this order."""
-    c = config
-    return [
-        Trial(
-            c.images,
-            kind,
-            held_out,
-            base,
-            weight,
-            c.per_domain,
-            c.size,
-            c.width,
-            c.steps,
-            c.batch,
-            c.rate,
-            c.evaluate_every,
-            c.device,
-            seed,
-        )
-        for kind in (ROTATED, COLORED)
-        for held_out in getattr(c, kind)
-        for seed in c.seeds
-        for base in bases
-        for weight in weights[base]
-    ]
