@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featlearn.lab.inventory import reported
-from featlearn.works._audit import averages, best, cells, fits, less, means, place, table, without
+from featlearn.works._audit import averages, averages_fit, best, cells, fits, less, means, place, said, table, without
 
 ROWS = {
     "a": {"x": 1.0, "y": 2.0, "z": 6.0, "average": 3.0},
@@ -45,3 +45,13 @@ def test_orders():
     assert best(ROWS) == "a"  # of equal ones the first
     assert best(ROWS, "x") == "b"
     assert [place(v, [3.0, 3.0, 0.3]) for v in (3.0, 0.3, 9.0)] == [1, 3, 1]
+
+
+def test_what_predicts_reads_averages_and_cells_apart():
+    rows = table("nuclear.table6_2", "VLCS")
+    assert said("nuclear.table6_2", setting="VLCS").tolist() == [v for r in rows.values() for v in cells(r)]
+    assert said("nuclear.table6_2", setting="VLCS", metric="average").tolist() == averages(rows).tolist()
+    made = averages_fit("x", "nuclear.table6_2", 0.05, setting="VLCS", leave_out=("ERM",), loose=("SWAD",))
+    assert np.asarray(made.value).tolist() == averages(without(rows, "ERM")).tolist()
+    assert np.asarray(made.margin).tolist() == [0.05, 0.05, 0.05, 0.1, 0.05]
+    assert np.asarray(made.rival)[0] == pytest.approx(cells(rows["ERM-NU"])[:-1].mean())
