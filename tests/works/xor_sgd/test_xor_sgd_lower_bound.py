@@ -1,6 +1,7 @@
 """Claims on limits: what no rotation-invariant learner can do, and uniform convergence of gradients."""
 
 import dataclasses
+import math
 from collections import Counter, defaultdict
 from itertools import combinations, product
 
@@ -69,6 +70,16 @@ def test_pairs_in_doubt_counts_pairs_whose_label_is_not_settled():
     assert limits.pairs_in_doubt(free[:2]) == 0.5  # one coordinate is free: three pairs of six
     ninety = np.concatenate([np.ones((9, 2)), [[1.0, -1.0]]])
     assert limits.pairs_in_doubt(ninety) == 0.0  # an error of 0.1
+    at_the_limit = np.array([[1.0, 1.0]] * 17 + [[1.0, -1.0]] * 3)
+    assert limits.pairs_in_doubt(at_the_limit) == 1.0  # an error of exactly 0.15
+
+
+def test_large_cells_are_all_cells_of_64_points_and_more():
+    found = limits.large_cells(Key("test/cells"))
+    assert min(map(len, found)) >= 64
+    of_one_sample = [math.comb(12, h) for h in range(13) if math.comb(12, h) >= 64]
+    assert sorted(of_one_sample) == sorted(map(len, found[2 : 2 + len(of_one_sample)]))
+    assert len(found) > 2 + len(of_one_sample)
 
 
 def test_cells_are_products_with_all_samples():
