@@ -7,6 +7,10 @@ _RUNS = "src/featlearn/apply/domains/runs.py"
 _ROWS = "src/featlearn/works/nuclear/rows.py"
 _PLANE = "src/featlearn/works/nuclear/experiments/synthetic.py"
 _SUMS = "src/featlearn/works/nuclear/claims/sums.py"
+_OBJECTIVES = "src/featlearn/methods/domains/objectives.py"
+_VERDICT = "test_the_verdict_is_the_one_that_we_stand_behind_and_planted_numbers_are_told_apart"
+_TYPED = f"tests/works/test_typed_claims.py::{_VERDICT}"
+_ALGORITHMS = f"{_TYPED}[nuclear.algorithms]"
 _TASKS = "src/featlearn/tasks/environments.py"
 _P = "tests/works/nuclear/test_nuclear_population.py::test_"
 _E = "tests/tasks/test_environments.py::test_"
@@ -35,6 +39,13 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "torch.float32",
         f"{_N}singular_values_far_apart_keep_their_gradient[gram]",
     ),
+    (_OBJECTIVES, "/ (len(f) - 1)", "/ len(f)", _ALGORITHMS),
+    (_OBJECTIVES, "(risks - risk).square().mean()", "(risks - risk).abs().mean()", _ALGORITHMS),
+    (_OBJECTIVES, "slope[::2].mean() * slope[1::2].mean()", "slope.mean().square()", _ALGORITHMS),
+    (_OBJECTIVES, "loss = shares @ risks", "loss = old @ risks / old.sum()", _ALGORITHMS),
+    (_OBJECTIVES, "+ v.log()).mean() / 2", ").mean() / 2", _ALGORITHMS),
+    (_NORM, "STEPS = 30", "STEPS = 8", f"{_TYPED}[nuclear.norm]"),
+    (_NORM, "x - x.mean(-2, keepdim=True) if centred else x", "x", f"{_TYPED}[nuclear.stable_rank]"),
     (_SUMS, "-np.expm1(-decay * high)", "1 - np.exp(-decay * high)", f"{_P}tails_at_the_ends"),
     (_SUMS, "c * (c - 1) * psi[1] ** 2", "c * c * psi[1] ** 2", f"{_P}moments_of_the_parts"),
     (

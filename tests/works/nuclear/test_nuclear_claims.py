@@ -9,9 +9,9 @@ from featlearn.core import Key
 from featlearn.lab.inventory import load
 from featlearn.lab.pending import verify
 from featlearn.works import load_claims
-from featlearn.works.nuclear.claims import definitions, figures, norms, optima, proposition
+from featlearn.works.nuclear.claims import definitions, figures, optima, proposition
 
-MODULES = (norms, definitions, figures, optima, proposition)
+MODULES = (definitions, figures, optima, proposition)
 BY_NAME = {c.id.removeprefix("nuclear."): c for module in MODULES for c in module.CLAIMS}
 
 

@@ -1,4 +1,13 @@
 """Nuclear-norm regularisation: names of the modules of its experiments and claims."""
 
 EXPERIMENTS: tuple[str, ...] = ("synthetic", "digits")
-CLAIMS: tuple[str, ...] = ("norms", "definitions", "figures", "optima", "proposition", "tables", "trained")
+CLAIMS: tuple[str, ...] = (
+    "norms",
+    "algorithms",
+    "definitions",
+    "figures",
+    "optima",
+    "proposition",
+    "tables",
+    "trained",
+)
