@@ -3,7 +3,9 @@
 EXPERIMENTS: tuple[str, ...] = ("special_cases", "lottery", "kernels")
 CLAIMS: tuple[str, ...] = (
     "framework",
+    "frozen",
     "dynamics",
+    "emergence",
     "bounds",
     "linear",
     "mixtures",

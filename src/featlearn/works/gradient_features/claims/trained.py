@@ -175,7 +175,7 @@ def judge_main(table: Rows) -> Evidence:
     size = max(d)
     while excess(xor_numbers(size)) > 1:
         size *= 2
-    m = width(xor_numbers(4 * size), 0.5, 0.1)
+    m = width(xor_numbers(4 * size), 0.5)
     least = parity_excess(k[0], 1.0) ** -2
     both = [*names, *blocks]
     first = ends(table, both, FIRST, "loss")[0] - ends(table, both, BEST, "loss")[0]

@@ -12,9 +12,8 @@ from featlearn.measure.best_network import best_bounded_network
 from featlearn.measure.gradient_features import gaussian_gradients, in_max_cone, simplified_gradients
 from featlearn.nets import sign_init
 from featlearn.tasks import GaussianMixture, UniformParity
-from featlearn.works.gradient_features.claims.framework import double
 from featlearn.works.gradient_features.claims.parities import hats
-from featlearn.works.gradient_features.setup import log_choose, log_xi, xi
+from featlearn.works.gradient_features.setup import double, log_choose, log_xi, xi
 
 Array = np.ndarray
 

@@ -12,9 +12,8 @@ from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.measure.gradient_features import gaussian_gradients, membership
 from featlearn.tasks import GaussianMixture
 from featlearn.works.gradient_features.claims.bounds import excess, xor_numbers
-from featlearn.works.gradient_features.claims.dynamics import xor_components
 from featlearn.works.gradient_features.claims.mixtures import TAU, opt_bound, other_loss, own_loss
-from featlearn.works.gradient_features.setup import turned
+from featlearn.works.gradient_features.setup import turned, xor_components
 
 Array = np.ndarray
 

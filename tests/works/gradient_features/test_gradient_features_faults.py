@@ -1,0 +1,101 @@
+"""Gradient features: a fault planted in the engine, or in what is measured, changes the verdict of its claim."""
+
+import numpy as np
+import pytest
+import torch
+
+from featlearn.core import Key
+from featlearn.errors import LabError
+from featlearn.lab.claim import verdict_of
+from featlearn.lab.pending import Claim as Pending
+from featlearn.nets import TwoLayer
+from featlearn.works import load_claims
+from featlearn.works.gradient_features.claims import bounds, dynamics, emergence, framework, frozen, linear
+from featlearn.works.gradient_features.setup import xor_components
+
+CLAIMS = {
+    c.id.removeprefix("gradient_features."): c for c in load_claims("gradient_features") if not isinstance(c, Pending)
+}
+
+
+def one_sign(m, d, key, *, bias, **more):
+    """The symmetric start with a positive bias for mirrored neurons too."""
+    net = framework_init(m, d, key, bias=bias, **more)
+    return TwoLayer(net.w, -net.b.abs(), net.a, net.activation)
+
+
+framework_init, step, train, gradient = (
+    framework.symmetric_init,
+    framework.forgetful_step,
+    framework.joint,
+    framework.simplified_gradients,
+)
+cone, smooth, once, exact = framework.in_cone, frozen.smoothness, frozen.one_step, emergence.gaussian_gradients
+value = framework.loss_value
+
+FAULTS = {
+    "assumption3_1": (framework, "loss_value", lambda z, y, kind: value(z, y, kind) * 1.01),
+    "method_init": (framework, "symmetric_init", one_sign),
+    "algorithm1": (framework, "joint", lambda *a, eta, **k: train(*a, eta=1.1 * eta, **k)),
+    "definition3_5": (framework, "simplified_gradients", lambda w, b, x, y: gradient(w, b, x, -y)),
+    "definition3_7": (framework, "in_cone", lambda v, D, g: cone(v.abs(), D, g)),
+    "algorithm4": (frozen, "smoothness", lambda net, x, loss: smooth(net, x, loss) / 3),
+    "theorem3_4": (frozen, "one_step", lambda *a, steps, **k: once(*a, steps=steps, eta=1e-3, **k)),
+    "theorem_b7": (frozen, "online_bound", lambda **c: c["star"] ** 2 / (4 * c["eta"] * c["T"]) + c["eta"]),
+    "lemma_b8": (dynamics, "joint", lambda *a, eta, **k: train(*a, eta=30 * eta, **k)),
+    "lemma_b10": (
+        dynamics,
+        "trajectory",
+        lambda p: [(w * (1 + i), a * 20**i) for i, (w, a) in enumerate(path(p)[:25])],
+    ),
+    "lemma_b18": (dynamics, "gaussian_gradients", lambda *a: exact(*a) + 8),
+    "lemma3_13": (emergence, "nice_neurons", lambda *a: torch.ones(1600, dtype=torch.bool)),
+    "lemma3_14": (emergence, "nice_neurons", lambda w, *a: torch.ones(len(w), dtype=torch.bool)),
+    "theorem3_12": (bounds, "reported_steps", lambda v, m, eps, bt: 1.0),
+    "theorem_b62": (bounds, "UniformParity", lambda d, k: Wide(d)),
+    "definition_linear": (linear, "over_groups", lambda v, n, q: [framework.over_groups(1.1 * v, n, q)[0]] * 30),
+    "lemma_b25": (linear, "simplified_gradients", lambda w, b, x, y, **k: gradient(w, -b, x, y, **k)),
+    "lemma_b26": (linear, "mean_loss", lambda s, y, kind: float((1 - s * y).abs().mean())),
+}
+path = dynamics.trajectory
+
+
+class Wide:
+    """Inputs of +-2."""
+
+    def __init__(self, d):
+        self.d = d
+
+    def draw(self, key):
+        return None
+
+    def sample(self, truth, n, key):
+        class Batch:
+            x = 2.0 * torch.randint(2, (n, self.d), generator=key.torch()) * 2 - 2
+
+        return Batch
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_changes_the_verdict(name, monkeypatch):
+    module, attribute, wrong = FAULTS[name]
+    monkeypatch.setattr(module, attribute, wrong)
+    try:
+        assert not verdict_of(CLAIMS[name], Key("verify")).as_expected
+    except LabError:  # what was measured cannot be judged at all
+        pass
+
+
+def test_xor_components_equal_the_closed_form():
+    d, m = 50, 40
+    rng = Key("xor").numpy()
+    w = rng.normal(size=(m, d))
+    means = np.zeros((4, d))
+    means[0, 0], means[1, 0], means[2, 1], means[3, 1] = d**0.5 * np.array([1, -1, 1, -1])
+    y, p, s = np.array([1.0, 1, -1, -1]), np.full(4, 0.25), np.full(4, 1.3)
+    b = np.full(m, 5.0)
+    full = exact(*(torch.as_tensor(v) for v in (w, b, means, y, p, s))).numpy()
+    g1, g3, g0 = xor_components(w[:, 0], w[:, 1], np.linalg.norm(w[:, 2:], axis=1), b, 1.3, d)
+    np.testing.assert_allclose(full[:, 0], g1, atol=1e-10)
+    np.testing.assert_allclose(full[:, 1], g3, atol=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(full[:, 2:], axis=1), np.abs(g0), atol=1e-10)
