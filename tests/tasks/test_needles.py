@@ -4,7 +4,18 @@ import pytest
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.tasks.needles import REPORTED, VALIDATION, Needle, found_in, hide, needles, overlap
+from featlearn.tasks.needle_kinds import KINDS, of_kind
+from featlearn.tasks.needles import (
+    REPORTED,
+    VALIDATION,
+    Needle,
+    distance,
+    found_in,
+    hide,
+    needles,
+    overlap,
+    recall,
+)
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra; lift when it is part of the core")
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
@@ -130,3 +141,19 @@ def test_the_reported_score_by_hand():
 
 def test_ids_are_whole_numbers(tokenizer):
     assert hide(tokenizer, TEXT, NEEDLE, length=700, depth=0.5).input_ids.dtype == torch.long
+
+
+def test_many_kinds_share_nothing_with_those_that_choose_settings():
+    chosen = {word for kind in VALIDATION for word in (kind.sentence, *kind.names, *kind.values)}
+    many = {word for kind in KINDS for word in (kind.sentence, *kind.names, *kind.values)}
+    assert chosen.isdisjoint(many)
+    assert len({kind.sentence for kind in KINDS}) == len({kind.question for kind in KINDS}) == len(KINDS) >= 24
+    for i, kind in enumerate(KINDS):
+        assert all("{value}" in kind.sentence and "{name}" in text for text in (kind.sentence, kind.question))
+        assert of_kind(i, Key("a")).sentence.count(of_kind(i, Key("a")).answer) == 1
+
+
+def test_recall_and_distance_by_hand():
+    kept = torch.tensor([3, 9, 10, 20])
+    assert recall(kept, (8, 12)) == 0.5
+    assert [distance(kept, needle) for needle in ((8, 12), (5, 7), (21, 25), (30, 31))] == [0, 2, 1, 10]

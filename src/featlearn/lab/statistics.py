@@ -165,3 +165,23 @@ def falling_trend(
         values = (orders[order[:, :, None], order[:, None]] * later).sum((1, 2)) / total
         hits += int((np.abs(values) >= abs(found) - 1e-12).sum())
     return Trend(found, hits / (draws + 1), (int((np.abs(orders) * later).sum()), int(total)))
+
+
+def units_needed(spread: float, margin: float, power: float = 0.8, alpha: float = 0.05, most: int = 10_000) -> int:
+    """Independent units with which a mean difference that is 0 is seen to exceed -margin.
+
+    spread: the standard deviation over units, from rows that are not among those to come. The test is Student's,
+    one-sided at alpha, so its power at n is Pr[T(n - 1, margin sqrt(n) / spread) > t(n - 1, 1 - alpha)] with the
+    noncentral T. Errors: ValueError where `most` units do not suffice, or for a spread or margin that is not positive.
+
+    Example:
+        >>> units_needed(5.0, 5.0)
+        8
+    """
+    if not (spread > 0 and margin > 0):
+        raise ValueError(f"spread = {spread}, margin = {margin} is not allowed: both above 0")
+    for n in range(2, most + 1):
+        t = float(special.stdtrit(n - 1, 1 - alpha))
+        if 1 - float(special.nctdtr(n - 1, margin * math.sqrt(n) / spread, t)) >= power:
+            return n
+    raise ValueError(f"spread = {spread} is not allowed: {most} units do not show a margin of {margin:g}")

@@ -227,3 +227,20 @@ def overlap(reply: str, expected: str) -> float:
     """
     words = expected.casefold().split()
     return len(set(reply.casefold().split()) & set(words)) / len(words)
+
+
+def recall(kept: Int[Tensor, " k"], needle: tuple[int, int]) -> float:
+    """Share of the needle's tokens among those kept."""
+    inside = (kept >= needle[0]) & (kept < needle[1])
+    return float(inside.sum()) / (needle[1] - needle[0])
+
+
+def distance(kept: Int[Tensor, " k"], needle: tuple[int, int]) -> int:
+    """How far the nearest kept token is from the needle; 0 when one is inside (gemfilter.fig9_5).
+
+    Example:
+        >>> distance(torch.tensor([3, 20]), (8, 11)), distance(torch.tensor([9]), (8, 11))
+        (5, 0)
+    """
+    below, above = needle[0] - kept, kept - (needle[1] - 1)
+    return int(torch.maximum(below, above).clamp(min=0).min())

@@ -11,12 +11,16 @@ from featlearn.core import SettingError
 from featlearn.data import DataError
 from featlearn.lab.execute import run
 from featlearn.lab.experiment import Rows
+from featlearn.lab.row import plain
+from featlearn.lab.statistics import units_needed
 from featlearn.lab.store import Store
 from featlearn.works import load_experiment as load
+from featlearn.works.gemfilter.experiments.replies import METHODS
+from featlearn.works.gemfilter.rows import OURS, Answer
 
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
-IDS = ("gemfilter/needle", "gemfilter/layers", "gemfilter/cost", "gemfilter/minibench", "gemfilter/sparse")
+IDS = tuple(f"gemfilter/{name}" for name in ("needle", "kinds", "layers", "cost", "minibench", "sparse"))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +69,7 @@ def smoke(id_, places):
     changes = {"model": model}
     if hasattr(config, "haystack"):
         changes["haystack"] = folder
-    if id_ in ("gemfilter/needle", "gemfilter/cost", "gemfilter/sparse"):
+    if id_ in ("gemfilter/needle", "gemfilter/kinds", "gemfilter/cost", "gemfilter/sparse"):
         changes["layer"] = 1
     if id_ == "gemfilter/minibench":
         changes |= {"layers": (1,), "length": 3800}
@@ -84,7 +88,7 @@ def test_smoke(id_, places, tmp_path):
     assert all(np.isfinite(r.value) for r in report.summary)
     pictures = experiment.draw(report.table)
     assert pictures
-    assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse"}
+    assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse", "gemfilter.kinds"}
     assert all(p.caption and p.data for p in pictures.values())
     for trial in experiment.trials(config):
         assert experiment.cost(trial).seconds > 0
@@ -152,21 +156,57 @@ def test_senseless_settings_are_refused(id_, change, says):
         dataclasses.replace(load(id_).presets["small"], **change)
 
 
-def needle_rows(accuracies):
-    return [
-        {"setting": "n = 1024", "length": 1024, "depth": d, "needle": 0, "row": row, "accuracy": a, "needle_score": 0.5}
-        for row, values in accuracies.items()
-        for d, a in zip((0.1, 0.5, 0.9), values, strict=True)
-    ]
+def answers(right):
+    """right: (kind of sentence, needle) -> accuracy of GemFilter; the other methods are always right."""
+    rows = []
+    for (sentence, needle), accuracy in right.items():
+        for method in METHODS:
+            for depth in (0.1, 0.9):
+                row = Answer(
+                    length=1024,
+                    sentence=sentence,
+                    needle=needle,
+                    depth=depth,
+                    method=method,
+                    accuracy=accuracy if method == OURS else 100.0,
+                    needle_score=0.5,
+                    recall=None,
+                    reply="",
+                )
+                rows.append(plain(row))
+    return Rows(tuple(rows))
 
 
-def test_differences_are_paired_by_prompt():
-    rows = needle_rows({"Full cache": (100.0, 100.0, 0.0), "GemFilter": (100.0, 0.0, 100.0)})
-    found = {(r.row, r.metric): r for r in load("gemfilter/needle").summarise(Rows(tuple(rows)))}
-    assert found["GemFilter - full", "difference"].value == 0
-    assert found["GemFilter - full", "difference"].high > 100  # three prompts that disagree say nothing
-    assert found["Full cache", "accuracy"].value == pytest.approx(200 / 3)
-    assert found["Full cache", "accuracy"].high == 100  # cut at what a share can be
+def test_kinds_of_sentence_are_the_units_and_their_needles_count_together():
+    table = answers({(0, 0): 0.0, (0, 2): 0.0, (0, 4): 0.0, (1, 1): 100.0})
+    found = {(r.row, r.metric): r for r in load("gemfilter/needle").summarise(table)}
+    gap = found["GemFilter - full", "difference"]
+    assert (gap.value, gap.n) == (-50.0, 2)  # not -75, which four needles would give
+    assert gap.high > 0  # two kinds that disagree say nothing
+    needed = next(r for (row, metric), r in found.items() if row == "GemFilter - full" and metric.startswith("kinds"))
+    assert needed.value == units_needed(50 * 2**0.5, 5.0)
+
+
+def test_reported_scores_of_other_models_are_said_not_to_be_comparable():
+    found = load("gemfilter/needle").summarise(answers({(0, 0): 100.0, (1, 1): 100.0}))
+    beside = [r for r in found if r.reported is not None]
+    assert {r.verdict for r in beside} == {"not comparable"}
+    assert {r.reported for r in beside if r.row == OURS} == {0.87, 0.91, 0.838}
+    assert all(r.verdict == "not reported" for r in found if r.reported is None)
+
+
+def test_an_experiment_of_many_kinds_has_one_needle_and_one_text_for_each():
+    from featlearn.works.gemfilter.experiments.prompts import needle_number, sentence_of
+
+    experiment = load("gemfilter/kinds")
+    trials = experiment.trials(experiment.presets["paper"])
+    assert len({t.needle for t in trials}) >= 85
+    assert [sentence_of("kinds", t.needle) for t in trials] == [t.needle for t in trials]
+    assert needle_number("kinds", 7).sentence != needle_number("reported", 7).sentence
+    with pytest.raises(SettingError, match="at most"):
+        dataclasses.replace(experiment.presets["small"], needles=(1000,))
+    with pytest.raises(SettingError, match="no part of any choice"):
+        dataclasses.replace(experiment.presets["small"], which="validation")
 
 
 def test_needles_do_not_depend_on_how_many_are_used():
@@ -199,12 +239,12 @@ def test_the_exact_pass_of_the_sparse_experiment_is_that_of_needles(places, tmp_
         config = dataclasses.replace(experiment.presets["smoke"], **options, **more)
         report = run(experiment, config, store=Store(tmp_path))
         assert report.ok == 1, report.errors
-        tables[id_] = {r["row"]: r for r in report.table.rows}
+        tables[id_] = {r.get("method", r.get("window")): r for r in report.table.rows}
     [needle, sparse] = tables.values()
-    for row in ("exact", "window 600"):
-        assert sparse[row]["reply"] == needle["GemFilter"]["reply"]
-        assert sparse[row]["recall"] == needle["GemFilter"]["recall"]
-    assert sparse["window 8"]["products"] < 50
+    for window in (None, 600):
+        assert sparse[window]["reply"] == needle["GemFilter"]["reply"]
+        assert sparse[window]["recall"] == needle["GemFilter"]["recall"]
+    assert sparse[8]["products"] < 50
 
 
 def test_caches_of_one_method_are_gone_before_the_next_is_measured(places, monkeypatch):

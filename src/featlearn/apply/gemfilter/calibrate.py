@@ -30,7 +30,7 @@ from featlearn.methods.gemfilter.selecting import (
     score_layer,
 )
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
-from featlearn.tasks.needles import INTRODUCTION, REQUEST, hide, needles
+from featlearn.tasks.needles import INTRODUCTION, REQUEST, distance, hide, needles, recall
 from featlearn.tasks.prompts import read
 
 SCORINGS: dict[str, Scoring] = {"softmax": SOFTMAX, "raw": RAW}
@@ -231,16 +231,6 @@ def filtering_layers(layout: Layout, model: Any, length: int) -> list[int]:
     if everywhere:
         return everywhere
     return [i for i in range(len(layout.layers(model))) if (layout.window(model, i) or length) >= length]
-
-
-def recall(kept: Int[Tensor, " k"], needle: tuple[int, int]) -> float:
-    """Share of the tokens first..end-1 of the needle among the kept ones (k)."""
-    return float(((kept >= needle[0]) & (kept < needle[1])).sum()) / (needle[1] - needle[0])
-
-
-def distance(kept: Int[Tensor, " k"], needle: tuple[int, int]) -> int:
-    """Tokens between the needle and the nearest of the kept ones (k); 0 when one lies inside."""
-    return int(torch.maximum(needle[0] - kept, kept - needle[1] + 1).clamp(min=0).min())
 
 
 def check(model: Any, prompts: Sequence[Marked], keep: int | float) -> None:

@@ -22,16 +22,16 @@ from featlearn.methods.memory import measured
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.works.gemfilter.experiments.prompts import OnModel, loaded, needs
-from featlearn.works.gemfilter.rows import FULL, OURS, SNAPKV
+from featlearn.works.gemfilter.rows import FULL, OURS, SNAPKV, Method, Timing, by_unit
 
 ENTRIES = ("gemfilter.fig9_3", "gemfilter.fig9_6", "gemfilter.theorem9_3")
 METRICS = {
-    "prompt": "s",
-    "prompt ratio": "",
-    "layer share": "",
-    "token": "ms",
-    "cache": "MiB",
-    "prompt peak": "MiB",
+    "prompt": ("prompt", "s"),
+    "prompt_ratio": ("prompt ratio", ""),
+    "layer_share": ("layer share", ""),
+    "token": ("token", "ms"),
+    "cache": ("cache", "MiB"),
+    "prompt_peak": ("prompt peak", "MiB"),
 }
 
 
@@ -87,47 +87,48 @@ def run_trial(trial: Trial) -> TrialResult:
     layout = layout_of(model)
     device = model.get_input_embeddings().weight.device
     layer = trial.layer if trial.layer >= 0 else gemfilter.recommended(model).layer
-    rows: list[dict[str, Any]] = []
+    share = (layer + 1) / len(layout.layers(model))
+    rows: list[Timing] = []
     draw = (Key("gemfilter/cost") / trial.repeat).torch()
     for n in (min(trial.lengths), *trial.lengths):  # the first one warms up and is dropped
         ids = torch.randint(8, layout.config(model).vocab_size - 8, (1, n), generator=draw).to(device)
-        rows = [r for r in rows if len(rows) > 3 or r["length"] != n]
-        rows += _at(model, ids, layer, trial)
-    share = (layer + 1) / len(layout.layers(model))
-    for r in rows:
-        r["layer share"] = share if r["row"] == OURS else 1.0
-    return TrialResult([{**r, "setting": f"n = {r['length']}", "repeat": trial.repeat} for r in rows])
+        rows = [r for r in rows if len(rows) > 3 or r.length != n]
+        rows += _at(model, ids, layer, trial, share)
+    return TrialResult(rows)
 
 
-def _at(model: Any, ids: Any, layer: int, trial: Trial) -> list[dict[str, Any]]:
+def _at(model: Any, ids: Any, layer: int, trial: Trial, share: float) -> list[Timing]:
     """A row per method; the caches of one are gone before the next is measured, as a peak counts all in memory."""
     n, device = ids.shape[1], ids.device
 
-    def row(name: str, seconds: float, peak: int | None, held: Any, cache: Any, **more: float) -> dict[str, Any]:
-        token = _per_token(model, held, cache, trial.new_tokens)
-        return {
-            "row": name,
-            "length": n,
-            "prompt": seconds,
-            "pass one": 1.0,
-            "token": 1000 * token,
-            "cache": kv_eviction.kv_bytes(cache) / 2**20,
-            "prompt peak": None if peak is None else peak / 2**20,
-            **more,
-        }
+    def row(method: Method, seconds: float, peak: int | None, held: Any, cache: Any, first: float) -> Timing:
+        return Timing(
+            length=n,
+            method=method,
+            repeat=trial.repeat,
+            prompt=seconds,
+            pass_one=first / plain[0] if plain else 1.0,
+            token=1000 * _per_token(model, held, cache, trial.new_tokens),
+            cache=kv_eviction.kv_bytes(cache) / 2**20,
+            prompt_peak=None if peak is None else peak / 2**20,
+            prompt_ratio=plain[0] / seconds if plain else 1.0,
+            layer_share=share if method == OURS else 1.0,
+        )
 
-    def full() -> dict[str, Any]:
+    plain: list[float] = []
+
+    def full() -> Timing:
         filled, cost = measured(device, n, lambda: kv_eviction.prefill(model, ids, torch.ones_like(ids)))
-        return row(FULL, cost.seconds, cost.peak_bytes, filled, kv_eviction.evict(filled, "full", n))
+        return row(FULL, cost.seconds, cost.peak_bytes, filled, kv_eviction.evict(filled, "full", n), cost.seconds)
 
-    def snapkv() -> dict[str, Any]:
+    def snapkv() -> Timing:
         filled, cost = measured(
             device, n, lambda: kv_eviction.prefill(model, ids, torch.ones_like(ids), want=("snapkv",))
         )
         # one prefill serves any policy here, so its peak says nothing of a SnapKV that evicts layer by layer
-        return row(SNAPKV, cost.seconds, None, filled, kv_eviction.evict(filled, "snapkv", trial.keep))
+        return row(SNAPKV, cost.seconds, None, filled, kv_eviction.evict(filled, "snapkv", trial.keep), cost.seconds)
 
-    def ours(plain: float) -> dict[str, Any]:
+    def ours() -> Timing:
         chosen, first = measured(
             device,
             n,
@@ -139,12 +140,11 @@ def _at(model: Any, ids: Any, layer: int, trial: Trial) -> list[dict[str, Any]]:
         filled, again = measured(device, kept.shape[1], lambda: kv_eviction.prefill(model, kept, torch.ones_like(kept)))
         cache = kv_eviction.evict(filled, "full", kept.shape[1])
         seconds = first.seconds + again.seconds
-        return row(OURS, seconds, first.peak_bytes, filled, cache, **{"pass one": first.seconds / plain})
+        return row(OURS, seconds, first.peak_bytes, filled, cache, first.seconds)
 
     found = [full()]
-    plain = found[0]["prompt"]
-    found += [ours(plain), snapkv()]
-    return [{**r, "prompt ratio": plain / r["prompt"]} for r in found]
+    plain.append(found[0].prompt)
+    return [*found, ours(), snapkv()]
 
 
 def _per_token(model: Any, filled: Any, cache: Any, tokens: int) -> float:
@@ -163,27 +163,11 @@ def _per_token(model: Any, filled: Any, cache: Any, tokens: int) -> float:
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over repetitions by length."""
     found = []
-    for length in sorted({r["length"] for r in table.rows}):
-        for row in (FULL, SNAPKV, OURS):
-            part = [r for r in table.rows if (r["length"], r["row"]) == (length, row)]
-            for metric, unit in METRICS.items():
-                values = [r[metric] for r in part if r[metric] is not None]
-                if not values:
-                    continue
-                mean, low, high = interval(values)
-                found.append(
-                    SummaryRow(
-                        f"n = {length}",
-                        row=row,
-                        metric=metric,
-                        value=mean,
-                        low=max(low, 0.0),
-                        high=high,
-                        n=len(part),
-                        entry=ENTRIES[0],
-                        unit=unit,
-                    )
-                )
+    for (length, method), part in table.of(Timing, allow_absent=True).by("length", "method").items():
+        for metric, (words, unit) in METRICS.items():
+            if all(getattr(r, metric) is not None for r in part.rows):
+                value = list(by_unit(part, metric).values())
+                found.append(SummaryRow.of(f"n = {length}", method, words, value, entry=ENTRIES[0], unit=unit))
     return found
 
 
@@ -200,7 +184,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     ):
         series = []
         for row in (FULL, SNAPKV, OURS):
-            points = [interval(table.where(row=row, length=n).values(metric)) for n in lengths]
+            points = [interval(table.where(method=row, length=n).values(metric)) for n in lengths]
             mean, low, high = np.array(points).T
             series.append(Series(row, np.array(lengths), mean, np.maximum(low, 0), high))
             data += [
@@ -252,4 +236,5 @@ EXPERIMENT = Experiment(
     ),
     cost=cost,
     version=2,
+    rows=(Timing,),
 )

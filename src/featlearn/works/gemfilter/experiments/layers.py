@@ -16,27 +16,39 @@ from torch import Tensor
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.table import Table
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Layout, Scoring, layout_of
 from featlearn.methods.gemfilter.selecting import best, last_queries, probabilities, products, smooth
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.tasks.needles import Prompt
+from featlearn.tasks.needles import Prompt, distance, recall
 from featlearn.works.gemfilter.experiments.prompts import (
     OnNeedles,
-    distance,
     keeping,
     kept_at,
     loaded,
     needs,
     prompt_of,
-    recall,
+    sentence_of,
 )
-from featlearn.works.gemfilter.rows import BEST, LAST, LOGITS, MIDDLE, QUERY, RANDOM, SNAPKV
+from featlearn.works.gemfilter.rows import (
+    BEST,
+    LAST,
+    LOGITS,
+    MIDDLE,
+    QUERY,
+    RANDOM,
+    SNAPKV,
+    Kept,
+    Rule,
+    by_unit,
+    mean_by_unit,
+)
 
 ENTRIES = ("gemfilter.fig9_5", "gemfilter.fig9_2", "gemfilter.figG_3", "gemfilter.figG_5", "gemfilter.listing")
 WINDOW = 32
-RULES: dict[str, Scoring] = {
+RULES: dict[Rule, Scoring] = {
     LAST: RAW,
     "last row, no pooling": Scoring(pooling="none"),
     "last row, max pooling": Scoring(pooling="max"),
@@ -46,7 +58,7 @@ RULES: dict[str, Scoring] = {
     BEST: SOFTMAX,
 }
 ROWS = (MIDDLE, QUERY, LOGITS)
-ROW_RULES: dict[str, Callable[[Tensor, Tensor], int]] = {
+ROW_RULES: dict[Rule, Callable[[Tensor, Tensor], int]] = {
     MIDDLE: lambda queries, logits: logits.shape[0] // 2,
     QUERY: lambda queries, logits: int(queries.norm(dim=1).argmax()),
     LOGITS: lambda queries, logits: int(logits.norm(dim=1).argmax()),
@@ -104,24 +116,33 @@ def run_trial(trial: Trial) -> TrialResult:
         layers = range(len(layout.layers(model)))
         with keeping(layout, model, layers) as (seeing, seen), undisturbed(seeing) as own:
             own.get_decoder()(input_ids=ids, use_cache=False, **PLAIN_OUTPUT)
-        base = {
-            "setting": f"n = {trial.length}, {'chat' if trial.chat else 'plain'}",
-            "depth": depth,
-            "needle": trial.needle,
-        }
         for layer in layers:
-            sees_all = layout.window(model, layer) is None
-            here = {**base, "layer": layer, "global": sees_all}
             found = by_rule(layout, seen[layer], prompt, trial.keep, Key("gemfilter/random") / trial.needle / layer)
-            rows += [{**here, "row": row, **values} for row, values in found.items()]
+            rows += [
+                Kept(
+                    length=trial.length,
+                    chat=trial.chat,
+                    sentence=sentence_of(trial.which, trial.needle),
+                    needle=trial.needle,
+                    depth=depth,
+                    layer=layer,
+                    sees_all=layout.window(model, layer) is None,
+                    rule=rule,
+                    recall=values["recall"],
+                    distance=values["distance"],
+                    focus=values["focus"],
+                    union=values.get("union"),
+                )
+                for rule, values in found.items()
+            ]
     return TrialResult(rows)
 
 
-def by_rule(layout: Layout, seen: tuple[Any, ...], prompt: Prompt, keep: int, key: Key) -> dict[str, dict[str, float]]:
+def by_rule(layout: Layout, seen: tuple[Any, ...], prompt: Prompt, keep: int, key: Key) -> dict[Rule, dict[str, float]]:
     """What each rule keeps at one layer: recall, distance, and the share inside needle or last tokens."""
     attn, hidden, rotary = seen
     n, mask = hidden.shape[1], torch.ones(1, hidden.shape[1], dtype=torch.bool, device=hidden.device)
-    sets = {name: kept_at(layout, seen, scoring, keep) for name, scoring in RULES.items()}
+    sets: dict[Rule, Tensor] = {name: kept_at(layout, seen, scoring, keep) for name, scoring in RULES.items()}
     with torch.inference_mode():
         queries, keys = layout.queries(attn, hidden, rotary), layout.keys(attn, hidden, rotary)
         summed = queries.float().unflatten(1, (keys.shape[1], -1)).sum(2)[0]  # g n d: heads of a group together
@@ -161,60 +182,41 @@ def _measures(kept: Tensor, prompt: Prompt, n: int) -> dict[str, float]:
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
-    """Recall at each rule's best layer that sees the whole prompt, and which layer that is."""
+    """Recall and focus at each rule's best layer that sees the whole prompt, and which layer that is."""
     found = []
-    for setting in dict.fromkeys(r["setting"] for r in table.rows):
-        for row in dict.fromkeys(r["row"] for r in table.rows):
-            means = by_layer(table, setting, row, "recall")
-            if not means:
+    for (length, chat), setting in table.of(Kept, allow_absent=True).by("length", "chat").items():
+        for rule, part in setting.by("rule").items():
+            layers = whole(part)
+            if not layers:
                 continue
-            layer = max(means, key=lambda i: means[i][0])
-            part = [r for r in table.rows if (r["setting"], r["row"], r["layer"]) == (setting, row, layer)]
-            for metric in ("recall", "focus"):
-                ends = interval([r[metric] for r in part])
-                low, high = max(ends[1], 0.0), min(ends[2], 100.0)
-                found.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric=metric,
-                        value=ends[0],
-                        low=low,
-                        high=high,
-                        n=len(part),
-                        entry=ENTRIES[0],
-                        unit="%",
-                    )
-                )
-            found.append(
-                SummaryRow(
-                    setting,
-                    row=row,
-                    metric="best layer",
-                    value=float(layer),
-                    low=float(layer),
-                    high=float(layer),
-                    n=len(part),
-                    entry=ENTRIES[0],
-                )
-            )
+            recalls = {i: mean_by_unit(p, "recall") for i, p in layers.items()}
+            layer = max(recalls, key=lambda i: recalls[i].value)
+            focus = mean_by_unit(layers[layer], "focus")
+            for metric, value, unit in (
+                ("recall", recalls[layer], "%"),
+                ("focus", focus, "%"),
+                ("best layer", float(layer), ""),
+            ):
+                name = named(length, chat)
+                found.append(SummaryRow.of(name, rule, metric, value, entry=ENTRIES[0], unit=unit))
     return found
 
 
-def by_layer(table: Rows, setting: str, row: str, metric: str) -> dict[int, tuple[float, float, float]]:
-    """Mean and 95 % interval over prompts by layer, layers with a window left out."""
-    values: dict[int, list[float]] = {}
-    for r in table.rows:
-        if r["setting"] == setting and r["row"] == row and r["global"] and metric in r:
-            values.setdefault(r["layer"], []).append(r[metric])
-    return {layer: interval(v) for layer, v in sorted(values.items())}
+def named(length: int, chat: bool) -> str:
+    """Words for a setting."""
+    return f"n = {length}, {'chat' if chat else 'plain'}"
+
+
+def whole(part: Table[Kept]) -> dict[int, Table[Kept]]:
+    """The rows by layer, layers with a window left out."""
+    return {i: p for i, p in part.by("layer").items() if p.rows[0].sees_all}
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Distance by layer (Figure 9.5), rows (G.3), focus against SnapKV (G.5)."""
-    settings = list(dict.fromkeys(r["setting"] for r in table.rows))
-    if not settings:
+    if not table.rows:
         return {}
+    settings = table.of(Kept, allow_absent=True).by("length", "chat")
     pictures = {}
     for entry, metric, label, names, says in (
         (
@@ -245,18 +247,19 @@ def draw(table: Rows) -> Mapping[str, Picture]:
             panels = np.ravel(fig.subplots(-(-len(settings) // 2), min(2, len(settings)), squeeze=False, sharey=True))
         for axes, setting in zip(panels, settings, strict=False):
             series = []
+            title, rules = named(*setting), settings[setting].by("rule")
             for name in names:
-                found = by_layer(table, setting, name, metric)
+                found = {i: interval(list(by_unit(p, metric).values())) for i, p in whole(rules[name]).items()}
                 if not found:
                     continue
                 at, points = list(found), np.array(list(found.values()))
                 points = np.clip(points, 0, None if metric == "distance" else 100)
                 series.append(Series(name, np.array(at), *points.T))
                 data += [
-                    {"setting": setting, "rule": name, "layer": i, metric: m, "low": lo, "high": hi}
+                    {"setting": title, "rule": name, "layer": i, metric: m, "low": lo, "high": hi}
                     for i, (m, lo, hi) in zip(at, points.tolist(), strict=True)
                 ]
-            curves(axes, series, "layer", label if axes is panels[0] else "", title=setting)
+            curves(axes, series, "layer", label if axes is panels[0] else "", title=named(*setting))
         for axes in panels[len(settings) :]:
             axes.set_axis_off()
         handles, labels = panels[len(settings) - 1].get_legend_handles_labels()
@@ -264,7 +267,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
             axes.get_legend().remove()
         with style.applied(11):
             fig.legend(handles, labels, loc="outside upper left", ncols=2)
-        pictures[entry] = Picture(fig, f"{says}; mean and 95 % interval over prompts.", data=data)
+        pictures[entry] = Picture(fig, f"{says}; mean and 95 % interval over kinds of sentence.", data=data)
     return pictures
 
 
@@ -307,4 +310,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=cost,
+    rows=(Kept,),
 )

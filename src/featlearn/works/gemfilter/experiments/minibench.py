@@ -7,26 +7,38 @@ the same kinds of task at lengths that small models read, graded by the same met
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, cast
 
 from featlearn.core import Key, SettingError
 from featlearn.data.texts import essays, split
-from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.inventory import reported
+from featlearn.lab.uncertainty import Estimate
 from featlearn.report import style
 from featlearn.report.plots import Picture, bars_against_reported
 from featlearn.tasks.miniset import KINDS, Item, grade, miniset
 from featlearn.tasks.prompts import prompt as prompt_of_item
 from featlearn.works.gemfilter.experiments.prompts import SETS, OnTexts, loaded, needs
 from featlearn.works.gemfilter.experiments.replies import chosen_layers, replies
-from featlearn.works.gemfilter.rows import FULL, H2O, OURS, RAW_ROW, SNAPKV
+from featlearn.works.gemfilter.rows import (
+    FULL,
+    H2O,
+    OFF_THE_FLOOR,
+    OURS,
+    RAW_ROW,
+    SNAPKV,
+    Method,
+    Score,
+    Task,
+    by_unit,
+    mean_by_unit,
+    off_the_floor,
+)
 
 ENTRIES = ("gemfilter.table9_1", "gemfilter.table9_2", "gemfilter.tableG_1")
-ROWS = (FULL, RAW_ROW, OURS, SNAPKV, H2O)
+METHODS: tuple[Method, ...] = (FULL, RAW_ROW, OURS, SNAPKV, H2O)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +106,7 @@ def run_trial(trial: Trial) -> TrialResult:
     """Ask one item of each kind, with every method, budget and layer."""
     model, tokenizer = loaded(trial.model, trial.dtype, trial.device)
     every = _items(trial.model, trial.haystack, trial.length, trial.which, trial.dtype, trial.device, trial.item + 1)
-    rows: list[dict[str, Any]] = []
+    rows: list[Score] = []
     for item in every[trial.item :: trial.item + 1]:
         prompt = prompt_of_item(tokenizer, item, chat=trial.chat, longest=trial.length)
         n = prompt.input_ids.shape[1]
@@ -111,73 +123,76 @@ def run_trial(trial: Trial) -> TrialResult:
                 scoring=scoring,
                 raw_layer=raw_layer,
                 max_new_tokens=item.max_new_tokens,
-                rows=ROWS if place == 0 else (RAW_ROW, OURS),
+                rows=METHODS if place == 0 else (RAW_ROW, OURS),
             )
-            for (row, budget), reply in found.items():
-                name = row if row == FULL else f"{row}-{budget}"
-                if len(trial.layers) > 1 and row in (RAW_ROW, OURS):
-                    name += f", layer {layer}"
-                rows.append(
-                    {
-                        "setting": "chat" if trial.chat else "plain",
-                        "row": name,
-                        "kind": item.kind,
-                        "item": trial.item,
-                        "score": 100.0 * grade(item, reply.text),
-                        "tokens": n,
-                        "kept": budget if row != FULL else n,
-                        "reply": reply.text,
-                    }
+            several = len(trial.layers) > 1
+            rows += [
+                Score(
+                    chat=trial.chat,
+                    task=cast("Task", item.kind),
+                    item=trial.item,
+                    method=method,
+                    budget=0 if method == FULL else budget,
+                    layer=layer if several and method in (RAW_ROW, OURS) else None,
+                    score=100.0 * grade(item, reply.text),
+                    tokens=n,
+                    kept=n if method == FULL else budget,
+                    reply=reply.text,
                 )
+                for (method, budget), reply in found.items()
+            ]
     return TrialResult(rows)
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
-    """Mean score by kind and over kinds, and the paired difference of the mean to the full cache."""
+    """Mean score by task and over tasks, over the tasks that the full cache can do, and differences to it there."""
     found = []
-    for setting in sorted({r["setting"] for r in table.rows}):
-        part = [r for r in table.rows if r["setting"] == setting]
-        full = {(r["kind"], r["item"]): r["score"] for r in part if r["row"] == FULL}
-        for row in dict.fromkeys(r["row"] for r in part):
-            mine = [r for r in part if r["row"] == row]
-            for kind in dict.fromkeys(r["kind"] for r in part):
-                found.append(_row(setting, row, kind, [r["score"] for r in mine if r["kind"] == kind]))
-            items = sorted({r["item"] for r in mine})
-            found.append(_row(setting, row, "average", [_mean(mine, i) for i in items]))
-            if row != FULL:
-                less = [
-                    float(np.mean([r["score"] - full[r["kind"], r["item"]] for r in mine if r["item"] == i]))
-                    for i in items
-                ]
-                ends = interval(less)
-                found.append(
-                    SummaryRow(setting, row, "average - full", *ends, len(less), entry=ENTRIES[0], unit="points")
-                )
+    for chat, setting in table.of(Score, allow_absent=True).by("chat").items():
+        words = "chat" if chat else "plain"
+        tasks = off_the_floor(setting)
+        able = setting.keep(partial(_off, tasks), OFF_THE_FLOOR) if tasks else None
+        for arm, part in setting.by("method", "budget", "layer").items():
+            row = named(*arm)
+            for task, mine in part.by("task").items():
+                found.append(SummaryRow.of(words, row, task, mean_by_unit(mine, "score"), entry=ENTRIES[0], unit="%"))
+            average = mean_by_unit(part, "score")
+            found.append(SummaryRow.of(words, row, "average", average, entry=ENTRIES[0], unit="%"))
+            found += not_comparable(words, row, average, arm)
+            if able is not None and arm[0] != FULL:
+                full = by_unit(able.where(method=FULL), "score")
+                mine = by_unit(able.where(method=arm[0], budget=arm[1], layer=arm[2]), "score")
+                metric = "difference to full, tasks off the floor"
+                gap = [mine[i] - full[i] for i in mine]
+                found.append(SummaryRow.of(words, row, metric, gap, entry=ENTRIES[0], unit="points"))
     return found
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], item: int) -> float:
-    return float(np.mean([r["score"] for r in rows if r["item"] == item]))
+def _off(tasks: tuple[str, ...], row: Score) -> bool:
+    return row.task in tasks
 
 
-def _row(setting: str, row: str, metric: str, values: Sequence[float]) -> SummaryRow:
-    mean, low, high = interval(values)
-    return SummaryRow(
-        setting,
-        row=row,
-        metric=metric,
-        value=mean,
-        low=max(low, 0.0),
-        high=min(high, 100.0),
-        n=len(values),
-        entry=ENTRIES[0],
-        unit="%",
-    )
+def not_comparable(setting: str, row: str, ours: Estimate, arm: tuple[Any, ...]) -> list[SummaryRow]:
+    """Reported averages at 8 % and 32 % of the prompt beside ours at 1/8 and 1/4: other models, other data sets."""
+    names = {FULL: "All KV", OURS: "GemFilter", SNAPKV: "SnapKV", H2O: "H2O"}
+    kept = {0: "", 128: "-1024", 256: "-4096"}
+    made = []
+    if arm[0] in names and arm[1] in kept and arm[2] is None:
+        for entry in (ENTRIES[2],) if setting == "chat" else (ENTRIES[0],):
+            for cell in reported(entry, row=names[arm[0]] + kept[arm[1]], metric="average"):
+                beside = f"{setting}, beside {cell.setting or 'Table G.1'}"
+                theirs = SummaryRow.of(beside, row, "average", ours, entry=entry, unit="%")
+                made.append(replace(theirs, reported=cell.value, verdict="not comparable"))
+    return made
+
+
+def named(method: str, budget: int, layer: int | None) -> str:
+    """Words for an arm."""
+    return method + (f"-{budget}" if budget else "") + ("" if layer is None else f", layer {layer}")
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Average score by method and budget."""
-    rows = [r for r in summarise(table) if r.metric == "average"]
+    rows = [r for r in summarise(table) if r.metric == "average" and r.reported is None]
     if not rows:
         return {}
     fig = style.figure(8, 1.6 + 0.42 * len(rows))
@@ -229,4 +244,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=cost,
+    rows=(Score,),
 )

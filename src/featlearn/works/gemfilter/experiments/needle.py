@@ -7,33 +7,48 @@ times belong to `gemfilter/cost`. A reply is right when it contains the answer.
 """
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from featlearn.core import SettingError
-from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.inventory import reported
+from featlearn.lab.statistics import units_needed
+from featlearn.lab.table import Table
+from featlearn.lab.uncertainty import Estimate
 from featlearn.report import style
 from featlearn.report.plots import Heat, Picture, heat_maps
-from featlearn.tasks.needles import found_in, overlap
+from featlearn.tasks.needles import found_in, overlap, recall
 from featlearn.works.gemfilter.experiments.prompts import (
     OnReplies,
     loaded,
     needs,
-    paired,
     prompt_of,
     protected_of,
-    recall,
+    sentence_of,
 )
-from featlearn.works.gemfilter.experiments.replies import ROWS, chosen_layers, replies
-from featlearn.works.gemfilter.rows import FULL
+from featlearn.works.gemfilter.experiments.replies import METHODS, chosen_layers, replies
+from featlearn.works.gemfilter.rows import (
+    FULL,
+    ONE_RUN,
+    OURS,
+    SNAPKV,
+    Answer,
+    KindAnswer,
+    Method,
+    less,
+    mean_by_unit,
+)
 
 ENTRIES = ("gemfilter.fig9_4", "gemfilter.figG_1", "gemfilter.figG_2", "gemfilter.fig9_1", "gemfilter.figG_4")
 METRICS = {"accuracy": "%", "needle_score": "", "recall": "%"}
-ANSWERED = "lengths where the full cache answers half"
+REPORTED_IN = ("gemfilter.figG_1", "gemfilter.figG_2", "gemfilter.figG_4")
+MARGIN = 5.0
+"""Points of accuracy that count as no loss."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +110,14 @@ def trials(config: Config) -> list[Trial]:
 
 def run_trial(trial: Trial) -> TrialResult:
     """Ask for one needle at every depth, with every method."""
+    return TrialResult(answered(trial, Answer, METHODS))
+
+
+def answered(trial: Trial, kind: type[Answer] | type[KindAnswer], methods: Sequence[Method]) -> list[Any]:
+    """A row for each depth and method."""
     model, tokenizer = loaded(trial.model, trial.dtype, trial.device)
     layer, scoring, raw_layer = chosen_layers(model, trial.layer, trial.raw_layer)
-    rows: list[dict[str, Any]] = []
+    rows: list[Any] = []
     for depth in trial.depths:
         prompt = prompt_of(tokenizer, trial.haystack, trial.which, trial.needle, trial.length, depth, trial.chat)
         found = replies(
@@ -110,75 +130,81 @@ def run_trial(trial: Trial) -> TrialResult:
             scoring=scoring,
             raw_layer=raw_layer,
             max_new_tokens=trial.max_new_tokens,
+            rows=methods,
         )
-        base = {"setting": f"n = {trial.length}", "length": trial.length, "depth": depth, "needle": trial.needle}
-        for (row, _), reply in found.items():
-            rows.append(
-                {
-                    **base,
-                    "row": row,
-                    "accuracy": 100.0 * found_in(reply.text, prompt.answer),
-                    "needle_score": overlap(reply.text, prompt.sentence),
-                    "reply": reply.text,
-                    **({} if reply.kept is None else {"recall": 100.0 * recall(reply.kept, prompt.needle)}),
-                }
+        rows += [
+            kind(
+                length=trial.length,
+                sentence=sentence_of(trial.which, trial.needle),
+                needle=trial.needle,
+                depth=depth,
+                method=method,
+                accuracy=100.0 * found_in(reply.text, prompt.answer),
+                needle_score=overlap(reply.text, prompt.sentence),
+                recall=None if reply.kept is None else 100.0 * recall(reply.kept, prompt.needle),
+                reply=reply.text,
             )
-    return TrialResult(rows)
+            for (method, _), reply in found.items()
+        ]
+    return rows
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
-    """Means over prompts by length and over all; differences to the full cache are paired by prompt."""
-    settings = sorted({r["setting"] for r in table.rows}, key=lambda s: int(s.split()[-1]))
-    full = {s: np.mean(table.where(setting=s, row=FULL).values("accuracy")) for s in settings}
-    groups = [(s, [s]) for s in settings]
-    answered = [s for s in settings if full[s] >= 50]
-    if len(settings) > 1 and answered:
-        groups.append((ANSWERED, answered))
-    return [row for name, group in groups for row in _summary(table, name, group)]
+    """Means by length over kinds of sentence, differences to the full cache, kinds that a comparison would need."""
+    return summary_of(table.of(Answer, allow_absent=True), METHODS)
 
 
-def _summary(table: Rows, name: str, group: Sequence[str]) -> list[SummaryRow]:
-    rows = [r for r in table.rows if r["setting"] in group]
-    found = []
-    for row, (metric, unit) in itertools.product(ROWS, METRICS.items()):
-        values = [r[metric] for r in rows if r["row"] == row and r.get(metric) is not None]
-        if values:
-            mean, low, high = interval(values)
-            top = 100.0 if unit == "%" else 1.0
-            low, high = max(low, 0.0), min(high, top)
-            found.append(
-                SummaryRow(
-                    name,
-                    row=row,
-                    metric=metric,
-                    value=mean,
-                    low=low,
-                    high=high,
-                    n=len(values),
-                    entry=ENTRIES[0],
-                    unit=unit,
-                )
-            )
-    for row in ROWS[1:]:
-        values = paired(rows, row, FULL, "accuracy")
-        if values:
-            ends = interval(values)
-            found.append(
-                SummaryRow(name, f"{row} - full", "difference", *ends, len(values), entry=ENTRIES[0], unit="points")
-            )
+def summary_of(table: Table[Any], methods: Sequence[Method]) -> list[SummaryRow]:
+    """The summary of answers, length by length: differences of opposite sign are not averaged over lengths."""
+    found: list[SummaryRow] = []
+    for length, part in table.by("length").items():
+        setting = f"n = {length}"
+        for method in methods:
+            mine = part.where(method=method)
+            for metric, unit in METRICS.items():
+                if all(getattr(r, metric) is not None for r in mine.rows):
+                    estimate = mean_by_unit(mine, metric)
+                    found.append(SummaryRow.of(setting, method, metric, estimate, entry=ENTRIES[0], unit=unit))
+                    found += not_comparable(setting, method, metric, estimate)
+        for method in methods[1:]:
+            gap = less(part, "accuracy", {"method": method}, {"method": FULL})
+            name = f"{method} - full"
+            found.append(SummaryRow.of(setting, name, "difference", gap, entry=ENTRIES[0], unit="points"))
+            if gap.n > 1 and gap.error > 0:
+                needed = units_needed(gap.error * gap.n**0.5, MARGIN)
+                metric = f"kinds of sentence for 80 % power at {MARGIN:g} points"
+                found.append(SummaryRow.of(setting, name, metric, float(needed), entry=ENTRIES[0]))
     return found
+
+
+def not_comparable(setting: str, method: str, metric: str, ours: Estimate) -> list[SummaryRow]:
+    """The reported averages of a method beside ours: other models, lengths and needles."""
+    names = {FULL: "All KV", OURS: "GemFilter", SNAPKV: "SnapKV", ONE_RUN: "GemFilter-One-Run"}
+    made = []
+    for entry in REPORTED_IN:
+        for cell in reported(entry, metric=metric):
+            if re.fullmatch(re.escape(names.get(method, "-")) + r"(-\d+)?( \(.*\))?", cell.row):
+                beside = f"{setting}, beside {entry.split('.')[1]}"
+                row = SummaryRow.of(beside, method, metric, ours, entry=entry)
+                made.append(replace(row, reported=cell.value, verdict="not comparable"))
+    return made
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Share of right answers over length and depth, one map per method (Figure 9.4)."""
+    return maps_of(table, METHODS)
+
+
+def maps_of(table: Rows, methods: Sequence[Method]) -> Mapping[str, Picture]:
+    """A map for each method."""
     lengths, depths = (sorted({r[name] for r in table.rows}) for name in ("length", "depth"))
     if not lengths:
         return {}
     panels, data = [], []
-    for row in ROWS:
+    for row in methods:
         grid = np.full((len(depths), len(lengths)), np.nan)
         for (i, d), (j, n) in itertools.product(enumerate(depths), enumerate(lengths)):
-            values = table.where(row=row, length=n, depth=d).values("accuracy")
+            values = table.where(method=row, length=n, depth=d).values("accuracy")
             if len(values):
                 grid[i, j] = values.mean() / 100
                 data.append({"method": row, "length": n, "depth": d, "accuracy": grid[i, j], "prompts": len(values)})
@@ -252,4 +278,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=cost,
+    rows=(Answer,),
 )

@@ -1,7 +1,7 @@
 """What the experiments of this work share: a loaded model, its haystack, prompts, and selections at several layers."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,6 +15,8 @@ from featlearn.data.texts import COLLECTIONS, check_essays, essays, split
 from featlearn.methods.gemfilter.layouts import Layout
 from featlearn.methods.gemfilter.selecting import Scoring, best, score_layer
 from featlearn.methods.gemfilter.views import watched
+from featlearn.tasks.needle_kinds import of_kind
+from featlearn.tasks.needles import SETS as FACTS
 from featlearn.tasks.needles import STREAMS, Needle, Prompt, hide, needles
 
 SETS = ("validation", "reported")
@@ -114,7 +116,7 @@ def _texts(haystack: str, which: str) -> tuple[str, ...]:
 def haystack_text(haystack: str, which: str, needle: int, characters: int) -> str:
     """Essays of one half of the haystack, from a place that depends on the needle, joined until long enough."""
     texts = _texts(haystack, which)
-    start = Key("gemfilter/haystack") / STREAMS[which] / needle
+    start = Key("gemfilter/haystack") / STREAMS.get(which, which) / needle
     first = int(start.numpy().integers(len(texts)))
     found: list[str] = []
     for i in range(len(texts)):
@@ -125,8 +127,15 @@ def haystack_text(haystack: str, which: str, needle: int, characters: int) -> st
 
 
 def needle_number(which: str, i: int) -> Needle:
-    """The i-th needle of a set, whatever the number of needles that are used."""
+    """The i-th needle of a set, whatever the number of needles that are used; of "kinds" the one of the i-th kind."""
+    if which == "kinds":
+        return of_kind(i, Key("gemfilter/needles"))
     return needles(which, i + 1, Key("gemfilter/needles"))[i]
+
+
+def sentence_of(which: str, needle: int) -> int:
+    """The kind of sentence of a needle."""
+    return needle if which == "kinds" else needle % len(FACTS[which])
 
 
 def prompt_of(tokenizer: Any, haystack: str, which: str, needle: int, length: int, depth: float, chat: bool) -> Prompt:
@@ -178,25 +187,3 @@ def kept_at(
         found = score_layer(layout, attn, hidden, rotary, mask, scoring)
     protected = torch.zeros_like(mask) if protected is None else protected.to(mask.device)
     return best(found, mask, protected, [keep])[0].cpu()
-
-
-def recall(kept: Tensor, needle: tuple[int, int]) -> float:
-    """Share of the needle's tokens among those kept."""
-    inside = (kept >= needle[0]) & (kept < needle[1])
-    return float(inside.sum()) / (needle[1] - needle[0])
-
-
-def distance(kept: Tensor, needle: tuple[int, int]) -> int:
-    """How far the nearest kept token is from the needle; 0 when one is inside (Figure 9.5)."""
-    below, above = needle[0] - kept, kept - (needle[1] - 1)
-    return int(torch.maximum(below, above).clamp(min=0).min())
-
-
-def paired(rows: Sequence[Mapping[str, Any]], row: str, other: str, metric: str) -> list[float]:
-    """A metric of a method less that of another, by prompt."""
-
-    def by_prompt(name: str) -> dict[tuple[Any, ...], float]:
-        return {(r["length"], r["depth"], r["needle"]): r[metric] for r in rows if r["row"] == name}
-
-    mine, theirs = by_prompt(row), by_prompt(other)
-    return [mine[k] - theirs[k] for k in mine if k in theirs]

@@ -12,10 +12,10 @@ from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of
 from featlearn.methods.gemfilter.generating import greedily
 from featlearn.methods.long_context import NO_PENALTIES
 from featlearn.works.gemfilter.experiments.prompts import keeping, kept_at
-from featlearn.works.gemfilter.rows import FULL, H2O, ONE_RUN, OURS, RAW_ROW, SNAPKV, STREAMING
+from featlearn.works.gemfilter.rows import FULL, H2O, ONE_RUN, OURS, RAW_ROW, SNAPKV, STREAMING, Method
 
-CACHES = {SNAPKV: "snapkv", H2O: "h2o", STREAMING: "streaming"}
-ROWS = (FULL, RAW_ROW, OURS, *CACHES, ONE_RUN)
+CACHES: dict[Method, str] = {SNAPKV: "snapkv", H2O: "h2o", STREAMING: "streaming"}
+METHODS: tuple[Method, ...] = (FULL, RAW_ROW, OURS, SNAPKV, H2O, STREAMING, ONE_RUN)
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def replies(
     scoring: Scoring,
     raw_layer: int,
     max_new_tokens: int,
-    rows: Sequence[str] = ROWS,
-) -> dict[tuple[str, int], Reply]:
+    rows: Sequence[Method] = METHODS,
+) -> dict[tuple[Method, int], Reply]:
     """(method, budget) -> reply; the full cache has the prompt's length as its budget.
 
     Selections come from what the filter layers received in the one prefill, which a test holds to `select`.
@@ -64,7 +64,7 @@ def replies(
     with keeping(layout, model, (layer, raw_layer)) as (seeing, seen):
         scored = [p for p in wanted.values() if p in kv_eviction.SCORED]
         filled = kv_eviction.prefill(seeing, ids, torch.ones_like(ids), want=scored)
-    out: dict[tuple[str, int], Reply] = {}
+    out: dict[tuple[Method, int], Reply] = {}
 
     def continued(cache: Any) -> list[str]:
         new = kv_eviction.generate(model, filled, cache, max_new_tokens=max_new_tokens)
@@ -75,7 +75,7 @@ def replies(
         out[FULL, n] = Reply(continued(kv_eviction.evict(filled, "full", n))[0])
     for budget in budgets:
         ours = kept_at(layout, seen[layer], scoring, budget, protected)
-        kept = {OURS: ours, RAW_ROW: kept_at(layout, seen[raw_layer], RAW, budget)}
+        kept: dict[Method, Tensor] = {OURS: ours, RAW_ROW: kept_at(layout, seen[raw_layer], RAW, budget)}
         kept = {row: k for row, k in kept.items() if row in rows}
         texts = answers(model, tokenizer, ids[0], list(kept.values()), max_new_tokens) if kept else []
         for (row, k), text in zip(kept.items(), texts, strict=True):

@@ -13,23 +13,21 @@ from typing import Any
 import numpy as np
 
 from featlearn.core import SettingError
-from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.methods.gemfilter import SinksAndWindow, select_chunked
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
-from featlearn.tasks.needles import found_in
+from featlearn.tasks.needles import found_in, recall
 from featlearn.works.gemfilter.experiments.prompts import (
     OnReplies,
     loaded,
     needs,
-    paired,
     prompt_of,
-    recall,
+    sentence_of,
 )
 from featlearn.works.gemfilter.experiments.replies import answers, chosen_layers
+from featlearn.works.gemfilter.rows import Sparse, less, mean_by_unit
 
-EXACT = "exact"
 METRICS = {"accuracy": "%", "recall": "%", "products": "%"}
 
 
@@ -106,14 +104,14 @@ def run_trial(trial: Trial) -> TrialResult:
     """Choose tokens by every pattern, answer from each choice."""
     model, tokenizer = loaded(trial.model, trial.dtype, trial.device)
     layer, scoring, _ = chosen_layers(model, trial.layer, -1)
-    patterns: dict[str, Any] = {EXACT: "full"}
-    patterns |= {f"window {w}": SinksAndWindow(trial.sinks, w, trial.dense_tail) for w in trial.windows}
-    rows: list[dict[str, Any]] = []
+    patterns: dict[int | None, Any] = {None: "full"}
+    patterns |= {w: SinksAndWindow(trial.sinks, w, trial.dense_tail) for w in trial.windows}
+    rows: list[Sparse] = []
     for depth in trial.depths:
         prompt = prompt_of(tokenizer, trial.haystack, trial.which, trial.needle, trial.length, depth, trial.chat)
         n, tail = len(prompt.input_ids), len(prompt.input_ids) - prompt.question[0]
         kept = {
-            row: select_chunked(
+            window: select_chunked(
                 model,
                 prompt.input_ids[None],
                 layer=layer,
@@ -122,21 +120,23 @@ def run_trial(trial: Trial) -> TrialResult:
                 protect=(trial.protect_start, tail),
                 attention=pattern,
             ).indices[0]
-            for row, pattern in patterns.items()
+            for window, pattern in patterns.items()
         }
         texts = answers(model, tokenizer, prompt.input_ids, list(kept.values()), trial.max_new_tokens)
-        base = {"setting": f"n = {trial.length}", "length": trial.length, "depth": depth, "needle": trial.needle}
-        for (row, chosen), text in zip(kept.items(), texts, strict=True):
-            rows.append(
-                {
-                    **base,
-                    "row": row,
-                    "accuracy": 100.0 * found_in(text, prompt.answer),
-                    "recall": 100.0 * recall(chosen, prompt.needle),
-                    "products": 100.0 * products_of(n, patterns[row], max(tail, scoring.rows)),
-                    "reply": text,
-                }
+        rows += [
+            Sparse(
+                length=trial.length,
+                sentence=sentence_of(trial.which, trial.needle),
+                needle=trial.needle,
+                depth=depth,
+                window=window,
+                accuracy=100.0 * found_in(text, prompt.answer),
+                recall=100.0 * recall(chosen, prompt.needle),
+                products=100.0 * products_of(n, patterns[window], max(tail, scoring.rows)),
+                reply=text,
             )
+            for (window, chosen), text in zip(kept.items(), texts, strict=True)
+        ]
     return TrialResult(rows)
 
 
@@ -151,39 +151,28 @@ def products_of(n: int, pattern: Any, tail: int) -> float:
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
-    """Means by length, and differences to the exact pass paired by prompt."""
+    """Means by length over kinds of sentence, and differences to the exact pass on the same prompts."""
     found = []
-    names = list(dict.fromkeys(r["row"] for r in table.rows))
-    for setting in dict.fromkeys(r["setting"] for r in table.rows):
-        for row in names:
-            part = [r for r in table.rows if (r["setting"], r["row"]) == (setting, row)]
+    for length, part in table.of(Sparse, allow_absent=True).by("length").items():
+        setting = f"n = {length}"
+        for window, mine in part.by("window").items():
             for metric, unit in METRICS.items():
-                mean, low, high = interval([r[metric] for r in part])
-                found.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric=metric,
-                        value=mean,
-                        low=max(low, 0.0),
-                        high=min(high, 100.0),
-                        n=len(part),
-                        unit=unit,
-                    )
-                )
-    for row in names[1:]:
-        for metric in ("accuracy", "recall"):
-            values = paired(table.rows, row, EXACT, metric)
-            found.append(
-                SummaryRow("all lengths", f"{row} - {EXACT}", metric, *interval(values), len(values), unit="points")
-            )
+                found.append(SummaryRow.of(setting, named(window), metric, mean_by_unit(mine, metric), unit=unit))
+            if window is not None:
+                for metric in ("accuracy", "recall"):
+                    gap = less(part, metric, {"window": window}, {"window": None})
+                    found.append(SummaryRow.of(setting, f"{named(window)} - exact", metric, gap, unit="points"))
     return found
+
+
+def named(window: int | None) -> str:
+    """Words for a pattern."""
+    return "exact" if window is None else f"window {window}"
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Needle tokens kept and right answers against the share of attention that the pass forms."""
-    settings = list(dict.fromkeys(r["setting"] for r in table.rows))
-    if not settings:
+    if not table.rows:
         return {}
     fig, data = style.figure(9, 4.2), []
     with style.applied(9):
@@ -192,15 +181,13 @@ def draw(table: Rows) -> Mapping[str, Picture]:
         panels, ("recall", "accuracy"), ("needle tokens kept (%)", "right answers (%)"), strict=True
     ):
         series = []
-        for setting in settings:
+        for length, part in table.of(Sparse, allow_absent=True).by("length").items():
             points = []
-            for row in dict.fromkeys(r["row"] for r in table.rows):
-                part = [r for r in table.rows if (r["setting"], r["row"]) == (setting, row)]
-                mean, low, high = interval([r[metric] for r in part])
-                share = float(np.mean([r["products"] for r in part]))
-                points.append((share, mean, max(low, 0.0), min(high, 100.0)))
-                data.append({"setting": setting, "pattern": row, "products": share, metric: mean})
-            series.append(Series(setting, *np.array(sorted(points)).T))
+            for window, mine in part.by("window").items():
+                found, share = mean_by_unit(mine, metric), float(mine.column("products").mean())
+                points.append((share, found.value, *found.at(0.95)))
+                data.append({"length": length, "pattern": named(window), "products": share, metric: found.value})
+            series.append(Series(f"n = {length}", *np.array(sorted(points)).T))
         curves(axes, series, "products of attention formed (% of causal)", label)
     caption = "Sparse filter pass: what is kept and answered as fewer products of attention are formed; the rightmost "
     return {"gemfilter.sparse": Picture(fig, caption + "point of each curve is the exact pass.", data=data)}
@@ -241,4 +228,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=cost,
+    rows=(Sparse,),
 )
