@@ -42,7 +42,7 @@ GROUPS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         PEOPLE,
         ANIMALS,
-        """The animal that {name} the miller feared most was the {value}. | Which animal did {name} the miller fear most?
+        """The animal that {name} the miller feared most was the {value}. | What did {name} the miller fear most?
 As a child {name} kept a tame {value} in the attic. | Which animal did {name} keep in the attic?
 The seal on every letter of {name} the banker showed a {value}. | What did the seal of {name} the banker show?
 On the roof of the coach of {name} sat a stuffed {value}. | What sat on the roof of the coach of {name}?

@@ -4,6 +4,7 @@ EXPERIMENTS: tuple[str, ...] = ("needle", "kinds", "layers", "cost", "minibench"
 CLAIMS: tuple[str, ...] = (
     "attention",
     "algorithm",
+    "shipped",
     "complexity",
     "memory",
     "eviction",

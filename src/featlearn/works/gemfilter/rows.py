@@ -199,8 +199,8 @@ def less(table: Table[R], name: str, one: Mapping[str, Any], two: Mapping[str, A
     return replace(made, reference=reference, room=(quantity.high - reference, reference - quantity.low))
 
 
-FLOOR = 25.0
-OFF_THE_FLOOR = f"tasks in which the full cache scores {FLOOR:g} % or more"
+FLOOR = 10.0
+OFF_THE_FLOOR = f"tasks in which the full cache scores {FLOOR:g} % or more, twice the margin of 5 points"
 
 
 def off_the_floor(table: Table[Score]) -> tuple[str, ...]:
