@@ -47,6 +47,7 @@ from featlearn.works.gemfilter.rows import (
 )
 
 ENTRIES = ("gemfilter.fig9_5", "gemfilter.fig9_2", "gemfilter.figG_3", "gemfilter.figG_5", "gemfilter.listing")
+WHY = "SmolLM2-135M, in place of Mistral Nemo 12B; the share of the needle kept, in place of a score of replies"
 WINDOW = 32
 RULES: dict[Rule, Scoring] = {
     LAST: RAW,
@@ -310,5 +311,6 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=cost,
+    incomparable=dict.fromkeys(ENTRIES, WHY),
     rows=(Kept,),
 )
