@@ -187,6 +187,7 @@ def shown(value: Any) -> str:
 def works_table() -> str:
     """The eleven works with the state of their entries and claims, and which claims count for nothing."""
     from featlearn import catalog, works
+    from featlearn.lab import inventory
     from featlearn.lab.coverage import PENDING
 
     found = catalog.read()
@@ -197,7 +198,8 @@ def works_table() -> str:
         covered = len(catalog.covered(found, w["id"]))
         said = PENDING if w["id"] in works.PENDING else outcomes_said(claims)
         numbers = [str(w["entries"]), str(covered), str(runs), str(len(claims))]
-        rows.append([f"`{w['id']}`", cell(w["title"]), *numbers, said])
+        paper = inventory.load(w["id"]).papers[0]
+        rows.append([f"`{w['id']}`", f"{cell(w['title'])} ([{paper.short}]({paper.url}))", *numbers, said])
     shown = table(["work", "what", "entries", "covered", "experiments", "claims", "verdicts of the claims"], rows)
     waiting = sum(c["pending"] for c in found["claims"])
     if not waiting:
@@ -224,7 +226,9 @@ def outcomes_said(claims: list[dict[str, Any]]) -> str:
 
 
 def works_page() -> str:
-    """The works, and what covered means."""
+    """The works, what covered means, and how to cite them."""
+    from featlearn.lab.citation import papers
+
     return "\n\n".join(
         [
             "# Works",
@@ -232,6 +236,10 @@ def works_page() -> str:
             " experiment that reproduces it stand beside it, or when a claim covers it: a statement of the source could"
             " have failed, and it was confirmed or contradicted. [Concepts](concepts.md#verdicts) has the details.",
             works_table(),
+            "## Papers",
+            "To cite a result, cite the work that reported it.",
+            *(f"- {escape(p.full)}" + (f" [arXiv:{p.arxiv}]({p.url})" if p.url else "") for p in papers().values()),
+            code("\n\n".join(p.bibtex for p in papers().values()), "bibtex"),
         ]
     )
 

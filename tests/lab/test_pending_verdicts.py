@@ -12,6 +12,7 @@ from featlearn.lab.find import latest_complete, origin, stale
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
 from featlearn.lab.pending_verdicts import SHOWN, mechanism, numbers_of, path_of, read_verdict, to_json, write_verdict
 from featlearn.lab.store import Store
+from featlearn.lab.verdicts import read as read_typed
 
 CLAIM = Claim("w.c", entries=("w.e1", "w.e2"), says="two is two", check=lambda key, tables: Evidence())
 
@@ -165,3 +166,8 @@ def test_origin_joins_records(tmp_path, toy):
     store.write(dataclasses.replace(record, device="other"))
     assert origin(store, toy.id, hashes).device == "mixed: cpu, other"
     assert origin(store, toy.id, ["0" * 16]) is None
+
+
+def test_a_verdict_of_the_former_form_is_none_of_a_claim_that_was_converted(tmp_path):
+    write_verdict(Store(tmp_path), verdict_of())
+    assert read_typed(Store(tmp_path), CLAIM.id) is None

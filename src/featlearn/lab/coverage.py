@@ -109,7 +109,8 @@ def standing(about: Entry, rows: Sequence[SummaryRow], incomparable: Collection[
 
     rows: the summaries of all experiments; incomparable: entries whose experiments say that no number of ours stands
     for a reported one. A number belongs to the rows of its setting, row and metric or, where there is none, to those
-    that name its value with its row or its metric: variants of ours that stand for one reported number. One that deviates decides.
+    that name its value with its row or its metric: variants of ours that stand for one reported number. One that
+    deviates decides.
     """
     mine = [r for r in rows if r.entry == about.id and r.reported is not None]
     keys = {(p.setting, p.row, p.metric) for p in about.reported}

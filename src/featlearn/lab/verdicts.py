@@ -223,11 +223,13 @@ def write(store: Store, verdict: Judged) -> Path:
 
 
 def read(store: Store, claim: str) -> Judged | None:
-    """The last verdict of the nearest layer that has one; None if there is none. Errors: DamagedError."""
+    """The last verdict of the nearest layer that has one in this form; None if there is none. Errors: DamagedError."""
     for root in (store.root, *store.below):
         path = path_of(root, claim)
         if path.exists():
             data = read_json(path, AGAIN)
+            if "mechanism" in data:  # of the former form: the claim has not been judged since it was converted
+                continue
             beside = path.with_suffix(".made.json")
             more = read_json(beside, AGAIN) if beside.exists() else {}
             try:
