@@ -10,7 +10,16 @@ from featlearn.lab.claim import verdict_of
 from featlearn.lab.pending import Claim as Pending
 from featlearn.nets import TwoLayer
 from featlearn.works import load_claims
-from featlearn.works.gradient_features.claims import bounds, dynamics, emergence, framework, frozen, linear
+from featlearn.works.gradient_features.claims import (
+    bounds,
+    dynamics,
+    emergence,
+    framework,
+    frozen,
+    linear,
+    mixtures,
+    xor_mixture,
+)
 from featlearn.works.gradient_features.setup import xor_components
 
 CLAIMS = {
@@ -55,9 +64,21 @@ FAULTS = {
     "theorem_b62": (bounds, "UniformParity", lambda d, k: Wide(d)),
     "definition_linear": (linear, "over_groups", lambda v, n, q: [framework.over_groups(1.1 * v, n, q)[0]] * 30),
     "lemma_b25": (linear, "simplified_gradients", lambda w, b, x, y, **k: gradient(w, -b, x, y, **k)),
+    "definition3_9": (mixtures, "best_network", lambda f, y, bound: best(f, y, bound / 3)),
+    "definition_mog": (mixtures, "chance", lambda hits, q: linear.over_groups(0.9 * hits, 20, q)[0]),
+    "definition_b29": (mixtures, "draw_in_box", lambda f, low, high, *a: box(f, low - 0.5, high, *a)),
+    "lemma_b32": (mixtures, "gate_shares", lambda *a: gates(*a).flip(-1)),
+    "lemma3_17_features": (mixtures, "gaussian_gradients", lambda *a: 1.1 * exact(*a)),
+    "lemma3_17_network": (mixtures, "own_loss", lambda C, s: own(C - 0.4, s)),
+    "theorem3_18": (mixtures, "opt_bound", lambda d, tau: 1.0),
+    "lemma_b37": (xor_mixture, "gaussian_gradients", lambda *a: 1.1 * exact(*a)),
+    "lemma_b37_gamma": (xor_mixture, "slack", lambda u, v, r, d: (near(u, v, r, d)[0] / 3, near(u, v, r, d)[1])),
+    "lemma_b41": (xor_mixture, "own_loss", lambda C, s: own(C - 0.6, s)),
+    "theorem_b42": (xor_mixture, "excess", lambda v: bounds.excess(v) ** 2),
     "lemma_b26": (linear, "mean_loss", lambda s, y, kind: float((1 - s * y).abs().mean())),
 }
-path = dynamics.trajectory
+path, best, box, gates = dynamics.trajectory, mixtures.best_network, mixtures.draw_in_box, mixtures.gate_shares
+own, near = mixtures.own_loss, xor_mixture.slack
 
 
 class Wide:

@@ -1,6 +1,8 @@
-"""Mixtures of Gaussians, and the four-cluster XOR: Lemmas B.28 to B.42, with exact integrals and rare starts."""
+"""Mixtures of Gaussians: Definition 3.9, Lemmas B.28 to B.35, with exact integrals and rare starts."""
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,342 +11,442 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
+from featlearn.lab.claim import Accusation, Claim, Premise
+from featlearn.lab.quantity import COUNT, EXPONENT, POSITIVE, REAL, SHARE
+from featlearn.lab.statement import Statement, at_least, at_most, both, control, equal
+from featlearn.lab.uncertainty import Observation
 from featlearn.measure import gate_shares
-from featlearn.measure.best_network import best_network, mean_loss
-from featlearn.measure.gradient_features import (
-    draw_in_box,
-    gaussian_gradients,
-    membership,
-    simplified_gradients,
-)
+from featlearn.measure.best_network import best_network
+from featlearn.measure.gradient_features import draw_in_box, gaussian_gradients, membership, simplified_gradients
 from featlearn.tasks import GaussianMixture
-from featlearn.works.gradient_features.setup import turned
+from featlearn.tasks.gaussian_mixture import MixtureTruth
+from featlearn.works.gradient_features.setup import (
+    Array,
+    chance,
+    hinge,
+    mixture_gradient,
+    over_groups,
+    turned,
+)
 
-Array = np.ndarray
-TAU = 8.0
-INF = math.inf
+TAU, INF = 8.0, math.inf
+
+# Definition 3.9 ------------------------------------------------------------------------------------------------------
+
+D_FAMILY = 100
+S_FAMILY = math.sqrt(D_FAMILY) / 4.35
 
 
-def log_sure(
-    norms: Array, j: int, bias: float | int, sigma_w: float | int, C1: float | int = 1.5, C2: float | int = 0.5
-) -> float:
-    """log Pr[<w, mu_j> >= C1 b, <w, mu_l> <= C2 b for l != j] for orthogonal means of these norms, exact."""
-    z = bias / (sigma_w * norms)
-    rest = np.delete(z, j)
-    return float(log_ndtr(-C1 * z[j]) + log_ndtr(C2 * rest).sum())
+@dataclass(frozen=True)
+class Family:
+    """Unit features and labels of the XOR mixture, a direction 20 degrees off the first, and a sample."""
+
+    D: Array
+    labels: Array
+    off: Array
+    x: Array
+    y: Array
 
 
-def premises(task: GaussianMixture, tau: float | int) -> tuple[Assumption, ...]:
-    """Assumption 3.15 with constant 4 in the separation, for equal norms, weights and sigma."""
-    d, r, sep, sigma = task.d, len(task.labels), float(task.separation), float(task.sigma)  # type: ignore[arg-type]
-    plus = max(sigma, sep)
-    least = 4 * plus * math.sqrt(tau * math.log(d) / d)
+def draw_family(key: Key) -> Family:
+    """2000 samples in 100 dimensions."""
+    task = GaussianMixture.xor(d=D_FAMILY)
+    truth = task.draw(key / "truth")
+    batch, D = task.sample(truth, 2000, key / "data"), truth.features.double().numpy()
+    off = turned(truth.features[0], 20.0, key / "aside", truth.features[[2]]).numpy()
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    return Family(D, truth.labels.double().numpy(), off, batch.x.double().numpy(), batch.y.double().numpy())
+
+
+MEMBERS = "g*, turned by 20 degrees, a larger by 5 %, b < 0, b = 0, -D_j: belongs to the family"
+
+
+def says_family(settings: Family) -> Sequence[Statement]:
+    """Lines of features, signs of biases and three norms; OPT is at most L(g*)."""
+    f = settings
+    star = hinge(np.maximum(f.x @ f.D.T - 2 * S_FAMILY, 0) @ f.labels / S_FAMILY, f.y)
+    half = control("the same of half the norm")
     return (
-        Assumption("8 <= tau <= d", 8 <= tau <= d, f"tau = {tau:g}"),
-        Assumption("r <= 2 d and p_B >= 1/(2 d)", r <= 2 * d),
-        Assumption("B_mu1 >= 4 sigma_B+ sqrt(tau log d / d)", sep >= least, f"{sep:g} against {least:.3g}"),
+        equal(MEMBERS, SHARE, np.array([1.0, 0, 0, 0, 0, 1]), "Definition 3.9", rival=np.ones(6), rival_says="all do"),
+        at_most(
+            "OPT on those neurons", POSITIVE, star, "Definition 3.11: L(g*)", margin=1e-3, rival=half, rival_says="half"
+        ),
     )
 
 
-def check_mixture(key: Key, tables: Tables) -> Evidence:
-    """Definition 3.15: moments of the sampler, refusals, and the size that the premises ask for."""
-    task = GaussianMixture(d=8, labels=(1, -1, -1), weights=(0.5, 0.2, 0.3), separation=(2.0, 1.0, 3.0), sigma=1.5)
-    truth = task.draw(key / "truth")
-    n = 40_000
-    batch = task.sample(truth, n, key / "data")
+def sees_family(settings: Family, key: Key) -> Mapping[str, Observation]:
+    """A checker of membership, and the library's solver."""
+    f, s = settings, S_FAMILY
+
+    def belongs(w: Array, a: Array, b: Array) -> bool:
+        on = (np.abs(w @ f.D.T) > 1 - 1e-9) & (np.sign(b)[:, None] == 1)
+        limits = np.abs(a).max() * s, np.linalg.norm(a) * s / 2, np.abs(b).max() / (2 * s)
+        return bool(on.any(1).all() and max(limits) <= 1 + 1e-9)
+
+    a, b, away = f.labels / s, np.full(4, 2 * s), np.concatenate([f.off[None], f.D[1:]])
+    cases = ((f.D, a, b), (away, a, b), (f.D, 1.05 * a, b), (f.D, a, -b), (f.D, a, 0 * b), (-f.D, a, b))
+    features = torch.as_tensor(np.maximum(f.x @ f.D.T - 2 * s, 0))
+    best, half = (best_network(features, torch.as_tensor(f.y), v * 2 / s) for v in (1.0, 0.5))
+    return {
+        MEMBERS: np.array([float(belongs(*c)) for c in cases]),
+        "OPT on those neurons": best.loss,
+        "the same of half the norm": half.lower,
+    }
+
+
+# Assumption 3.15 -----------------------------------------------------------------------------------------------------
+
+MEANS, WEIGHTS, SIGMA = (2.0, 1.0, 3.0), (0.5, 0.2, 0.3), 1.5
+
+
+def mixture() -> GaussianMixture:
+    """Three clusters in eight dimensions."""
+    return GaussianMixture(d=8, labels=(1, -1, -1), weights=WEIGHTS, separation=MEANS, sigma=SIGMA)
+
+
+def says_mixture(settings: MixtureTruth) -> Sequence[Statement]:
+    """Moments, with sigma_j as a deviation and p_j as total probabilities; what the premises ask of d."""
+    means, p = settings.means.double().numpy(), np.array(WEIGHTS)
+    # 4 sqrt(tau log d) <= sqrt d at sigma = B_mu = 1, by bisection in d
+    low, high = 100.0, 5000.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 16 * TAU * math.log(middle) > middle else (low, middle)
+    refusals = {"rival": np.zeros(2), "rival_says": "accepted"}
+    return (
+        equal("component means", REAL, means, "Assumption 3.15", margin=0.1, rival=-means, rival_says="-mu_j"),
+        equal(
+            "||mu_j||/sqrt d",
+            POSITIVE,
+            np.array(MEANS),
+            "Assumption 3.15: between B_mu1 and B_mu2",
+            margin=1e-5,
+            rival=np.ones(3),
+            rival_says="unit means",
+        ),
+        equal(
+            "spread of a component",
+            POSITIVE,
+            np.full(3, SIGMA),
+            "exp(-b^2/(2 sigma_j^2)) of the tail bounds",
+            margin=0.03,
+            rival=np.full(3, math.sqrt(SIGMA)),
+            rival_says="a variance, as Sigma_j = sigma_j I reads",
+        ),
+        equal(
+            "shares of the components",
+            SHARE,
+            p,
+            "Assumption B.36: p_j is a total probability",
+            margin=0.02,
+            rival=np.array([0.5, 0.4, 0.6]),
+            rival_says="conditional on the class",
+        ),
+        equal("labels beyond +-1, slanted means: refused", SHARE, np.ones(2), "Assumption 3.15", **refusals),
+        equal(
+            "smallest d that meets B_mu1 >= 4 sigma_B+ sqrt(tau log d/d) at tau = 8",
+            COUNT,
+            float(math.ceil(low)),
+            "Assumption 3.15, constant of the proof",
+            rival=600.0,
+            rival_says="constant 3.4",
+            form="derived",
+        ),
+    )
+
+
+def sees_mixture(settings: MixtureTruth, key: Key) -> Mapping[str, Observation]:
+    """40 000 samples, and the checks of the task."""
+    batch = mixture().sample(settings, 40_000, key / "data")
     assert batch.group is not None
-    mean = torch.stack([batch.x[batch.group == j].mean(0) for j in range(3)]).numpy()
-    spread = torch.stack([(batch.x[batch.group == j] - truth.means[j]).std() for j in range(3)]).numpy()
-    shares = np.bincount(batch.group.numpy()) / n
-    refused = []
-    for bad in ({"labels": (1, 2, -1)}, {"means": ((1.0,) * 8, (1.0,) * 4 + (0.0,) * 4, (0.0,) * 7 + (1.0,))}):
+    x, group, refused = batch.x.double().numpy(), batch.group.numpy(), []
+    slanted = ((1.0,) * 8, (1.0,) * 4 + (0.0,) * 4, (0.0,) * 7 + (1.0,))
+    for bad in ({"labels": (1, 2, -1)}, {"means": slanted}):
         try:
             GaussianMixture(**{"d": 8, "labels": (1, -1, -1), **bad})
             refused.append(0.0)
         except SettingError:
             refused.append(1.0)
+    parts = [x[group == j] for j in range(3)]
+    spread = [float((v - settings.means[j].numpy()).std()) for j, v in enumerate(parts)]
     need = next(d for d in range(100, 5000) if 4 * math.sqrt(TAU * math.log(d) / d) <= 1)
-    return Evidence(
-        (
-            Case(
-                "component means",
-                predict=truth.means.numpy(),
-                observe=mean,
-                rival=0 * mean,
-                tolerance=5 * 1.5 / math.sqrt(0.2 * n),
-                rival_says="0",
-            ),
-            Case(
-                "spread: sigma_j is a standard deviation",
-                predict=np.full(3, 1.5),
-                observe=spread,
-                rival=np.full(3, math.sqrt(1.5)),
-                tolerance=0.02,
-                rival_says="a variance, the literal reading of Sigma_j = sigma_j I",
-            ),
-            Case(
-                "p_j are total probabilities",
-                predict=[0.5, 0.2, 0.3],
-                observe=shares,
-                rival=[0.5, 0.4, 0.6],
-                tolerance=0.02,
-                rival_says="conditional on the class",
-            ),
-            Case(
-                "labels outside +-1 and non-orthogonal means are refused",
-                predict=[1.0, 1.0],
-                observe=refused,
-                rival=[0.0, 0.0],
-                rival_says="accepted",
-            ),
-            Case(
-                "smallest d that meets the premises at tau = 8, sigma = B_mu = 1",
-                predict=870.0,
-                observe=float(need),
-                rival=100.0,
-                tolerance=5.0,
-                rival_says="100",
-            ),
-        ),
-        comment="The text writes Sigma_j = sigma_j I; sigma_j is a standard deviation here, as its tail bounds use it. "
-        "Weights are total probabilities, as in Assumption B.36.",
-    )
+    return {
+        "component means": [e for v in parts for e in over_groups(v, 20, REAL)],
+        "||mu_j||/sqrt d": settings.means.norm(dim=1).numpy() / math.sqrt(8),
+        "spread of a component": np.array(spread),
+        "shares of the components": [chance(group == j, SHARE) for j in range(3)],
+        "labels beyond +-1, slanted means: refused": np.array(refused),
+        "smallest d that meets B_mu1 >= 4 sigma_B+ sqrt(tau log d/d) at tau = 8": float(need),
+    }
 
 
-def check_sure(key: Key, tables: Tables) -> Evidence:
-    """B.29, B.31: Pr[S_sure] exactly, sampled where it can be, and against the reported lower bound far away."""
-    rng = key.numpy()
-    norms, sigma_w = np.array([3.0, 4.0, 5.0]), 0.7
-    near = [math.exp(log_sure(norms, j, 3.0, sigma_w)) for j in range(3)]
-    u = sigma_w * rng.normal(size=(400_000, 3)) * norms
-    seen = [float(((u[:, j] >= 4.5) & (np.delete(u, j, 1) <= 1.5).all(1)).mean()) for j in range(3)]
-    no_rest = [float(norm.sf(4.5 / (sigma_w * v))) for v in norms]
-    log_p, log_bound, tighter, d_all = [], [], [], np.array([1e3, 1e4, 1e6])
-    for d in d_all:
-        for ratio in (1.0, 0.5):  # B_mu / sigma_B+
-            bias = math.sqrt(TAU * d * math.log(d))
-            log_p.append(log_sure(np.full(4, ratio * math.sqrt(d)), 0, bias, 1.0))
-            scale = ratio / (3 * math.sqrt(2 * math.pi) * math.sqrt(TAU * math.log(d)))
-            log_bound.append(math.log(scale) - 9 * TAU / (2 * ratio**2) * math.log(d))
-            tighter.append(math.log(scale) - 9 * TAU / (8 * ratio**2) * 0.9 * math.log(d))
-    d = 1000
-    frame = torch.eye(d, dtype=torch.float64)[:4]
-    bias = math.sqrt(TAU * d * math.log(d))
-    s = math.sqrt(d)
-    low, high = torch.tensor([1.5 * bias / s, -INF, -INF, -INF]), torch.tensor([INF] + [0.5 * bias / s] * 3)
-    w, log_chance = draw_in_box(frame, low, high, 1.0, 200, key / "sure")
-    inside = ((w[:, 0] * s >= 1.5 * bias * (1 - 1e-6)) & (w[:, 1:4] * s <= 0.5 * bias * (1 + 1e-6)).all(1)).double()
-    return Evidence(
-        (
-            Case(
-                "Pr[S_sure] = Q(C1 b/(sigma_w ||mu_j||)) prod Phi(C2 b/(sigma_w ||mu_l||))",
-                predict=near,
-                observe=seen,
-                rival=no_rest,
-                tolerance=5 * math.sqrt(max(near) / 400_000),
-                rival_says="without the other clusters",
-            ),
-            Case(
-                "log Pr[S_sure] >= the reported bound, constant 1/(3 sqrt(2 pi)), C_b = 1",
-                predict=log_bound,
-                observe=log_p,
-                rival=tighter,
-                relation="at least",
-                rival_says="exponent 9/8 less 10 %: the exact exponent of orthogonal means",
-            ),
-            Case(
-                "log Pr of the rare draws, d = 1000",
-                predict=log_sure(np.full(4, s), 0, bias, 1.0),
-                observe=log_chance,
-                rival=log_sure(np.full(4, s), 0, bias, 1.0) + math.log(2),
-                tolerance=1e-4,
-                rival_says="twice as likely",
-            ),
-            Case(
-                "rare draws lie in S_sure",
-                predict=1.0,
-                observe=float(inside.mean()),
-                rival=0.5,
-                tolerance=0.0,
-                rival_says="half of them",
-            ),
+# Definition B.29, Lemmas B.31 and B.32 -------------------------------------------------------------------------------
+
+NORMS, SIGMA_W, NEAR_BIAS = np.array([3.0, 4.0, 5.0]), 0.7, 3.0
+FAR, D = (1e3, 1e6, 1e12, 1e24), 1000
+
+
+def log_sure(norms: Array, j: int, bias: float | int, sigma_w: float | int) -> float:
+    """log Pr[<w, mu_j> >= 3/2 b, <w, mu_l> <= b/2 for l != j] for orthogonal means of these norms."""
+    z = bias / (sigma_w * norms)
+    return float(log_ndtr(-1.5 * z[j]) + log_ndtr(0.5 * np.delete(z, j)).sum())
+
+
+def says_sure(settings: None) -> Sequence[Statement]:
+    """The formula where it can be sampled, at the rare draws, and its exponent in d against the lemma's."""
+    near = np.exp([log_sure(NORMS, j, NEAR_BIAS, SIGMA_W) for j in range(3)])
+    alone = norm.sf(1.5 * NEAR_BIAS / (SIGMA_W * NORMS))
+    rare = log_sure(np.full(4, math.sqrt(D)), 0, math.sqrt(TAU * D * math.log(D)), 1.0)
+    order = [math.log(1 / (3 * math.sqrt(2 * math.pi) * math.sqrt(TAU * math.log(d)))) for d in FAR]
+    mills = np.array([o - 9 / 8 * TAU * math.log(d) for o, d in zip(order, FAR, strict=True)])
+    formula = "Q(C1 b/(sigma_w ||mu_j||)) prod Phi(C2 b/(sigma_w ||mu_l||))"
+    return (
+        equal(
+            "Pr[S_sure]",
+            SHARE,
+            near,
+            f"Definition B.29: {formula}",
+            margin=0.002,
+            axis="cluster",
+            rival=alone,
+            rival_says="without the other clusters",
         ),
-        comment="At d = 1000, C_b = 1 the probability is exp("
-        f"{log_chance:.1f}) = {math.exp(log_chance):.1e}: plain draws never see it. The reported exponent 9/2 is the "
-        "safe one for means that are only nearly orthogonal; exactly orthogonal means have 9/8.",
+        at_least(
+            "log Pr[S_sure], C_b = 1",
+            REAL,
+            mills,
+            "Lemma B.31 for orthogonal means: exponent 9/8 C_b^2 tau, constant 1/(3 sqrt(2 pi)), by Mills' lower bound",
+            axis="d = 1e3 to 1e24",
+        ),
+        at_least(
+            "the same, exponent of the lemma",
+            REAL,
+            np.array(order) - 9 / 2 * TAU * np.log(FAR),
+            "Lemma B.31: exponent 9/2",
+            of="log Pr[S_sure], C_b = 1",
+            axis="d = 1e3 to 1e24",
+            expect="too weak to test",
+        ),
+        equal(
+            "log Pr of the rare draws, d = 1000",
+            REAL,
+            rare,
+            f"Definition B.29: {formula}",
+            margin=1e-4,
+            rival=rare + math.log(2),
+            rival_says="twice as likely",
+        ),
+        equal("rare draws outside S_sure", SHARE, 0.0, "Definition B.29", rival=0.5, rival_says="half of them"),
     )
 
 
 def sure_neurons(d: int, r: int, C_b: float | int, m: int, key: Key) -> tuple[torch.Tensor, float, float]:
     """m neurons given S_{D_1, sure} for r orthogonal means along the axes, ||mu|| = sqrt(d); bias; log Pr."""
-    bias = C_b * math.sqrt(TAU * d * math.log(d))
-    s = math.sqrt(d)
-    frame = torch.eye(d, dtype=torch.float64)[:r]
+    bias, s = C_b * math.sqrt(TAU * d * math.log(d)), math.sqrt(d)
     low = torch.tensor([1.5 * bias / s] + [-INF] * (r - 1))
     high = torch.tensor([INF] + [0.5 * bias / s] * (r - 1))
-    w, log_p = draw_in_box(frame, low, high, 1.0, m, key)
+    w, log_p = draw_in_box(torch.eye(d, dtype=torch.float64)[:r], low, high, 1.0, m, key)
     return w, bias, log_p
 
 
-def axis_mixture(d: int, r: int, sigma: float | int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Means, labels, weights, sigma: r orthogonal means of norm sqrt(d) along the axes, labels alternating."""
-    means = torch.eye(d, dtype=torch.float64)[:r] * math.sqrt(d)
-    return means, torch.tensor([1.0, -1.0] * (r // 2)), torch.full((r,), 1 / r), torch.full((r,), sigma)
+def sees_sure(settings: None, key: Key) -> Mapping[str, Observation]:
+    """400 000 plain draws, a mean of axis-aligned neurons far away, and the library's rare draws."""
+    u = SIGMA_W * key.numpy().normal(size=(400_000, 3)) * NORMS
+    hits = [(u[:, j] >= 1.5 * NEAR_BIAS) & (np.delete(u, j, 1) <= 0.5 * NEAR_BIAS).all(1) for j in range(3)]
+    far = []
+    for d in FAR:
+        t = math.sqrt(TAU * math.log(d))
+        far.append(float(norm.logsf(1.5 * t) + 3 * norm.logcdf(0.5 * t)))
+    w, bias, log_p = sure_neurons(D, 4, 1.0, 200, key / "sure")
+    inside = (w[:, 0] >= 1.5 * bias / math.sqrt(D) * (1 - 1e-6)) & (
+        w[:, 1:4] <= 0.5 * bias / math.sqrt(D) * (1 + 1e-6)
+    ).all(1)
+    return {
+        "Pr[S_sure]": [chance(h, SHARE) for h in hits],
+        "log Pr[S_sure], C_b = 1": np.array(far),
+        "log Pr of the rare draws, d = 1000": log_p,
+        "rare draws outside S_sure": 1 - float(inside.double().mean()),
+    }
 
 
-def check_activation(key: Key, tables: Tables) -> Evidence:
-    """B.32: who fires, exactly; and the C_b that d^-tau takes."""
-    wide, need = 1e6, -TAU * math.log(1e6)
-    logs = {}
-    for C_b in (3.2, 1.0):
-        level = C_b * math.sqrt(TAU * math.log(wide))  # b / (sigma_w sqrt d): four projections and a norm are enough
-        low, high = torch.tensor([1.5 * level, -INF, -INF, -INF]), torch.tensor([INF] + [0.5 * level] * 3)
-        u, _ = draw_in_box(torch.eye(4), low, high, 1.0, 200, key / "sure" / str(C_b))
-        size = np.sqrt((u**2).sum(1).numpy() + key.numpy().chisquare(wide - 4, 200))
-        h = (u.numpy() - level) * math.sqrt(wide) / size[:, None]
-        # another cluster at the edge of its condition, the likeliest to fire
-        logs[C_b] = log_ndtr(-h[:, 0]), log_ndtr(-0.5 * level * math.sqrt(wide) / size)
-    own, other = logs[3.2]
-    d, r = 1000, 4
-    means, *_ = axis_mixture(d, r, 1.0)
-    small, *_ = sure_neurons(d, r, 3.2, 50, key / "small")
-    stretch = float((small.norm(dim=1) / math.sqrt(d)).mean())
-    task = GaussianMixture(d=d, labels=(1, -1, 1, -1), means=tuple(tuple(v) for v in means.tolist()))
-    batch = task.sample(task.draw(key), 8000, key / "data")
-    mild, mild_bias, _ = sure_neurons(d, r, 0.3, 50, key / "mild")
+LARGE, MILD = 1e6, 0.3
+"""A dimension at which the norm condition can hold, and a C_b at which firing can be sampled."""
+
+
+@dataclass(frozen=True)
+class Mild:
+    """Sure neurons of a small C_b with their bias, and a mixture of four clusters along the axes."""
+
+    w: Array
+    bias: float
+    truth: MixtureTruth
+
+
+def axes(r: int = 4) -> GaussianMixture:
+    """Four orthogonal means of norm sqrt(d) along the axes, labels alternating."""
+    means = torch.eye(D)[:r] * math.sqrt(D)
+    return GaussianMixture(d=D, labels=(1, -1) * (r // 2), means=tuple(tuple(v) for v in means.tolist()))
+
+
+def draw_mild(key: Key) -> Mild:
+    """50 neurons in 1000 dimensions."""
+    w, bias, _ = sure_neurons(D, 4, MILD, 50, key / "mild")
+    return Mild(w.numpy(), bias, axes().draw(key))
+
+
+def says_activation(settings: Mild) -> Sequence[Statement]:
+    """d^-tau from C_b = 3.12 on, no less; the formula against samples."""
+    means = settings.truth.means.double().numpy()
+    exact = ndtr((settings.w @ means.T - settings.bias) / np.linalg.norm(settings.w, axis=1, keepdims=True))
+    need, source = -TAU * math.log(LARGE), "Lemma B.32: O(d^-tau), ||w|| <= 1.1 sqrt(d) sigma_w"
+    weak = control("log Pr[own cluster silent], C_b = 1")
+    return (
+        at_most("log Pr[own cluster silent], C_b = 3.12", REAL, need, source, rival=weak, rival_says="C_b = 1"),
+        at_most(
+            "log Pr[other cluster fires], C_b = 3.12",
+            REAL,
+            need,
+            source,
+            rival=control("log Pr[other cluster fires], C_b = 1"),
+            rival_says="C_b = 1",
+        ),
+        equal(
+            "firing probabilities by cluster, C_b = 0.3",
+            SHARE,
+            exact,
+            "Lemma B.32: Phi((<w, mu> - b)/(||w|| sigma))",
+            margin=0.07,
+            axis="neuron, cluster",
+            rival=exact[:, [1, 0, 2, 3]],
+            rival_says="clusters 1 and 2 exchanged",
+        ),
+    )
+
+
+def sees_activation(settings: Mild, key: Key) -> Mapping[str, Observation]:
+    """Exact at the largest norm and at the edges of the conditions; the library's gates on 8000 samples."""
+    seen = {}
+    for C_b in (3.12, 1.0):
+        level = C_b * math.sqrt(TAU * math.log(LARGE)) * math.sqrt(LARGE)  # b/sigma_w, and 1.1 sqrt(d) is the norm
+        edge = float(log_ndtr(-0.5 * level / (1.1 * math.sqrt(LARGE))))
+        seen[f"log Pr[own cluster silent], C_b = {C_b:g}"] = edge
+        low, high = torch.tensor([-INF]), torch.tensor([0.5 * level / math.sqrt(LARGE)])
+        u, _ = draw_in_box(torch.eye(1), low, high, 1.0, 200, key / "sure" / str(C_b))
+        top = max(float(u.max()), 0.5 * level / math.sqrt(LARGE))
+        seen[f"log Pr[other cluster fires], C_b = {C_b:g}"] = float(
+            log_ndtr((top * math.sqrt(LARGE) - level) / (1.1 * math.sqrt(LARGE)))
+        )
+    batch = axes().sample(settings.truth, 8000, key / "data")
     assert batch.group is not None
-    b = torch.full((1, 50), -mild_bias).double()
-    seen = gate_shares(mild[None], batch.x.double(), batch.group, r, b)[0].numpy()
-    exact = ndtr(((mild @ means.T - mild_bias) / mild.norm(dim=1)[:, None]).numpy())
-    return Evidence(
-        (
-            Case(
-                "d = 1e6, C_b = 3.2: log Pr[own cluster silent] <= -tau log d",
-                predict=np.full(200, need),
-                observe=own,
-                rival=np.full(200, 3 * need),
-                relation="at most",
-                rival_says="d^(-3 tau)",
-            ),
-            Case(
-                "d = 1e6, C_b = 3.2: log Pr[other cluster fires] <= -tau log d",
-                predict=np.full(200, need),
-                observe=other,
-                rival=np.full(200, 3 * need),
-                relation="at most",
-                rival_says="d^(-3 tau)",
-            ),
-            Case(
-                "C_b = 1 is not large enough: largest log Pr[own silent]",
-                predict=need,
-                observe=float(logs[1.0][0].max()),
-                rival=need / 10,
-                relation="at least",
-                rival_says="d^(-tau/10)",
-            ),
-            Case(
-                "firing probabilities, samples against the formula (C_b = 0.3)",
-                predict=exact,
-                observe=seen,
-                rival=exact[:, [1, 0, 2, 3]],
-                tolerance=6 * 0.5 / math.sqrt(1900),
-                rival_says="clusters 1 and 2 swapped",
-            ),
+    w, b = torch.as_tensor(settings.w)[None], torch.full((1, 50), -settings.bias).double()
+    found = gate_shares(w, batch.x.double(), batch.group, 4, b)[0].numpy()
+    return {**seen, "firing probabilities by cluster, C_b = 0.3": found}
+
+
+# Lemmas B.30 and B.33 ------------------------------------------------------------------------------------------------
+
+
+def says_alignment(settings: Mild) -> Sequence[Statement]:
+    """G of a sure neuron is p_1 mu_1; the closed form against itself written out and against samples."""
+    t = settings.truth
+    b = np.full(50, settings.bias)
+    means, labels = t.means.double().numpy(), t.labels.double().numpy()
+    exact = mixture_gradient(settings.w, b, means, labels, np.full(4, 0.25), 1.0)[:, :4]
+    log_gamma, size = -(0.9 * TAU - 1.5) * math.log(D), math.sqrt(D) / 4
+    member = "sure neurons in the cone of D_1, norm p ||mu|| less 5 %"
+    share = {"axis": "gamma", "form": "criterion"}
+    return (
+        equal(
+            "<G, y_1 D_1>",
+            REAL,
+            np.full(400, size),
+            "Lemma B.33: p_1 ||mu_1||",
+            margin=1e-6,
+            axis="neuron",
+            rival=np.full(400, 2 * size),
+            rival_says="p conditional on the class",
         ),
-        comment="With ||w|| <= 1.1 sqrt(d) sigma_w the exponent is (C_b/2.2)^2/2 tau: d^-tau takes C_b >= 3.12. "
-        f"At d = 1000 the first condition makes ||w|| = {stretch:.2f} sqrt(d) sigma_w, and the third cannot hold.",
+        at_most(
+            "log of 1 - cos(G, D_1)",
+            REAL,
+            np.full(400, log_gamma),
+            "Lemma 3.17: gamma = d^-(0.9 tau - 1.5)",
+            axis="neuron",
+            rival=control("log of 1 - cos(G, D_1), C_b = 0.3"),
+            rival_says="neurons of C_b = 0.3",
+        ),
+        at_least(
+            member,
+            SHARE,
+            np.full(3, 0.95),
+            "Lemma 3.17: (D_1, +1) in S; p is that of S_sure",
+            **share,
+            rival=control("the same with D_1 turned by 20 degrees"),
+            rival_says="a direction 20 degrees off",
+            trivial=control("the same with D_2"),
+            trivial_says="another cluster's direction",
+        ),
+        equal(
+            "G of 50 neurons by its closed form, C_b = 0.3",
+            REAL,
+            exact,
+            "Lemma B.33, proof, written out",
+            margin=1e-9,
+            rival=exact[:, [1, 0, 2, 3]],
+            rival_says="clusters 1 and 2 exchanged",
+        ),
+        equal(
+            "the same by 6000 samples",
+            REAL,
+            exact,
+            "Lemma B.33, proof",
+            margin=2.0,
+            axis="neuron, cluster",
+            rival=2 * exact,
+            rival_says="twice that",
+        ),
     )
 
 
-def check_alignment(key: Key, tables: Tables) -> Evidence:
-    """B.30, B.33: G of neurons in S_sure, exact; the sampled one; membership over gamma; the rotated rival."""
-    d, r = 1000, 4
-    w, bias, log_p = sure_neurons(d, r, 3.2, 400, key / "sure")
-    means, labels, weights, sigma = axis_mixture(d, r, 1.0)
-    b = torch.full((400,), bias, dtype=torch.float64)
-    g = gaussian_gradients(w, b, means, labels, weights, sigma)
-    D = torch.eye(d, dtype=torch.float64)[:1]
-    along = g[:, 0].numpy()
-    across = g[:, 1:].norm(dim=1).numpy()
-    log_gamma = -(0.9 * TAU - 1.5) * math.log(d)
-    slack = 2 * np.log(across / along) - math.log(2)  # 1 - cos itself is below the rounding of 1
-    rival = turned(D[0].float(), 20.0, key / "aside", torch.eye(d)[1:4])
+def sees_alignment(settings: Mild, key: Key) -> Mapping[str, Observation]:
+    """The library's exact gradients of 400 sure neurons; the cosine from its sine, as 1 - cos is below rounding."""
+    t, (w, bias, log_p) = settings.truth, sure_neurons(D, 4, 3.2, 400, key / "sure")
+    law = (t.means, t.labels, t.weights, t.sigma)
+    g = gaussian_gradients(w, torch.full((400,), bias).double(), *law)
+    mild, b = torch.as_tensor(settings.w), torch.full((50,), settings.bias, dtype=torch.float64)
+    few = gaussian_gradients(mild, b, *law)
+    slack = lambda v: 2 * np.log(v[:, 1:].norm(dim=1).numpy() / v[:, 0].abs().numpy()) - math.log(2)  # noqa: E731
     gammas = torch.tensor([1e-3, 1e-2, 0.05], dtype=torch.float64)
-    least = math.sqrt(d) / 4 * 0.95
-    found = membership(g, torch.stack([D[0], rival]), gammas, least, log_given=log_p)
-    swapped = membership(g, torch.eye(d, dtype=torch.float64)[1:2], gammas, least)
-    mild, mild_bias, _ = sure_neurons(d, r, 0.3, 20, key / "mild")
-    bm = torch.full((20,), mild_bias, dtype=torch.float64)
-    task = GaussianMixture(d=d, labels=(1, -1, 1, -1), means=tuple(tuple(v) for v in means.tolist()))
-    batch = task.sample(task.draw(key), 6000, key / "data")
-    sampled = simplified_gradients(mild, bm, batch.x.double(), batch.y.double())
-    exact = gaussian_gradients(mild, bm, means, labels, weights, sigma)
-    plain = exact.clone()
-    plain[:, 0] += 2.0
-    return Evidence(
-        (
-            Case(
-                "<G, y_1 D_1> = p_1 ||mu_1||",
-                predict=np.full(400, math.sqrt(d) / 4),
-                observe=along,
-                rival=np.full(400, math.sqrt(d) / 2),
-                tolerance=1e-6,
-                rival_says="twice that, p conditional on the class",
-            ),
-            Case(
-                "||P_perp G||",
-                predict=np.zeros(400),
-                observe=across,
-                rival=np.full(400, 1e-3),
-                tolerance=1e-6,
-                rival_says="1e-3",
-            ),
-            Case(
-                "log of the slack 1 - cos(G, D_1) against gamma = d^-(0.9 tau - 1.5)",
-                predict=np.full(400, log_gamma),
-                observe=slack,
-                rival=np.full(400, 3 * log_gamma),
-                relation="at most",
-                rival_says="gamma^3",
-            ),
-            Case(
-                "membership of (D_1, +1) given S_sure, gamma = .001, .01, .05",
-                predict=np.full(3, 0.99),
-                observe=found.low[0].numpy(),
-                rival=np.full(3, 0.9999),
-                relation="at least",
-                rival_says="more than 400 draws show",
-            ),
-            Case(
-                "the direction rotated by 20 degrees",
-                predict=np.zeros(3),
-                observe=found.share[1].numpy(),
-                rival=found.share[0].numpy(),
-                tolerance=0.0,
-                rival_says="as likely as D_1",
-            ),
-            Case(
-                "D_2 on the neurons of D_1",
-                predict=np.zeros(3),
-                observe=swapped.share[0].numpy(),
-                rival=found.share[0].numpy(),
-                tolerance=0.0,
-                rival_says="as likely as D_1",
-            ),
-            Case(
-                "closed form of G against 6000 samples (C_b = 0.3)",
-                predict=exact.numpy(),
-                observe=sampled.numpy(),
-                rival=plain.numpy(),
-                tolerance=6 * math.sqrt(d) / math.sqrt(6000) * 0.5,
-                rival_says="off by 2 along D_1",
-            ),
-        ),
-        premises(GaussianMixture(d=d, labels=(1, -1, 1, -1)), TAU),
-        comment=f"Certified p >= exp({float(found.log_p[0, 0]):.0f}); C_b = 3.2, tau = 8, d = 1000.",
-        data={"gamma": gammas.numpy(), "share": found.share.numpy()},
+    eye = torch.eye(D, dtype=torch.float64)
+    directions = torch.stack([eye[0], turned(eye[0].float(), 20.0, key / "aside", eye[1:4].float()).double(), eye[1]])
+    share = membership(g, directions, gammas, math.sqrt(D) / 4 * 0.95, log_given=log_p).share.numpy()
+    batch = axes().sample(t, 6000, key / "data")
+    sampled = simplified_gradients(mild, b, batch.x.double(), batch.y.double())
+    return {
+        "<G, y_1 D_1>": g[:, 0].numpy(),
+        "log of 1 - cos(G, D_1)": slack(g),
+        "log of 1 - cos(G, D_1), C_b = 0.3": np.resize(slack(few), 400),
+        "sure neurons in the cone of D_1, norm p ||mu|| less 5 %": share[0],
+        "the same with D_1 turned by 20 degrees": share[1],
+        "the same with D_2": share[2],
+        "G of 50 neurons by its closed form, C_b = 0.3": few[:, :4].numpy(),
+        "the same by 6000 samples": sampled[:, :4].numpy(),
+    }
+
+
+def separated(settings: Mild) -> Sequence[Premise]:
+    """Assumption 3.15 at the sizes used, constant 4 in the separation."""
+    t = settings.truth
+    least = 4 * max(1.0, float(t.means.norm(dim=1).max()) / math.sqrt(D)) * math.sqrt(TAU * math.log(D) / D)
+    sep = float(t.means.norm(dim=1).min()) / math.sqrt(D)
+    return (
+        Premise("8 <= tau <= d", 8 <= TAU <= D, f"tau = {TAU:g}"),
+        Premise("r <= 2 d and p_B >= 1/(2 d)", len(t.labels) <= 2 * D and float(t.weights.min()) >= 1 / (2 * D)),
+        Premise("B_mu1 >= 4 sigma_B+ sqrt(tau log d / d)", sep >= least, f"{sep:.3g} against {least:.3g}"),
     )
+
+
+# Lemma B.34 and Theorem B.35 -----------------------------------------------------------------------------------------
 
 
 def own_loss(C: float | int, s: float | int) -> float:
@@ -364,224 +466,187 @@ def opt_bound(d: float | int, tau: float | int) -> float:
     return 3 * d**-tau + 4 * d ** -(0.9 * tau - 1) / math.sqrt(tau * math.log(d))
 
 
-def check_comparison(key: Key, tables: Tables) -> Evidence:
-    """B.34: the hinge loss of g* by one-dimensional integrals, at the separations that the paper allows."""
-    d, s = 1e5, math.sqrt(TAU * math.log(1e5))
-    bound = opt_bound(d, TAU)
-    good = own_loss(4.35, s) + 3 * other_loss(s)
-    d3, s3 = 1000.0, math.sqrt(TAU * math.log(1000))
-    at42, at4 = own_loss(4.2, s3), own_loss(4.0, s3)
-    said3 = opt_bound(d3, TAU)
-    rng = key.numpy()
-    low_s = 1.5
-    z = rng.normal(size=400_000)
-    sampled = float(np.maximum(1 - np.maximum((2.6 - 2) * low_s + z, 0) / low_s, 0).mean())
-    exact = own_loss(2.6, low_s)
-    return Evidence(
-        (
-            Case(
-                "hinge loss of g*, C = ||mu||/(sqrt(tau log d) sigma) = 4.35, d = 1e5, over the claimed bound",
-                predict=1.0,
-                observe=good / bound,
-                rival=own_loss(4.0, s) / bound,
-                relation="equal",
-                tolerance=1.0,
-                rival_says="C = 4, the constant of the proof",
-            ),
-            Case(
-                "C = 4.2 at d = 1000: share of the bound",
-                predict=1.0,
-                observe=at42 / said3,
-                rival=at4 / said3,
-                tolerance=1.0,
-                rival_says="C = 4",
-            ),
-            Case(
-                "the integral at C = 4, d = 1000",
-                predict=9.226e-16,
-                observe=at4,
-                rival=9.226e-16 / 2,
-                tolerance=5e-19,
-                rival_says="half of it",
-            ),
-            Case(
-                "the integral against samples, at a separation where they can see it",
-                predict=exact,
-                observe=sampled,
-                rival=1.1 * exact,
-                tolerance=5 * 0.5 / math.sqrt(400_000),
-                rival_says="10 % more",
-            ),
+FARTHER = 1e12
+
+
+def says_network(settings: None) -> Sequence[Statement]:
+    """The bound with constants that the lemma's Omega allows, and the tail in the proof."""
+    bounds = np.log([opt_bound(1e5, TAU), opt_bound(1e3, TAU)])
+    name, integral = "log of the hinge loss of g*", "hinge loss of one cluster at C = 4, d = 1000"
+    return (
+        at_most(
+            name,
+            REAL,
+            bounds,
+            "Lemma B.34: 3/d^tau + 4/(d^(0.9 tau - 1) sqrt(tau log d))",
+            axis="C = 4.35 at d = 1e5, C = 4.2 at d = 1000",
+            rival=control("log of the hinge loss of g* at C = 4"),
+            rival_says="C = 4, the constant of the proof",
+        ),
+        equal(
+            integral,
+            POSITIVE,
+            9.226e-16,
+            "work.toml, lemma3_17: derived",
+            margin=5e-19,
+            rival=3.4e-21,
+            rival_says="that at C = 4.2",
+            form="derived",
+        ),
+        equal(
+            "hinge loss of one cluster at C = 2.6, s = 1.5, by samples",
+            POSITIVE,
+            float(norm.expect(lambda z: max(0.0, 1 - max(0.9 + z, 0) / 1.5))),
+            "Lemma B.34, proof",
+            margin=0.006,
+            rival=float(norm.expect(lambda z: max(0.0, 1 - max(0.75 + z, 0) / 1.5))),
+            rival_says="C = 2.5",
+            form="derived",
+        ),
+        *both(
+            "log_d Pr[N(0, 1) > sqrt(tau log d)], d = 1e12",
+            EXPONENT,
+            "(B.315), (B.319)",
+            reported=-TAU,
+            corrected=-TAU / 2,
+            says="exp(-t^2/2) at t^2 = tau log d is d^(-tau/2)",
+            margin=0.3,
         ),
     )
 
 
-def check_comparison_reported(key: Key, tables: Tables) -> Evidence:
-    """B.34 with the constant 4 of its proof, which the lemma's Omega leaves open: loss above the claimed bound."""
-    s = math.sqrt(TAU * math.log(1000))
-    said, value = opt_bound(1000.0, TAU), own_loss(4.0, s)
-    tail = math.log(norm.sf(s)) / math.log(1000)
-    return Evidence(
-        (
-            Case(
-                "hinge loss of g* at C = 4, d = 1000, tau = 8, against the claimed bound",
-                predict=said,
-                observe=value,
-                rival=value / 2,
-                relation="at most",
-                rival_says="half of what it is",
-            ),
-            Case(
-                "log_d Pr[N(0, 1) > sqrt(tau log d)]",
-                predict=-TAU / 2,
-                observe=tail,
-                rival=-TAU,
-                tolerance=0.5,
-                rival_says="-tau, as B.315 needs",
-            ),
+def sees_network(settings: None, key: Key) -> Mapping[str, Observation]:
+    """One-dimensional integrals, and 400 000 samples at a separation where they can see the loss."""
+    large, small = (math.sqrt(TAU * math.log(d)) for d in (1e5, 1e3))
+    total = lambda C, s: math.log(own_loss(C, s) + 3 * other_loss(s))  # noqa: E731
+    z = key.numpy().normal(size=400_000)
+    return {
+        "log of the hinge loss of g*": np.array([total(4.35, large), total(4.2, small)]),
+        "log of the hinge loss of g* at C = 4": np.array([total(4.0, large), total(4.0, small)]),
+        "hinge loss of one cluster at C = 4, d = 1000": own_loss(4.0, small),
+        "hinge loss of one cluster at C = 2.6, s = 1.5, by samples": over_groups(
+            np.maximum(1 - np.maximum(0.9 + z, 0) / 1.5, 0), 20, POSITIVE
         ),
-        comment=f"{value:.2e} against {said:.2e}: {value / said:.0f} times more.",
-    )
+        "log_d Pr[N(0, 1) > sqrt(tau log d)], d = 1e12": float(norm.logsf(math.sqrt(TAU * math.log(FARTHER))))
+        / math.log(FARTHER),
+    }
 
 
-def check_mixture_theorem(key: Key, tables: Tables) -> Evidence:
-    """Theorem 3.18: the algebra from B_F, B_x1 and gamma to the reported error."""
-    d = np.geomspace(900, 1e10, 30)
-    terms, said, lost = [], [], []
-    for v in d:
-        s = math.sqrt(TAU * math.log(v))
-        r, sigma = 4.0, 1.0
-        gamma = v ** -(0.9 * TAU - 1.5)
-        terms.append(opt_bound(v, TAU) + r / (s * sigma) * 2 * math.sqrt(v) * math.sqrt(2 * gamma))
-        said.append(math.sqrt(2) * r / v ** (0.4 * TAU - 0.8))
-        lost.append(math.sqrt(2) * r / v ** (0.45 * TAU - 0.75))
-    return Evidence(
-        (
-            Case(
-                "log of OPT + r B_a1 B_x1 sqrt(2 gamma) against sqrt 2 r/d^(0.4 tau - 0.8), d = 900..1e10",
-                predict=np.log(said),
-                observe=np.log(terms),
-                rival=np.log(lost),
-                relation="at most",
-                rival_says="sqrt 2 r/d^((0.9 tau - 1.5)/2): B.338, which loses the sqrt d of B_x1",
-            ),
+SIZES = np.geomspace(900, 1e10, 30)
+
+
+def says_theorem(settings: None) -> Sequence[Statement]:
+    """The final bound at tau = 8, and the exponent of its second term."""
+    said = np.log(math.sqrt(2) * 4 / SIZES ** (0.4 * TAU - 0.8))
+    return (
+        at_most(
+            "log of OPT + r B_a1 B_x1 sqrt(2 gamma), r = 4",
+            REAL,
+            said,
+            "Theorem 3.18: sqrt 2 r/d^(0.4 tau - 0.8)",
+            axis="d = 900 to 1e10",
+            form="derived",
+        ),
+        *both(
+            "exponent in d of B_x1 sqrt(2 gamma)",
+            EXPONENT,
+            "(B.338)",
+            reported=-(0.9 * TAU - 1.5) / 2,
+            corrected=0.5 - (0.9 * TAU - 1.5) / 2,
+            says="the sqrt d of B_x1",
+            margin=1e-9,
         ),
     )
 
 
-def in_family(
-    w: Array, a: Array, b: Array, features: Array, signs: Array, B_F: tuple[float, float, float], gamma: float = 1e-9
-) -> bool:
-    """Whether sum_i a_i relu(<w_i, x> - b_i) is gradient-feature-induced (Definition 3.9): unit rows of w on lines of
-    the features with their bias signs, |a_i| <= B_a1, ||a|| <= B_a2, |b_i| <= B_b. A bias of 0 has no sign and is out.
-    """
-    on = (np.abs(w @ features.T) > 1 - gamma) & (np.sign(b)[:, None] == signs)
-    B_a1, B_a2, B_b = (v * (1 + 1e-9) for v in B_F)
-    return bool(on.any(1).all() and np.abs(a).max() <= B_a1 and np.linalg.norm(a) <= B_a2 and np.abs(b).max() <= B_b)
-
-
-def check_family(key: Key, tables: Tables) -> Evidence:
-    """Definition 3.9 on the XOR mixture: who belongs to the family, and OPT on its neurons under L(g*)."""
-    d = 100
-    task = GaussianMixture.xor(d=d)
-    truth = task.draw(key / "truth")
-    batch = task.sample(truth, 2000, key / "data")
-    s = math.sqrt(d) / 4.35
-    D, y = truth.features.double(), truth.labels.double().numpy()
-    D = (D / D.norm(dim=1, keepdim=True)).numpy()  # unit in float64
-    B_F = (1 / s, 2 / s, 2 * s)
-    a, b, signs = y / s, np.full(4, 2 * s), np.ones(4)
-    away = D.copy()
-    away[0] = turned(truth.features[0], 20.0, key / "aside", truth.features[[2]]).numpy()
-    flags = [
-        in_family(D, a, b, D, signs, B_F),
-        in_family(away, a, b, D, signs, B_F),
-        in_family(D, 1.05 * a, b, D, signs, B_F),
-        in_family(D, a, -b, D, signs, B_F),
-        in_family(D, a, 0 * b, D, signs, B_F),
-        in_family(-D, a, b, D, signs, B_F),
-    ]
-    f = torch.relu(batch.x.double() @ torch.as_tensor(D).T - 2 * s)
-    star = mean_loss(f @ torch.as_tensor(a), batch.y.double(), "hinge")
-    best, half = (best_network(f, batch.y.double(), v * 2 / s) for v in (1.0, 0.5))
-    return Evidence(
-        (
-            Case(
-                "member; rotated by 20 degrees; a 5 % larger; b < 0; b = 0; -D_j",
-                predict=[1.0, 0, 0, 0, 0, 1.0],
-                observe=np.array(flags, float),
-                rival=np.ones(6),
-                tolerance=0.0,
-                rival_says="all are",
-            ),
-            Case(
-                "OPT on those neurons <= L(g*)",
-                predict=star,
-                observe=best.loss,
-                rival=half.lower,
-                tolerance=1e-3,
-                rival_says="OPT of half the norm",
-            ),
-        ),
-        comment="A bias of 0 has no sign: the network of linear data (B.26) is a limit from outside.",
-    )
+def sees_theorem(settings: None, key: Key) -> Mapping[str, Observation]:
+    """The numbers of Lemmas B.30 and B.34 with sigma_B+ = B_mu2 = 1 in Theorem 3.12."""
+    root = 2 * np.sqrt(SIZES) * np.sqrt(2 * SIZES ** -(0.9 * TAU - 1.5))
+    terms = [opt_bound(d, TAU) + 4 / math.sqrt(TAU * math.log(d)) * v for d, v in zip(SIZES, root, strict=True)]
+    return {
+        "log of OPT + r B_a1 B_x1 sqrt(2 gamma), r = 4": np.log(terms),
+        "exponent in d of B_x1 sqrt(2 gamma)": float(np.polyfit(np.log(SIZES), np.log(root), 1)[0]),
+    }
 
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
-        "gradient_features.definition3_9",
+        id="gradient_features.definition3_9",
         entries=("gradient_features.definition3_9",),
         says="Gradient-feature-induced networks and OPT.",
-        check=check_family,
+        settings=draw_family,
+        statements=says_family,
+        observe=sees_family,
+        remarks="A bias of 0 has no sign: the network of linear data (B.26) is a limit from outside.",
     ),
     Claim(
-        "gradient_features.definition_mog",
+        id="gradient_features.definition_mog",
         entries=("gradient_features.definition_mog",),
         says="The mixture of Gaussians and what it takes to meet its premises.",
-        check=check_mixture,
+        settings=lambda key: mixture().draw(key / "truth"),
+        statements=says_mixture,
+        observe=sees_mixture,
+        remarks="The text writes Sigma_j = sigma_j I; sigma_j is a standard deviation here, as its tail bounds use it.",
     ),
     Claim(
-        "gradient_features.definition_b29",
+        id="gradient_features.definition_b29",
         entries=("gradient_features.definition_b29", "gradient_features.lemma_b31"),
         says="The probability of a sure start, exactly, and its lower bound.",
-        check=check_sure,
+        statements=says_sure,
+        observe=sees_sure,
+        remarks="The exponent 9/2 of the lemma is the safe one for means that are only nearly orthogonal; orthogonal "
+        "means have 9/8, at which the bound is nearly attained. At no d do they come near the lemma's.",
     ),
     Claim(
-        "gradient_features.lemma_b32",
+        id="gradient_features.lemma_b32",
         entries=("gradient_features.lemma_b32",),
         says="A sure neuron fires on its own cluster and is silent on others, but for d^-tau.",
-        check=check_activation,
+        settings=draw_mild,
+        statements=says_activation,
+        observe=sees_activation,
+        remarks="At the edges of the conditions and the largest norm. With ||w|| <= 1.1 sqrt(d) sigma_w the exponent "
+        "is "
+        "(C_b/2.2)^2/2 tau, so d^-tau takes C_b >= 3.12.",
     ),
     Claim(
-        "gradient_features.lemma3_17_features",
+        id="gradient_features.lemma3_17_features",
         entries=("gradient_features.lemma3_17", "gradient_features.lemma_b33"),
         says="(D_j, +1) is a gradient feature of the mixture: G of a sure neuron is p_j mu_j.",
-        check=check_alignment,
+        settings=draw_mild,
+        statements=says_alignment,
+        observe=sees_alignment,
+        premises=separated,
+        remarks="d = 1000, tau = 8, C_b = 3.2; the chance of such a start is far below what plain draws could see.",
     ),
     Claim(
-        "gradient_features.lemma3_17_network",
+        id="gradient_features.lemma3_17_network",
         entries=("gradient_features.lemma3_17",),
         says="The comparison network has hinge loss of at most 3/d^tau + 4/(d^(0.9 tau - 1) sqrt(tau log d)).",
-        check=check_comparison,
+        statements=says_network,
+        observe=sees_network,
+        accuses=Accusation(
+            quote="Pr[N(0, 1) > sqrt(tau log d)] <= O(1/d^tau)",
+            place="proof of Lemma B.34, (B.315) and (B.319)",
+            reading="a standard normal beyond sqrt(tau log d)",
+            hits="proof",
+            derivation="Pr[N(0, 1) > t] is exp(-t^2/2) up to a factor of order 1/t, so at t^2 = tau log d it is "
+            "d^(-tau/2). "
+            "The lemma asks for a separation of Omega(.) only, and with a constant of 4.35 its bound holds.",
+        ),
     ),
     Claim(
-        "gradient_features.lemma3_17_reported",
-        entries=("gradient_features.lemma3_17",),
-        says="The proof's step: the same bound with a separation of 4 sigma_B+ sqrt(tau log d / d).",
-        check=check_comparison_reported,
-        expected="refuted",
-        hits="proof",
-        reported="Thesis, proof of Lemma B.34: (B.315) and (B.319) bound Pr[N(0, 1) > sqrt(tau log d)] by d^-tau; it "
-        "is about d^(-tau/2). The lemma only asks for a separation of Omega(.), and with a constant of 4.35 its "
-        "bound holds: see the claim before this one.",
-    ),
-    Claim(
-        "gradient_features.theorem3_18",
+        id="gradient_features.theorem3_18",
         entries=("gradient_features.theorem3_18",),
         says="Error of at most sqrt 2 r/d^(0.4 tau - 0.8) + eps follows from the mixture's numbers.",
-        check=check_mixture_theorem,
-        hits="proof",
-        reported="Thesis, proof of Theorem B.35, (B.338): the third term lacks the sqrt d of B_x1. The final bound "
-        "stands with it, for every d if tau >= 9 and up to d = e^45 at tau = 8.",
+        statements=says_theorem,
+        observe=sees_theorem,
+        accuses=Accusation(
+            quote="sqrt 2 r B_mu2 / d^((0.9 tau - 1.5)/2)",
+            place="proof of Theorem B.35, (B.338), third term",
+            reading="r B_a1 B_x1 sqrt(2 gamma) with gamma = d^-(0.9 tau - 1.5) and B_x1 = (B_mu2 + sigma_B+) sqrt d",
+            hits="proof",
+            derivation="B_x1 has a factor sqrt d, which the term lacks. The final bound stands with it, for every d if "
+            "tau >= 9 and up to d = e^45 at tau = 8.",
+        ),
     ),
 )
