@@ -11,7 +11,6 @@ from featlearn.core import Key
 from featlearn.lab.pending import Claim, Verdict, judge, verify
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.claims import (
-    definitions,
     existence,
     first_step,
     initialisation,
@@ -20,11 +19,10 @@ from featlearn.works.emergence.claims import (
     second_step,
 )
 
-MODULES = (definitions, existence, initialisation, first_step, second_step, optimisation)
+MODULES = (existence, initialisation, first_step, second_step, optimisation)
 CLAIMS = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
-ENTRIES = """notation definition_data definition_parity_mix definition_no_structure definition_interval method_training
-method_baselines method_mds algorithm1 theorem27 lemma5 lemma6 lemma7 lemma9 lemma11 lemma12 lemma13 lemma14 lemma18
-lemma19 lemma20 lemma23 lemma24""".split()
+ENTRIES = """method_baselines method_mds algorithm1 theorem27 lemma5 lemma6 lemma7 lemma9 lemma11 lemma12 lemma13
+lemma18 lemma19 lemma20 lemma23 lemma24""".split()
 KEY = Key("tests/theory")
 
 
@@ -82,32 +80,15 @@ def _leaky(original, **change):
     return fit
 
 
-def _task(task, **change):
-    return lambda **kw: task(**{**kw, **change})
-
-
 def _rescaled_bumps(s, slope, half_width):
     a, b = population_bumps(s, slope, half_width)
     return a * np.array([1, 1.02, 1]), b
 
 
 population_bumps = existence.bump_neurons
-wrong_rate = staticmethod(lambda D, k, p_o=0.5: population.parity_mix(D, k, 0.9 * p_o)).__func__
 
 # claim -> module, name and its mutated replacement: what a wrong program or a wrong statement would do
 MUTANTS = {
-    "emergence.notation": (definitions, "parity_mix", wrong_rate),
-    "emergence.definition_data": (definitions, "ParityMix", _task(definitions.ParityMix, p_o=0.45)),
-    "emergence.definition_parity_mix": (definitions, "parity_mix", wrong_rate),
-    "emergence.parity_mix_membership": (definitions, "parity_mix", wrong_rate),
-    "emergence.definition_no_structure": (definitions, "ParityMix", _task(definitions.ParityMix, structure=True)),
-    "emergence.definition_interval": (definitions, "Interval", _task(definitions.Interval, t1=21)),
-    "emergence.method_training": (definitions, "slope", lambda z, kind, s: definitions_slope(z, kind, 1.01 * s)),
-    "emergence.lemma14": (
-        definitions,
-        "by_count",
-        lambda *a: dataclasses.replace(population.by_count(*a), y=-population.by_count(*a).y * 0.9),
-    ),
     "emergence.lemma7": (existence, "bump_neurons", _rescaled_bumps),
     "emergence.lemma9": (
         initialisation,
@@ -140,7 +121,6 @@ MUTANTS = {
         lambda prob: tuple(r * s for r, s in zip(regulariser(prob), (1, 1.01), strict=True)),
     ),
 }
-definitions_slope = definitions.slope
 init_net = initialisation.gaussian_init
 second_step_forward = second_step.forward
 descend = optimisation.online_descent
