@@ -13,16 +13,15 @@ from featlearn.nets import TwoLayer
 from featlearn.works.emergence.claims import (
     existence,
     first_step,
-    initialisation,
     optimisation,
     population,
     second_step,
 )
 
-MODULES = (existence, initialisation, first_step, second_step, optimisation)
+MODULES = (existence, first_step, second_step, optimisation)
 CLAIMS = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
-ENTRIES = """method_baselines method_mds algorithm1 theorem27 lemma5 lemma6 lemma7 lemma9 lemma11 lemma12 lemma13
-lemma18 lemma19 lemma20 lemma23 lemma24""".split()
+ENTRIES = """method_baselines method_mds algorithm1 theorem27 lemma5 lemma6 lemma7 lemma18
+lemma19 lemma20 lemma23 lemma24""".split()
 KEY = Key("tests/theory")
 
 
@@ -90,14 +89,6 @@ population_bumps = existence.bump_neurons
 # claim -> module, name and its mutated replacement: what a wrong program or a wrong statement would do
 MUTANTS = {
     "emergence.lemma7": (existence, "bump_neurons", _rescaled_bumps),
-    "emergence.lemma9": (
-        initialisation,
-        "gaussian_init",
-        lambda m, d, key, **s: init_net(m, d, key, **{n: 1.02 * v for n, v in s.items()}),
-    ),
-    "emergence.lemma11": (initialisation, "BERRY_ESSEEN", 0.3),
-    "emergence.lemma12": (initialisation, "gradients", _noisier(initialisation.gradients, 1.001)),
-    "emergence.lemma13": (initialisation, "BERRY_ESSEEN", 0.01),
     "emergence.lemma6": (first_step, "gradients", _noisier(first_step.gradients, 1.001)),
     "emergence.lemma6_bounds": (first_step, "by_count", lambda D, *_: population.parity_mix(D, 3, 0.5)),
     "emergence.lemma18": (first_step, "fit", _leaky(first_step.fit, keep_w=lambda v: v + 0.01)),
@@ -121,7 +112,6 @@ MUTANTS = {
         lambda prob: tuple(r * s for r, s in zip(regulariser(prob), (1, 1.01), strict=True)),
     ),
 }
-init_net = initialisation.gaussian_init
 second_step_forward = second_step.forward
 descend = optimisation.online_descent
 ntk = optimisation.fit_linearised

@@ -1,0 +1,57 @@
+"""Claims on bounds, start and last stage: a fault planted in what they measure contradicts them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from featlearn.core import Key
+from featlearn.lab.claim import verdict_of
+from featlearn.works.emergence.claims import initialisation
+
+MODULES = (initialisation,)
+CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
+
+
+def wider(m, d, key, **scales):
+    return honest["gaussian_init"](m, d, key, **{n: 1.02 * v for n, v in scales.items()})
+
+
+def noisier(*args, noise, **more):
+    return honest["gradients"](*args, noise=1.001 * noise, **more)
+
+
+honest = {name: getattr(initialisation, name) for name in ("gaussian_init", "gradients", "bits")}
+FAULTS = {
+    "lemma9": (initialisation, "gaussian_init", wider),
+    "lemma12": (initialisation, "gradients", noisier),
+    "lemma13": (initialisation, "bits", lambda n: 3 * honest["bits"](n)),
+}
+"""Claim -> module, name of what is at fault, and the fault."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_what_is_measured_contradicts(name, monkeypatch):
+    module, attribute, fault = FAULTS[name]
+    monkeypatch.setattr(module, attribute, fault)
+    claim = CLAIMS[name.split()[0]]
+    assert not verdict_of(claim, Key("verify")).as_expected
+
+
+def test_skewed_backgrounds_contradict_the_normal_tail():
+    claim = CLAIMS["lemma11"]
+    settings = claim.settings(Key("skew"))
+    rare = tuple(s if s.alike else dataclasses.replace(s, sd=1.3 * s.sd) for s in settings)
+    seen = claim.observe(rare, Key("skew"))
+    said = {s.name: s for s in claim.statements(settings)}
+    name = "Pr[background >= c sd], typical q, c = 1/2 and 1"
+    assert (abs(seen[name] - said[name].value) > said[name].margin).any()
+
+
+def test_the_example_of_lemma_12_by_hand():
+    """One neuron just below its threshold at x = 0, and x = 0.9 with a hinge that is not active: half is right."""
+    given = ([[1.0]], [-1e-9], [2.0], [[0.0], [0.9]], [1.0, 1.0])
+    at = initialisation.Loss(*(np.array(v) for v in given), noise=1e-3)
+    [reported, corrected] = [s.value[0] for s in initialisation.gradient_statements(at) if s.observed_as == "dL/db"]
+    assert reported == 0
+    assert corrected == pytest.approx(-0.5, rel=1e-4)
