@@ -196,6 +196,15 @@ def test_statements_that_do_not_fit_each_other_are_refused(statements, words):
         verdict_of(claim(statements, {"x": 1.0}), KEY)
 
 
+def test_a_threshold_of_ours_that_is_not_met_accuses_nobody_but_at_the_reported_size():
+    missed = (statement(form="criterion", expect="contradicted"),)
+    smaller = (Premise("p = 97", False, "p = 47", size=True),)
+    verdict = verdict_of(claim(missed, {"x": 3.0}, premises=smaller), KEY)
+    assert (verdict.reported, verdict.scope, verdict.as_expected) == ("contradicted", "other size", True)
+    with pytest.raises(BadStatement, match="accuses"):
+        verdict_of(claim(missed, {"x": 3.0}), KEY)
+
+
 def test_an_accusation_needs_every_part():
     parts = {"quote": "x = 2", "place": "1", "reading": "all d", "hits": "proof", "derivation": "1 + 0 = 1"}
     assert Accusation(**parts).hits in HITS

@@ -198,7 +198,8 @@ def predict(claim: Claim, settings: Settings) -> tuple[Statement, ...]:
             _refuse_measured(claim.id, f"laws of {s.name!r}", part.function if isinstance(part, Law) else part)
         if s.form == "corrected" and s.twin not in names:
             raise BadStatement(f"{claim.id}: {s.name!r} corrects {s.twin!r}, which is no statement of the claim")
-    accused = [s.name for s in found if s.expect == "contradicted"]
+    # a threshold of ours that is not met accuses nobody; verdict_of asks for another size, or a premise that is unmet
+    accused = [s.name for s in found if s.expect == "contradicted" and s.form != "criterion"]
     if accused and claim.accuses is None:
         raise BadStatement(f"{claim.id}: {accused[0]!r} is expected to be contradicted, so give `accuses`")
     return found
@@ -221,6 +222,10 @@ def verdict_of(claim: Claim, key: Any, tables: Sequence[Any] = ()) -> Verdict:
     findings = tuple(judge(s, seen, len(statements)) for s in statements)
     premises = claim.premises if isinstance(claim.premises, tuple) else tuple(claim.premises(settings, *tables))
     reported, corrected = faces(findings)
+    if reported == "contradicted" and claim.accuses is None and scope_of(premises) == "as stated":
+        said = [s.name for s in statements if s.expect == "contradicted"]
+        if said:
+            raise BadStatement(f"{claim.id}: {said[0]!r} contradicts its source at the reported size: give `accuses`")
     return Verdict(
         claim=claim,
         reported=reported,
