@@ -1,33 +1,181 @@
-"""Names of the rows that experiments of this work write and claims read."""
+"""Rows that the experiments of this work write and its claims read."""
 
-# fourier/attention: three rows per seed, shares of power in the heads' (p, p) matrices E^T W^KQ E
-ATTENTION = "fourier/attention"
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from featlearn.lab.quantity import COUNT, PERCENT, POSITIVE, REAL, SEED, SHARE
+from featlearn.lab.row import Row
+
 TRAINED, START, SWAPPED = "trained", "start", "trained embedding, start of W^KQ"
-"""The third is a control: only the embedding moved. Every row has k, p, readout, heads, seed, top1 and top4 (median
-over heads of the share of power in the one and four strongest conjugate pairs of bins), sparse (percent of heads with
-top4 above 0.8); the trained one also train_acc and test_acc (percent, all points)."""
-
-# fourier/grokking: one row per seed, pair (k, p) and variant
-GROKKING = "fourier/grokking"
+"""Weights of attention matrices; the third is a control: only the embedding moved."""
 REPORTED, DECAYED, EQUAL = "reported", "more decay", "equal data"
-"""Variants. Every row has k, p, seed, variant, n_train, rate, decay, batch; train95, test95, train99, test99 (step of
-the first evaluation at or above, None where it never came), steps (how long the run was, so a bound where it never
-came) and train_acc, test_acc (percent, all points, at the end)."""
+"""Variants of grokking."""
 
-# fourier/circuits: a row per evaluation (step, train_at, test_at, margin_at: least margin of a sample of points over
-# gamma*), and one per seed and (k, p) at the end
-CIRCUITS = "fourier/circuits"
-"""The last row of a seed has k, p, m, train_acc, test_acc (percent, all points), margin and mean_margin (least and mean
-over all points, normalised, over gamma*), live (percent of neurons), held (percent of the summed (k+1)-th powers of
-norms that the live ones hold), share and share_low (median and 5th percentile over live neurons of the share of a
-neuron's power at its top frequency), share_start (mean over all vectors at the start), share_vectors (mean over the
-vectors of live neurons), same (percent of live neurons whose k + 1 vectors have one top frequency), phase (median
-|sum theta_u - theta_w|, radians), covered (percent of the frequencies), most_over_least (counts of neurons by
-frequency, None where one has none), test99 (step of the first evaluation with 99 % of the sampled test points, None
-where it never came), steps."""
 
-# fourier/margin: full data, with the oracle of the least loss
-MARGIN = "fourier/margin"
-"""A row per evaluation (step, margin_at) and one at the end of each seed, (k, p) and lambda: k, p, penalty, margin,
-mean_margin (over gamma*), loss, least_loss, covered, share, same, phase, cosine_low (5th percentile over live neurons
-of r^2 of the best cosine)."""
+ATTENTION, GROKKING = "fourier/attention", "fourier/grokking"
+CIRCUITS, MARGIN = "fourier/circuits", "fourier/margin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neurons(Row):
+    """What the neurons of a trained network of k-th powers look like.
+
+    margin, mean_margin: least and mean over all points, normalised, over gamma*. live: neurons, and held: the summed
+    (k+1)-th powers of norms that they hold. Of live neurons: share, share_low: median and 5th percentile of a neuron's
+    power at its top frequency, share_vectors: mean over vectors, same: those whose k + 1 vectors have one top
+    frequency, phase: median |sum theta_u - theta_w| in radians, cosine_low: 5th percentile of r^2 of the best cosine,
+    covered: frequencies that dominate one, most_over_least: counts of them by frequency, None where one has none.
+    """
+
+    k: Annotated[int, COUNT]
+    p: Annotated[int, COUNT]
+    m: Annotated[int, COUNT]
+    seed: Annotated[int, SEED]
+    steps: Annotated[int, COUNT]
+    margin: Annotated[float, REAL]
+    mean_margin: Annotated[float, REAL]
+    live: Annotated[float, PERCENT]
+    held: Annotated[float, PERCENT]
+    share: Annotated[float, SHARE]
+    share_low: Annotated[float, SHARE]
+    share_vectors: Annotated[float, SHARE]
+    same: Annotated[float, PERCENT]
+    phase: Annotated[float, POSITIVE] | None
+    covered: Annotated[float, PERCENT]
+    most_over_least: Annotated[float, POSITIVE] | None
+    cosine_low: Annotated[float, SHARE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Neurons):
+    """A network trained on a share `train` of all points.
+
+    accuracies on all points of either side, None where nothing was held out; share_start: as share_vectors, all vectors
+    at the start; test99: step of the first evaluation with 99 % of the sampled test points; stalled: the step at which
+    the loss of every training point was 0.
+    """
+
+    experiment, key = "fourier/circuits", ("k", "p", "train")
+    kind: Literal["network"] = "network"
+    train: Annotated[float, SHARE]
+    batch: Annotated[int, COUNT]
+    train_acc: Annotated[float, PERCENT]
+    test_acc: Annotated[float, PERCENT] | None
+    share_start: Annotated[float, SHARE]
+    test99: Annotated[int, COUNT] | None
+    stalled: Annotated[int, COUNT] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Row):
+    """A network in training, on a sample of points; margin over gamma*."""
+
+    experiment, key = "fourier/circuits", ("k", "p", "train", "step")
+    kind: Literal["evaluation"] = "evaluation"
+    k: Annotated[int, COUNT]
+    p: Annotated[int, COUNT]
+    train: Annotated[float, SHARE]
+    seed: Annotated[int, SEED]
+    step: Annotated[int, COUNT]
+    train_acc: Annotated[float, PERCENT]
+    test_acc: Annotated[float, PERCENT] | None
+    margin: Annotated[float, REAL]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimised(Neurons):
+    """A network trained on all points at one lambda, with the least loss in closed form."""
+
+    experiment, key = "fourier/margin", ("k", "p", "m", "penalty")
+    kind: Literal["minimised"] = "minimised"
+    penalty: Annotated[float, POSITIVE]
+    loss: Annotated[float, POSITIVE]
+    least_loss: Annotated[float, POSITIVE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Climb(Row):
+    """Such a network on the way: margins over gamma*, and the loss."""
+
+    experiment, key = "fourier/margin", ("k", "p", "m", "penalty", "step")
+    kind: Literal["climb"] = "climb"
+    k: Annotated[int, COUNT]
+    p: Annotated[int, COUNT]
+    m: Annotated[int, COUNT]
+    penalty: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    step: Annotated[int, COUNT]
+    margin: Annotated[float, REAL]
+    mean_margin: Annotated[float, REAL]
+    loss: Annotated[float, POSITIVE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads(Row):
+    """Power of the heads' matrices E^T W^KQ E: median over heads of the share in the one and four strongest conjugate
+    pairs of bins, and the percent of heads with more than 0.8 in four."""
+
+    experiment, key = "fourier/attention", ("k", "p", "readout", "weights")
+    kind: Literal["heads"] = "heads"
+    k: Annotated[int, COUNT]
+    p: Annotated[int, COUNT]
+    readout: Literal["equals", "last"]
+    weights: Literal["trained", "start", "trained embedding, start of W^KQ"]
+    heads: Annotated[int, COUNT]
+    width: Annotated[int, COUNT]
+    batch: Annotated[int, COUNT]
+    steps: Annotated[int, COUNT]
+    seed: Annotated[int, SEED]
+    top1: Annotated[float, SHARE]
+    top4: Annotated[float, SHARE]
+    sparse: Annotated[float, PERCENT]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned(Row):
+    """What a one-layer transformer has learnt, on all points of either side."""
+
+    experiment, key = "fourier/attention", ("k", "p", "readout")
+    kind: Literal["learned"] = "learned"
+    k: Annotated[int, COUNT]
+    p: Annotated[int, COUNT]
+    readout: Literal["equals", "last"]
+    heads: Annotated[int, COUNT]
+    width: Annotated[int, COUNT]
+    batch: Annotated[int, COUNT]
+    n_train: Annotated[int, COUNT]
+    steps: Annotated[int, COUNT]
+    seed: Annotated[int, SEED]
+    train_acc: Annotated[float, PERCENT]
+    test_acc: Annotated[float, PERCENT]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival(Row):
+    """When accuracies of a two-layer transformer come: steps of evaluations.
+
+    train95, train99: the first at this percentage on training points; test95, test99: the one from which the accuracy
+    on test points stays there to the end of the run, None where it ends below. budget: the most steps; steps: how long
+    the run was, which ends a twentieth after both accuracies were first at 99 %. accuracies at the end on all points.
+    """
+
+    experiment, key = "fourier/grokking", ("variant", "k", "p")
+    kind: Literal["arrival"] = "arrival"
+    variant: Literal["reported", "more decay", "equal data"]
+    k: Annotated[int, COUNT]
+    p: Annotated[int, COUNT]
+    heads: Annotated[int, COUNT]
+    width: Annotated[int, COUNT]
+    batch: Annotated[int, COUNT]
+    rate: Annotated[float, POSITIVE]
+    decay: Annotated[float, POSITIVE]
+    n_train: Annotated[int, COUNT]
+    budget: Annotated[int, COUNT]
+    seed: Annotated[int, SEED]
+    steps: Annotated[int, COUNT]
+    train95: Annotated[int, COUNT] | None
+    train99: Annotated[int, COUNT] | None
+    test95: Annotated[int, COUNT] | None
+    test99: Annotated[int, COUNT] | None
+    train_acc: Annotated[float, PERCENT]
+    test_acc: Annotated[float, PERCENT]

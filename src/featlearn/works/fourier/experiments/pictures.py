@@ -10,11 +10,12 @@ from featlearn.report import style
 from featlearn.report.plots import Picture
 
 
-def neurons(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
+def neurons(arrays: Mapping[str, np.ndarray], k: int, p: int, points: str) -> Picture:
     """A row per neuron: points of one embedding with the curve through them, and its share of power by frequency."""
     shown = torch.from_numpy(arrays["shown"])[:, 0].double()
     n = len(shown)
-    fig, data = style.figure(9, 0.5 + 1.35 * n), []
+    fig, data = style.figure(9, 0.9 + 1.35 * n), []
+    fig.suptitle(f"k = {k}, p = {p}, trained on {points}", fontsize="medium")
     t = torch.linspace(0, p - 1, 12 * p, dtype=torch.float64)
     curve, power = interpolate(shown, t), half_power(shown)
     power = (power / power.sum(-1, keepdim=True)).numpy()
@@ -32,15 +33,16 @@ def neurons(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
         axes[0][0].set_title("weights")
         axes[0][1].set_title("share of power")
     caption = (
-        f"k = {k}, p = {p}: first embedding of live neurons that a random key chose (points), the trigonometric curve "
-        "through them, and the share of its power at each frequency."
+        f"k = {k}, p = {p}, trained on {points}: first embedding of live neurons that a random key chose (points), the "
+        "trigonometric curve through them, and the share of its power at each frequency."
     )
     return Picture(fig, caption, data=data)
 
 
-def histograms(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
+def histograms(arrays: Mapping[str, np.ndarray], k: int, p: int, points: str) -> Picture:
     """Neurons by dominant frequency; largest share of power of their first embedding before and after training."""
-    fig = style.figure(11, 3.4)
+    fig = style.figure(11, 3.7)
+    fig.suptitle(f"k = {k}, p = {p}, trained on {points}", fontsize="medium")
     alive, top = arrays["alive"], arrays["top"][arrays["alive"]]
     counts = np.bincount(top, minlength=p // 2 + 1)[1:]
     bins = np.linspace(0, 1, 41)
@@ -56,8 +58,8 @@ def histograms(arrays: Mapping[str, np.ndarray], k: int, p: int) -> Picture:
             ax.hist(values, bins, color=style.METHODS["Network"])
             ax.set(xlim=(0, 1), xlabel="largest share of power", ylabel="neurons", title=name)
     caption = (
-        f"k = {k}, p = {p}: live neurons by dominant frequency of their output vector (dotted: an even share), and the "
-        "share of power at the top frequency of their first embedding, before and after training."
+        f"k = {k}, p = {p}, trained on {points}: live neurons by dominant frequency of their output vector (dotted: an "
+        "even share), and the share of power at the top frequency of their first embedding, before and after training."
     )
     data = [{"frequency": i + 1, "neurons": int(v)} for i, v in enumerate(counts)]
     return Picture(fig, caption, data=data)

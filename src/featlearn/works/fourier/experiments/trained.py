@@ -1,10 +1,16 @@
 """What the two experiments on k-th power networks share: data of a trial, and what a trained network looks like."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.lab.estimate import interval
+from featlearn.lab.experiment import SummaryRow
+from featlearn.lab.row import column
 from featlearn.measure import (
     coverage,
     data_margin,
@@ -19,6 +25,7 @@ from featlearn.nets import PowerNetwork
 from featlearn.tasks.modular_addition import check_points, decoder, theory_covers
 from featlearn.works.fourier.setup import gamma_star
 
+MARGINS = ("margin", "mean_margin")
 PART = 2**20  # points decoded at once when all of them are judged
 SHOWN = 6  # neurons in a picture
 
@@ -37,6 +44,22 @@ def check_pairs(k: tuple[int, ...], p: tuple[int, ...], **beside: tuple[object, 
             raise SettingError("k, p", f"{one_k}, {one_p}", "k of at least 2 and odd p of at least 3", f"{why}")
 
 
+def summary_of(setting: str, rows: Sequence[Any], metric: str, entry: str, row: str = "Network") -> SummaryRow | None:
+    """The mean of a column over the seeds that have it, with an interval inside what it can be; None without any.
+
+    A margin over gamma* ends at 1, whatever three seeds scatter.
+    """
+    values = [getattr(r, metric) for r in rows if getattr(r, metric) is not None]
+    if not values:
+        return None
+    q = column(type(rows[0]), metric).quantity
+    mean, low, high = interval(values)
+    top = max(1.0, mean) if metric in MARGINS else q.high
+    return SummaryRow(
+        setting, row, metric, mean, max(low, q.low), min(high, top), len(values), entry=entry, unit=q.unit
+    )
+
+
 def reported_width(k: int, p: int) -> int:
     """m = 2^(2k - 2) (p - 1), the reported number of neurons."""
     return 2 ** (2 * k - 2) * (p - 1)
@@ -51,7 +74,7 @@ def judged(net: PowerNetwork, index: Tensor) -> dict[str, float]:
         least = min(least, found.least)
         mean += found.mean * found.n / len(index)
         right += 100 * found.right * found.n / len(index)
-    return {"margin": least / unit, "mean_margin": mean / unit, "acc": right}
+    return {"margin": least / unit, "mean_margin": mean / unit, "acc": min(right, 100.0)}
 
 
 def vectors(net: PowerNetwork) -> Tensor:
@@ -59,7 +82,7 @@ def vectors(net: PowerNetwork) -> Tensor:
     return torch.cat([net.u, net.w[:, None]], 1)
 
 
-def structure(net: PowerNetwork) -> dict[str, float | None]:
+def structure(net: PowerNetwork) -> dict[str, Any]:
     """Live neurons, their spectra, phases and the frequencies they cover."""
     net = net.to(torch.float64).to("cpu")
     norms, both = net.neuron_norms(), vectors(net)
@@ -76,15 +99,15 @@ def structure(net: PowerNetwork) -> dict[str, float | None]:
     fits = fit_cosine(both[alive]).r2.amin(1)
     return {
         "live": 100 * float(alive.double().mean()),
-        "held": 100 * float(whole[alive].sum() / whole.sum()),
-        "share": float(share.median()),
-        "share_low": float(share.quantile(0.05)),
-        "share_vectors": float(frequency_share(both[alive]).mean()),
+        "held": 100 * min(float(whole[alive].sum() / whole.sum()), 1.0),
+        "share": min(float(share.median()), 1.0),
+        "share_low": min(float(share.quantile(0.05)), 1.0),
+        "share_vectors": min(float(frequency_share(both[alive]).mean()), 1.0),
         "same": 100 * float((tops == tops[:, :1]).all(1).double().mean()),
         "phase": float(phase.median()) if len(phase) else None,
         "covered": 100 * float(covered.share),
         "most_over_least": float(counts.max()) / least if least else None,
-        "cosine_low": float(fits.quantile(0.05)),
+        "cosine_low": min(float(fits.quantile(0.05)), 1.0),
     }
 
 
