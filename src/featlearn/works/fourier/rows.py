@@ -1,5 +1,6 @@
 """Rows that the experiments of this work write and its claims read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -179,3 +180,24 @@ class Arrival(Row):
     test99: Annotated[int, COUNT] | None
     train_acc: Annotated[float, PERCENT]
     test_acc: Annotated[float, PERCENT]
+
+
+@dataclass(frozen=True)
+class Delay:
+    """From the step where training accuracy came to the one from which test accuracy stayed: the difference and the
+    ratio; open: it never stayed, and both are what was waited, so lower bounds."""
+
+    lag: float
+    ratio: float
+    open: bool
+
+
+def delays(rows: Sequence[Arrival], level: int) -> dict[int, list[Delay]]:
+    """k -> the delay of each seed whose training accuracy came to `level` percent."""
+    found: dict[int, list[Delay]] = {k: [] for k in sorted({r.k for r in rows})}
+    for r in rows:
+        begin, end = getattr(r, f"train{level}"), getattr(r, f"test{level}")
+        if begin is not None:
+            last = r.steps if end is None else end
+            found[r.k].append(Delay(float(last - begin), last / max(begin, 1), end is None))
+    return found

@@ -6,12 +6,6 @@ two-dimensional bins of E^T W^KQ E, against the same head at the start, and agai
 the trained embedding around the W^KQ of the start. The paper does not say where the network is read. With a token for
 "=" at the end its query is one constant vector, so that in one layer numbers never ask numbers, and W^KQ between
 numbers gets no gradient but along that vector; read at the last number, they do. Both are run.
-
-Found with 16 heads (preset `cpu`: p = 31, 17, 11 for k = 3, 4, 5; 8000 steps; seeds 0 to 2): k = 3 and 4 have 99.8 to
-100 % on test points read either way, k = 5 97 to 98 % read at the last number and 9 to 80 % read at "=", where the
-budget ends too soon. Read at the last number, 94, 81 and 71 % of trained heads hold more than 0.8 of their power in
-four pairs of bins (k = 3: one pair alone 0.82 to 0.92, a cosine of x + y), against none at the start and a median of
-0.2 to 0.7 with the W^KQ of the start. Read at "=" it is 0 to 69 %, products of few cosines.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +17,8 @@ import torch
 
 from featlearn.core import SettingError
 from featlearn.core.device import check as check_device
-from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.row import Row
 from featlearn.measure.fourier import power_2d, top_share_2d
 from featlearn.nets import attention_matrices
 from featlearn.nets.modular_transformer import READOUTS
@@ -32,6 +26,7 @@ from featlearn.report import style
 from featlearn.report.plots import Picture
 from featlearn.tasks.modular_addition import task_name
 from featlearn.works._settings import check_counts, check_positive, check_seeds
+from featlearn.works.fourier.experiments.trained import summary_of
 from featlearn.works.fourier.experiments.transformers import (
     DEVIATIONS,
     Trial,
@@ -42,7 +37,7 @@ from featlearn.works.fourier.experiments.transformers import (
     trace_arrays,
     train,
 )
-from featlearn.works.fourier.rows import ATTENTION, START, SWAPPED, TRAINED
+from featlearn.works.fourier.rows import START, SWAPPED, TRAINED, Heads, Learned
 
 ENTRY = {3: "fourier.figureC_5", 4: "fourier.figure4_3", 5: "fourier.figureC_6"}
 SHOWN = 3  # heads in pictures: the first ones, which nothing but their number chose
@@ -100,28 +95,28 @@ def trials(config: Config) -> list[Trial]:
     c = config
     return [
         Trial(
-            k,
-            p,
-            seed,
-            "",
-            readout,
-            1,
-            c.heads,
-            c.width,
-            c.head_dim,
-            c.mlp,
-            c.share,
-            0,
-            c.rate,
-            c.decay,
-            c.batch,
-            c.steps,
-            c.cool,
-            None,
-            1.25,
-            2000,
-            c.precision,
-            c.device,
+            k=k,
+            p=p,
+            seed=seed,
+            variant="",
+            readout=readout,
+            layers=1,
+            heads=c.heads,
+            width=c.width,
+            head_dim=c.head_dim,
+            mlp=c.mlp,
+            share=c.share,
+            n_train=0,
+            rate=c.rate,
+            decay=c.decay,
+            batch=c.batch,
+            steps=c.steps,
+            cool=c.cool,
+            settle=None,
+            growth=1.25,
+            probe=2000,
+            precision=c.precision,
+            device=c.device,
         )
         for k, p in c.pairs
         for readout in c.readouts
@@ -131,60 +126,65 @@ def trials(config: Config) -> list[Trial]:
 
 def run_trial(trial: Trial) -> TrialResult:
     """Train; then the spectra of all heads at the end, at the start, and with the W^KQ of the start."""
-    start, run, n_train = train(trial, ATTENTION)
+    start, run, n_train = train(trial, "fourier/attention")
     matrices = {
         TRAINED: attention_matrices(run.net)[0],
         START: attention_matrices(start)[0],
         SWAPPED: attention_matrices(start, tokens=run.net["token"].detach())[0],
     }
-    base = {
+    base: dict[str, Any] = {
         "k": trial.k,
         "p": trial.p,
         "readout": trial.readout,
         "heads": trial.heads,
+        "width": trial.width,
+        "batch": trial.batch,
         "seed": trial.seed,
-        "setting": f"{task_name(trial.k, trial.p)}, read at {trial.readout}",
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     arrays: dict[str, np.ndarray] = dict(trace_arrays(run))
-    for row, matrix in matrices.items():
+    for weights, matrix in matrices.items():
         one, four = (top_share_2d(matrix.double(), n) for n in (1, 4))
-        sparse = 100 * float((four > LEVEL).double().mean())
-        rows.append({**base, "row": row, "top1": float(one.median()), "top4": float(four.median()), "sparse": sparse})
-        arrays[f"top4 {row}"] = four.numpy().astype(np.float32)
-        arrays[f"heads {row}"] = matrix[:SHOWN].cpu().numpy()
-    rows[0] |= {**accuracies(run), "n_train": n_train, "steps": run.steps[-1], "zero_loss": run.zero_loss[0]}
+        rows.append(
+            Heads(
+                **base,
+                weights=weights,
+                steps=trial.steps,
+                top1=float(one.median()),
+                top4=float(four.median()),
+                sparse=100 * float((four > LEVEL).double().mean()),
+            )
+        )
+        arrays[f"top4 {weights}"] = four.numpy().astype(np.float32)
+        arrays[f"heads {weights}"] = matrix[:SHOWN].cpu().numpy()
+    rows.append(Learned(**base, n_train=n_train, steps=run.steps[-1], **accuracies(run)))
     return TrialResult(rows, arrays)
-
-
-UNITS = {"sparse": "%", "train_acc": "%", "test_acc": "%"}
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Shares of power and accuracies, mean and interval over seeds."""
-    return [
-        SummaryRow(
-            e.group[0],
-            row=e.group[1],
-            metric=e.metric,
-            value=e.value,
-            low=e.low,
-            high=e.high,
-            n=e.n,
-            unit=UNITS.get(e.metric, ""),
-            entry=ENTRY.get(int(e.group[0].split(",")[0].removeprefix("k = ")), ENTRY[4]),
-        )
-        for e in estimates(table.rows, metrics=("top1", "top4", "sparse", "train_acc", "test_acc"))
-    ]
+    out: list[SummaryRow] = []
+    heads, learned = (table.of(kind, allow_absent=True) for kind in (Heads, Learned))
+    for (k, p, readout), here in learned.by("k", "p", "readout").items():
+        setting, entry = f"{task_name(k, p)}, read at {readout}", ENTRY.get(k, ENTRY[4])
+        parts: list[tuple[str, Sequence[Any], Sequence[str]]] = [
+            (weights, part.rows, ("top1", "top4", "sparse"))
+            for weights, part in heads.where(k=k, p=p, readout=readout).by("weights").items()
+        ]
+        for row, rows, metrics in [*parts, (TRAINED, here.rows, ("train_acc", "test_acc"))]:
+            found = [summary_of(setting, rows, metric, entry, row) for metric in metrics]
+            out += [r for r in found if r is not None]
+    return out
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """For every k the first heads of the first seed before and after, their spectra, and all heads of all seeds."""
     out: dict[str, Picture] = {}
-    ks = {r["k"] for r in table.rows}
+    own = [r for r in table.rows if r["kind"] == "learned"]
+    ks = {r["k"] for r in own}
     for k in sorted(ks):
-        p = max(r["p"] for r in table.rows if r["k"] == k)
-        rows = [r for r in table.rows if r["k"] == k and r["p"] == p and r["trial"] in table.arrays]
+        p = max(r["p"] for r in own if r["k"] == k)
+        rows = [r for r in own if r["k"] == k and r["p"] == p and r["trial"] in table.arrays]
         entry = ENTRY.get(k, ENTRY[4])  # a k that the paper has no picture of takes that of k = 4 if it is free
         if rows and (k in ENTRY or not {4, k} <= ks):
             out[entry] = _picture(table, k, p, rows)
@@ -193,11 +193,12 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 
 def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> Picture:
     readouts = [r for r in READOUTS if any(row["readout"] == r for row in rows)]
-    fig = style.figure(12.5, 0.6 + 1.9 * SHOWN * len(readouts))
+    fig = style.figure(12.5, 1.0 + 1.9 * SHOWN * len(readouts))
+    fig.suptitle(f"k = {k}, p = {p}, {rows[0]['heads']} heads", fontsize="medium")
     parts = fig.subfigures(len(readouts), 2, width_ratios=(1.75, 1), squeeze=False)
     data: list[dict[str, Any]] = []
     for (left, right), readout in zip(parts, readouts, strict=True):
-        own = [r for r in rows if r["readout"] == readout and r["row"] == TRAINED]
+        own = [r for r in rows if r["readout"] == readout]
         arrays = {r["seed"]: table.arrays[r["trial"]]() for r in own}
         first = arrays[min(arrays)]
         where = "the last number" if readout == "last" else "'='"
@@ -223,8 +224,9 @@ def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> 
                 )
                 for axis in line:
                     axis.grid(False)
-                    axis.set_xticks([])
-                    axis.set_yticks([])
+                for axis in line[:2]:
+                    axis.set_xticks([0, p - 1])
+                    axis.set_yticks([0, p - 1])
                 line[0].set_ylabel(f"head {h}")
                 line[2].set_xlabel(f"largest pair {power.max():.2f}", fontsize="small")
             for axis, name in zip(axes[0], ("start", "trained", "trained, power"), strict=True):
@@ -249,7 +251,7 @@ def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> 
             axis.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), fontsize="small")
     caption = (
         f"k = {k}, p = {p}: matrices E^T W^KQ E (key number down, query number across) of heads 0 to {SHOWN - 1} of "
-        "the first seed, and their two-dimensional spectra (rows: frequency of the key, zero in the middle; columns: "
+        "the first seed, each coloured from minus to plus its largest entry, and their two-dimensional spectra (rows: frequency of the key, zero in the middle; columns: "
         "of the query, from 0). Right: how many heads of all seeds hold at least that share of their power in four "
         f"pairs of bins; dotted: {LEVEL}."
     )
@@ -270,9 +272,10 @@ CPU = Config(
 )
 
 EXPERIMENT = Experiment(
-    id=ATTENTION,
+    id="fourier/attention",
     title="Attention matrices of transformers that add numbers modulo p",
     reproduces=tuple(ENTRY[k] for k in (4, 3, 5)),
+    rows=(Heads, Learned),
     Config=Config,
     presets={
         "smoke": Config(

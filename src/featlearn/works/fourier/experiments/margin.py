@@ -8,32 +8,25 @@ known (fourier.definition4_1), so that training can be judged: how near, and how
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.row import Row
 from featlearn.learn import PowerSchedule, fit_power
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks.modular_addition import ModularAddition, decoder, task_name
 from featlearn.works._settings import check_counts, check_ladders, check_positive, check_seeds
-from featlearn.works.fourier.experiments.trained import check_pairs, judged, reported_width, structure
+from featlearn.works.fourier.experiments.trained import check_pairs, judged, reported_width, structure, summary_of
+from featlearn.works.fourier.rows import Climb, Minimised
 from featlearn.works.fourier.setup import minimum
 
 ENTRIES = ("fourier.lemma4_7", "fourier.theorem4_9", "fourier.definition4_1")
-METRICS = {
-    "margin": "",
-    "mean_margin": "",
-    "loss": "",
-    "loss_over_least": "",
-    "covered": "%",
-    "share": "",
-    "same": "%",
-    "phase": "",
-    "cosine_low": "",
-}
+METRICS = ("margin", "mean_margin", "loss", "covered", "share", "same", "phase", "cosine_low")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +87,18 @@ def trials(config: Config) -> list[Trial]:
     """One trial per network, lambda and seed."""
     c = config
     return [
-        Trial(k, p, width * reported_width(k, p), steps, penalty, c.rate, c.ramp, c.scale, c.evaluations, seed)
+        Trial(
+            k=k,
+            p=p,
+            m=width * reported_width(k, p),
+            steps=steps,
+            penalty=penalty,
+            rate=c.rate,
+            ramp=c.ramp,
+            scale=c.scale,
+            evaluations=c.evaluations,
+            seed=seed,
+        )
         for k, p, steps, width in zip(c.k, c.p, c.steps, c.width, strict=True)
         for penalty in c.penalty
         for seed in c.seeds
@@ -124,61 +128,50 @@ def run_trial(trial: Trial) -> TrialResult:
 
     at = sorted({round(c.steps * (i / c.evaluations) ** 2) for i in range(c.evaluations + 1)})
     run = fit_power(start, everything, decoder(c.p, c.k), key, schedule, probes=[probe], probe_at=at)
-    setting = f"{task_name(c.k, c.p)}, m = {c.m}, lambda = {c.penalty:g}"
-    base = {"setting": setting, "row": "Network", "seed": c.seed, "k": c.k, "p": c.p, "m": c.m, "penalty": c.penalty}
-    rows = [
-        {**base, "step": step, **{name: trace[i] for name, trace in run.trace.items()}}
+    base = {"k": c.k, "p": c.p, "m": c.m, "penalty": float(c.penalty), "seed": c.seed}
+    rows: list[Row] = [
+        Climb(
+            **base,
+            step=step,
+            margin=run.trace["margin_at"][i],
+            mean_margin=run.trace["mean_at"][i],
+            loss=run.trace["loss_at"][i],
+        )
         for i, step in enumerate(run.steps)
     ]
-    least, loss = minimum(c.k, c.p, c.penalty)[1], run.trace["loss_at"][-1]
     rows.append(
-        {
+        Minimised(
             **base,
-            "margin": run.trace["margin_at"][-1],
-            "mean_margin": run.trace["mean_at"][-1],
-            "loss": loss,
-            "least_loss": least,
-            "loss_over_least": loss / least,
-            "steps": c.steps,
+            margin=run.trace["margin_at"][-1],
+            mean_margin=run.trace["mean_at"][-1],
+            loss=run.trace["loss_at"][-1],
+            least_loss=minimum(c.k, c.p, c.penalty)[1],
+            steps=c.steps,
             **structure(run.net),
-        }
+        )
     )
     return TrialResult(rows)
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
-    """Means over seeds."""
-    out = []
-    for setting in dict.fromkeys(r["setting"] for r in table.rows):
-        here = Rows(tuple(r for r in table.rows if r["setting"] == setting and "margin" in r))
-        for metric, unit in METRICS.items():
-            values = here.values(metric)
-            if len(values):
-                mean, low, high = interval(values)
-                high = min(high, 100.0) if unit == "%" else high
-                entry = ENTRIES[2] if metric.startswith("loss") else ENTRIES[metric in ("share", "same", "phase")]
-                out.append(
-                    SummaryRow(
-                        setting,
-                        row="Network",
-                        metric=metric,
-                        value=mean,
-                        low=low,
-                        high=high,
-                        n=len(values),
-                        unit=unit,
-                        entry=entry,
-                    )
-                )
+    """Means over seeds, and the loss over the least one."""
+    out: list[SummaryRow] = []
+    for (k, p, m, penalty), here in table.of(Minimised, allow_absent=True).by("k", "p", "m", "penalty").items():
+        setting = f"{task_name(k, p)}, m = {m}, lambda = {penalty:g}"
+        for metric in METRICS:
+            entry = ENTRIES[2] if metric == "loss" else ENTRIES[metric in ("share", "same", "phase")]
+            row = summary_of(setting, here.rows, metric, entry)
+            out += [row] if row is not None else []
+        over = interval([r.loss / r.least_loss for r in here.rows])
+        out.append(SummaryRow(setting, "Network", "loss over the least", *over, len(here), entry=ENTRIES[2]))
     return out
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Margin over gamma* against steps; a panel per network, a line per lambda."""
-    evaluations = [r for r in table.rows if "margin_at" in r]
-    pairs = list(dict.fromkeys((r["k"], r["p"], r["m"]) for r in evaluations))
-    if not pairs:
-        return {}
+    climbs = table.of(Climb, allow_absent=True)
+    networks = climbs.by("k", "p", "m")
+    pairs = list(networks)
     columns = min(2, len(pairs))
     height = 0.6 + 3.2 * -(-len(pairs) // columns)
     fig = style.figure(5 * columns, height)
@@ -187,26 +180,22 @@ def draw(table: Rows) -> Mapping[str, Picture]:
         panels = fig.subplots(-(-len(pairs) // columns), columns, squeeze=False).flat
         for (k, p, m), ax in zip(pairs, panels, strict=False):
             lines = []
-            for penalty in sorted({r["penalty"] for r in evaluations}):
-                mine = [r for r in evaluations if (r["k"], r["p"], r["m"], r["penalty"]) == (k, p, m, penalty)]
-                x = sorted({r["step"] for r in mine if r["step"]})
-                if not x:
+            for penalty, mine in networks[k, p, m].by("penalty").items():
+                found = {x: summary_of("", here.rows, "margin", "") for x, here in mine.by("step").items() if x}
+                ends = [(x, r.value, r.low, r.high) for x, r in found.items() if r is not None]
+                if not ends:
                     continue
-                spread = [interval([max(r["margin_at"], -0.5) for r in mine if r["step"] == s]) for s in x]
-                mean, low, high = zip(*spread, strict=True)
-                lines.append(Series(f"lambda = {penalty:g}", x, mean, low, high))
-                data += [
-                    {"k": k, "p": p, "m": m, "penalty": penalty, "step": s, "margin": v}
-                    for s, v in zip(x, mean, strict=True)
-                ]
+                x, *bands = zip(*ends, strict=True)
+                lines.append(Series(f"lambda = {penalty:g}", x, *(np.maximum(b, -0.5) for b in bands)))
+                data += [{"k": k, "p": p, "m": m, "penalty": penalty, "step": a, "margin": v} for a, v, _, _ in ends]
             curves(ax, lines, "full-batch steps", "margin / gamma*", log="x", title=f"k = {k}, p = {p}, m = {m}")
             ax.axhline(1.0, color=style.REPORTED, lw=1.2, ls=":")
-            ax.set_ylim(-0.55, 1.08)
+            ax.set_ylim(-0.55, 1.05)
         for ax in list(panels):
             ax.set_axis_off()
     caption = (
         "Least normalised margin over all p^k points divided by gamma* (dotted: 1, which no network exceeds), mean and "
-        "interval over the seeds; margins below -0.5 stand at -0.5."
+        "interval over the seeds, which ends at 1; below -0.5 it stands at -0.5."
     )
     return {ENTRIES[0]: Picture(fig, caption, data=data)}
 
@@ -225,6 +214,7 @@ EXPERIMENT = Experiment(
     id="fourier/margin",
     title="The normalised margin climbs to gamma*",
     reproduces=ENTRIES,
+    rows=(Minimised, Climb),
     Config=Config,
     presets={
         "smoke": Config(k=(2,), p=(5,), steps=(80,), width=(1,), penalty=(0.01,), evaluations=4, seeds=(0, 1)),
