@@ -251,7 +251,8 @@ def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> 
             axis.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), fontsize="small")
     caption = (
         f"k = {k}, p = {p}: matrices E^T W^KQ E (key number down, query number across) of heads 0 to {SHOWN - 1} of "
-        "the first seed, each coloured from minus to plus its largest entry, and their two-dimensional spectra (rows: frequency of the key, zero in the middle; columns: "
+        "the first seed, each coloured from minus to plus its largest entry, and their two-dimensional spectra (rows: "
+        "frequency of the key, zero in the middle; columns: "
         "of the query, from 0). Right: how many heads of all seeds hold at least that share of their power in four "
         f"pairs of bins; dotted: {LEVEL}."
     )

@@ -391,7 +391,7 @@ EXPERIMENT = Experiment(
         Deviation(
             "when accuracy has come",
             reported="not given",
-            ours="training: first evaluation at 95 % (and 99 %); test: the one from which it stays; 4 % of the steps apart",
+            ours="training: first evaluation at 95 % (and 99 %); test: the one from which it stays; 4 % apart",
             why="a full evaluation at every step would cost more than training",
         ),
         Deviation(
