@@ -193,8 +193,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 
 def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> Picture:
     readouts = [r for r in READOUTS if any(row["readout"] == r for row in rows)]
-    fig = style.figure(12.5, 1.0 + 1.9 * SHOWN * len(readouts))
-    fig.suptitle(f"k = {k}, p = {p}, {rows[0]['heads']} heads", fontsize="medium")
+    fig = style.figure(12.5, 0.6 + 1.9 * SHOWN * len(readouts))
     parts = fig.subfigures(len(readouts), 2, width_ratios=(1.75, 1), squeeze=False)
     data: list[dict[str, Any]] = []
     for (left, right), readout in zip(parts, readouts, strict=True):
@@ -204,7 +203,7 @@ def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> 
         where = "the last number" if readout == "last" else "'='"
         accuracy = ", ".join(f"{r['test_acc']:.1f}" for r in own)
         with style.applied(6.5):
-            left.suptitle(f"read at {where}: test accuracy {accuracy} %", fontsize="large", weight="bold")
+            left.suptitle(f"k = {k}, p = {p}, read at {where}: test accuracy {accuracy} %", fontsize="large", weight="bold")
             axes = left.subplots(len(first[f"heads {TRAINED}"]), 3, squeeze=False)
             for h, line in enumerate(axes):
                 trained = first[f"heads {TRAINED}"][h]
