@@ -13,10 +13,6 @@ REPORTED, DECAYED, EQUAL = "reported", "more decay", "equal data"
 """Variants of grokking."""
 
 
-ATTENTION, GROKKING = "fourier/attention", "fourier/grokking"
-CIRCUITS, MARGIN = "fourier/circuits", "fourier/margin"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Neurons(Row):
     """What the neurons of a trained network of k-th powers look like.

@@ -256,6 +256,17 @@ def class_weighted_margin(u: Float[Tensor, "m k p"], w: Float[Tensor, "m p"]) ->
     return float(neuron_margins(u, w).sum())
 
 
+def setting_of(name: str) -> tuple[int, int, float]:
+    """(k, p, lambda) of a setting that the inventory names.
+
+    Example:
+        >>> setting_of("k2_p23_lam0.005")
+        (2, 23, 0.005)
+    """
+    k, p, lam = name.split("_")
+    return int(k[1:]), int(p[1:]), float(lam[3:])
+
+
 def least_loss(c: float | int, k: int, p: int, lam: float | int) -> float:
     """log(1 + (p - 1) exp(-gamma* c^(k+1))) + lam c: the loss of a max-margin network of norm c.
 

@@ -14,6 +14,13 @@ from featlearn.measure import margins, phase_residual, top_frequency
 from featlearn.tasks.modular_addition import labels, points
 from featlearn.works.fourier.setup import Network, cosine_network, logits, network_norm, neuron_norms
 
+
+def everything(p: int, k: int) -> tuple[Tensor, Tensor]:
+    """All points (p^k, k) and their labels."""
+    x = points(torch.arange(p**k), p, k)
+    return x, labels(x, p)
+
+
 BLOCK = 2**20
 """Entries of a block of hidden values: small enough for the cache."""
 
@@ -58,6 +65,23 @@ def loss(net: Network, lam: float) -> float:
         for x in _blocks(net, None)
     )
     return total / p**k + lam * network_norm(*net)
+
+
+def best_on_ray(net: Network, lam: float) -> float:
+    """The least loss along the ray of a network of norm 1, on a grid refined once."""
+    k, p = net[0].shape[1:]
+    x, y = everything(p, k)
+    f = logits(*net, x)
+    right = f.gather(1, y[:, None])
+
+    def at(c: float) -> float:
+        return float(torch.logsumexp((f - right) * c ** (k + 1), 1).mean()) + lam * c
+
+    grid = np.geomspace(1e-2, math.log(p) / lam, 120)
+    values = [at(c) for c in grid]
+    best = int(np.argmin(values))
+    fine = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, 119)], 60)
+    return min(math.log(p), *values, *(at(c) for c in fine))
 
 
 def scaled(net: Network, c: float | Tensor = 1.0) -> Network:

@@ -11,10 +11,10 @@ from featlearn.core import Key
 from featlearn.lab.inventory import entry
 from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.measure import coverage, top_frequency
-from featlearn.works.fourier.claims.definitions import everything
 from featlearn.works.fourier.claims.exact import (
     Survey,
     chosen,
+    everything,
     off_family,
     random_cosines,
     random_network,

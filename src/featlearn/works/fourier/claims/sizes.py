@@ -1,30 +1,25 @@
-"""What rows of smaller sizes than reported may say about a figure."""
+"""The sizes of reported figures as premises of what smaller runs show."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
-from featlearn.lab.pending import Assumption, Evidence, needs
-
-Pair = tuple[int, int]
-
-
-def named(pairs: Iterable[Pair]) -> str:
-    """Sizes as text."""
-    return "; ".join(f"k = {k}, p = {p}" for k, p in sorted(pairs))
+from featlearn.lab.claim import Premise
+from featlearn.lab.inventory import entry
+from featlearn.lab.table import Table
 
 
-def at_sizes(evidence: Evidence, experiment: str, found: Iterable[Pair], reported: Iterable[Pair]) -> Evidence:
-    """The evidence as it is where every reported (k, p) is among the rows; else with that premise unmet.
+def sizes(table: Table[Any], reported: Mapping[str, float]) -> tuple[Premise, ...]:
+    """For each column with a reported number, whether all rows have it: success and failure get the same scope."""
+    found = {name: sorted({getattr(r, name) for r in table.rows}) for name in reported}
+    return tuple(
+        Premise(f"{name} = {number:g}", found[name] == [number], ", ".join(f"{v:g}" for v in found[name]), size=True)
+        for name, number in reported.items()
+    )
 
-    What is met at smaller sizes is met without the reported ones, and what is not says nothing about the paper: the
-    verdict is then "not run", with what failed.
-    """
-    missing = set(reported) - set(found)
-    if not missing or evidence.not_run:
-        return evidence
-    failed = [c.name for c in evidence.cases if not c.ok]
-    if failed:
-        command = needs(experiment).not_run
-        return Evidence(not_run=f"{command}; the rows at hand ({named(found)}) are too small for: {'; '.join(failed)}")
-    premise = Assumption(f"the reported {named(missing)}", False, f"rows of {named(found)}")
-    return replace(evidence, assumptions=(*evidence.assumptions, premise))
+
+def pairs(table: Table[Any], *figures: str) -> Premise:
+    """Whether the rows have the (k, p) of these figures, and no others."""
+    wanted = {(e.setting["k"], e.setting["p"]) for e in map(entry, figures)}
+    found = {(r.k, r.p) for r in table.rows}
+    words = ["; ".join(f"k = {k}, p = {p}" for k, p in sorted(s)) for s in (wanted, found)]
+    return Premise(words[0], wanted == found, words[1], size=True)
