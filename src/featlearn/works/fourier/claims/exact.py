@@ -12,7 +12,17 @@ from torch import Tensor
 from featlearn.core import Key
 from featlearn.measure import margins, phase_residual, top_frequency
 from featlearn.tasks.modular_addition import labels, points
-from featlearn.works.fourier.setup import Network, cosine_network, logits, network_norm, neuron_norms
+from featlearn.works.fourier.setup import (
+    Network,
+    constructed,
+    cosine_network,
+    cosines,
+    cyclic_phases,
+    gamma_star,
+    logits,
+    network_norm,
+    neuron_norms,
+)
 
 
 def everything(p: int, k: int) -> tuple[Tensor, Tensor]:
@@ -163,3 +173,26 @@ def off_family(net: Network) -> dict[str, np.ndarray]:
         "phase": phase_residual(u, w, top).abs().numpy(),
         "balance": ((lengths.amax(1) - lengths.amin(1)) / neuron_norms(u, w)).numpy(),
     }
+
+
+def phases_off(k: int, p: int, off: float) -> Network:
+    """The cyclic network with phases of w turned by `off` (radians), norm 1."""
+    n, s = cyclic_phases(k)
+    turns = torch.arange(n)[:, None] * torch.tensor(s) % n
+    theta = (2 * math.pi / n * turns.double()).repeat((p - 1) // 2, 1)
+    frequency = torch.arange(1, (p - 1) // 2 + 1).repeat_interleave(n)
+    u = cosines(theta, frequency[:, None].expand(theta.shape), p)
+    return unit((u, cosines(theta.sum(1) + off, frequency, p)))
+
+
+def uneven(k: int, p: int) -> Network:
+    """The constructed network with one vector of one neuron 5 % longer."""
+    u, w = (t.clone() for t in constructed(k, p))
+    u[0, 0] *= 1.05
+    return unit((u, w))
+
+
+def ratio_of(net: Network) -> float:
+    """Margin over all points, by gamma* |theta|^(k+1)."""
+    k, p = net[0].shape[1:]
+    return survey(net).least / (gamma_star(k, p) * network_norm(*net) ** (k + 1))

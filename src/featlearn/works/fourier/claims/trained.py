@@ -432,7 +432,7 @@ CLAIMS: tuple[Claim, ...] = (
             observe=cosine_observed,
             premises=figure_premises,
             reads=(Network,),
-            remarks="At p = 97 one seed was trained for as many steps as two cores allow, and its spectra are still broad."
+            remarks="At p = 97 one seed was trained for as many steps as two cores allow, not until its margin stayed."
             if k == 3
             else "Half of all points in training, as reported, and all of them at one p as a control: so few points "
             "leave room to memorise half of them, which all points do not.",
