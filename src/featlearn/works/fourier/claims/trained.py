@@ -247,7 +247,7 @@ def recipe_premises(settings: None, table: Table[Network]) -> tuple[Premise, ...
 
 # all points in training ----------------------------------------------------------------------------------------------
 
-NEAR, LEAST = 1e-3, 15
+NEAR, LEAST = 1e-3, 20
 """Loss over the least loss, less 1, of a run that counts as a minimiser; how many of them are needed."""
 OVER = "loss at the end over the least loss in closed form"
 WITHIN = "loss over the least loss, k = 2, twice as many neurons as reported"

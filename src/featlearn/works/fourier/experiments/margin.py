@@ -33,15 +33,15 @@ METRICS = ("margin", "mean_margin", "loss", "covered", "share", "same", "phase",
 class Config:
     """Normalised margin over gamma* against training steps, all p^k points in training."""
 
-    k: tuple[int, ...] = (2, 2, 2, 3)
+    k: tuple[int, ...] = (2, 2, 2, 3, 3)
     """Inputs, one network for each."""
-    p: tuple[int, ...] = (23, 23, 31, 11)
+    p: tuple[int, ...] = (23, 23, 31, 11, 23)
     """Moduli, odd."""
-    steps: tuple[int, ...] = (4000, 4000, 4000, 2000)
+    steps: tuple[int, ...] = (4000, 4000, 4000, 2000, 2500)
     """Full-batch steps of each network."""
     penalty: tuple[float, ...] = (0.003, 0.01)
     """Values of lambda."""
-    width: tuple[int, ...] = (1, 2, 2, 1)
+    width: tuple[int, ...] = (1, 2, 2, 1, 1)
     """Neurons of each network, in units of the reported 2^(2k-2) (p - 1)."""
     rate: float = 0.02
     """Step size of Adam at its highest."""
