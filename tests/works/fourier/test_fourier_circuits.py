@@ -11,6 +11,8 @@ from featlearn.nets import PowerNetwork, power_init
 from featlearn.works.fourier.experiments import circuits, margin, trained
 from featlearn.works.fourier.setup import constructed
 
+OVER = "loss over the least"
+
 
 def _best(k: int, p: int) -> PowerNetwork:
     net = constructed(k, p)
@@ -23,14 +25,15 @@ def test_smoke(name, tmp_path):
     config = experiment.presets["smoke"]
     report = run(experiment, config, store=Store(tmp_path), preset="smoke")
     assert report.failed == 0, report.errors
-    metrics = circuits.METRICS if name == "fourier/circuits" else margin.METRICS
-    assert {r.metric for r in report.summary} <= set(metrics)
+    metrics = {*circuits.METRICS, circuits.STOPPED} if name == "fourier/circuits" else {*margin.METRICS, OVER}
+    assert {r.metric for r in report.summary} <= metrics
+    assert all(r.high <= max(1, r.value) for r in report.summary if r.metric == "margin")  # no network exceeds gamma*
     pictures = experiment.draw(report.table)
     assert pictures
     assert all(picture.data for picture in pictures.values())
-    last = [r for r in report.table.rows if "margin" in r]
+    last = report.table.of(experiment.rows[0]).rows
     assert len(last) == len(experiment.trials(config))
-    assert all(r["margin"] <= 1 + 1e-6 for r in last)
+    assert all(r.margin <= 1 + 1e-6 for r in last)
     for preset in experiment.presets.values():
         assert all(experiment.cost(c).seconds > 0 for c in experiment.trials(preset))
 
@@ -74,6 +77,11 @@ def test_a_frequency_without_neurons_has_no_ratio():
     assert seen["covered"] == pytest.approx(100 / 3)
 
 
+def test_networks_have_shares_and_numbers_of_seeds_of_their_own():
+    config = circuits.Config(k=(2, 2), p=(5, 7), steps=(9, 9), batch=(3, 3), train=(0.5, 1.0), runs=(1, 2))
+    assert [(t.p, t.train, t.seed) for t in circuits.trials(config)] == [(5, 0.5, 0), (7, 1.0, 0), (7, 1.0, 1)]
+
+
 @pytest.mark.parametrize(
     "make, field",
     [
@@ -82,9 +90,12 @@ def test_a_frequency_without_neurons_has_no_ratio():
         (lambda: circuits.Config(k=(1,), p=(5,), steps=(9,), batch=(3,)), "k, p"),
         (lambda: circuits.Config(k=(2,), p=(2,), steps=(9,), batch=(3,)), "k, p"),
         (lambda: circuits.Config(k=(2,), p=(8,), steps=(9,), batch=(3,)), "k, p"),
-        (lambda: circuits.Config(train=0.0), "train"),
-        (lambda: circuits.Config(train=1e-4, k=(2,), p=(5,), steps=(9,), batch=(3,)), "train"),
-        (lambda: circuits.Config(train=0.999, k=(2,), p=(5,), steps=(9,), batch=(3,)), "train"),
+        (lambda: circuits.Config(train=(0.0,)), "train"),
+        (lambda: circuits.Config(train=(1e-4,), k=(2,), p=(5,), steps=(9,), batch=(3,)), "train"),
+        (lambda: circuits.Config(train=(0.999,), k=(2,), p=(5,), steps=(9,), batch=(3,)), "train"),
+        (lambda: circuits.Config(train=(0.5, 0.5)), "train"),
+        (lambda: circuits.Config(runs=(1, 4, 1)), "runs"),
+        (lambda: circuits.Config(runs=(1, 1)), "runs"),
         (lambda: circuits.Config(neurons=-1), "neurons"),
         (lambda: circuits.Config(steps=(0, 1, 1)), "steps"),
         (lambda: circuits.Config(batch=(0, 1, 1)), "batch"),

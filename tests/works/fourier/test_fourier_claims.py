@@ -1,48 +1,89 @@
-"""Claims of the Fourier work: exact ones with their verdicts, what hand work found wrong in the paper, those on
-rows."""
+"""Claims of the Fourier work: faults of the engine and rows of another kind contradict them; ascent; smaller sizes."""
 
-from functools import cache
+import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.experiment import Rows
-from featlearn.lab.inventory import load
-from featlearn.lab.pending import verify
-from featlearn.measure import random_share
-from featlearn.works import load_claims
-from featlearn.works.fourier import rows
-from featlearn.works.fourier.claims import definitions, networks, neurons, trained, transformers
+from featlearn.lab.claim import verdict_of
+from featlearn.lab.find import latest_complete
+from featlearn.lab.store import Store
+from featlearn.lab.table import Table
+from featlearn.measure import fourier as measured
+from featlearn.works import load_claims, load_experiment
+from featlearn.works.fourier import setup
+from featlearn.works.fourier.claims import counting, identities, margins, networks, neurons, trained, transformers
+from featlearn.works.fourier.rows import REPORTED, SWAPPED, TRAINED, Arrival, Heads, Learned, Minimised, Network
 
-CLAIMS = load_claims("fourier")
-
-BY_NAME = {c.id.removeprefix("fourier."): c for c in CLAIMS}
-EXACT = [c.id.removeprefix("fourier.") for c in (*definitions.CLAIMS, *neurons.CLAIMS, *networks.CLAIMS)]
-
-
-def nothing(experiment):
-    return None
+CLAIMS = {c.id.removeprefix("fourier."): c for c in load_claims("fourier")}
+EVIDENCE = Store("runs-that-are-not-there", below=[Path(__file__).parents[3] / "evidence"])
 
 
-@cache
-def judged(name):
-    return verify(BY_NAME[name], Key("verify"), nothing)
+@pytest.fixture(scope="module")
+def tables():
+    found = {}
+
+    def table(kind):
+        if kind not in found:
+            done = latest_complete(load_experiment(kind.experiment), EVIDENCE, ("paper", "cpu"))
+            assert done is not None, kind.experiment
+            found[kind] = done.table.of(kind)
+        return found[kind]
+
+    return table
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_exact_claims_have_the_expected_verdict(name):
-    verdict = judged(name)
-    assert verdict.as_expected, (verdict.verdict, verdict.why)
+def judged(name, *tables):
+    return verdict_of(CLAIMS[name], Key("verify"), tables)
 
 
-def test_the_reported_count_is_refuted_by_its_count_alone():
-    """Attainment and the averaging of monomials hold; only the number of neurons is below what the paper needs."""
-    cases = judged("necessary_neurons").evidence.cases
-    assert [c.ok for c in cases] == [True, True, False]
-    assert all(c.rival_rejected for c in cases)
-    needed, had = (np.array(v) for v in (cases[2].predict, cases[2].observe))
-    assert np.all(had < needed)
+def outcomes(verdict):
+    return {f.statement.name: f.outcome for f in verdict.findings}
+
+
+def changed(table, change):
+    """The table with every row changed by a function of it."""
+    return Table.of(table.kind, [dataclasses.replace(r, **change(r)) for r in table.rows], allow_absent=True)
+
+
+# faults of the engine ------------------------------------------------------------------------------------------------
+
+
+def test_a_constant_counted_twice_is_seen_by_the_share_of_a_frequency(monkeypatch):
+    fold = measured._fold
+
+    def doubled(power, p):
+        out = fold(power, p).clone()
+        out[..., 0] *= 2
+        return out
+
+    monkeypatch.setattr(measured, "_fold", doubled)
+    assert outcomes(judged("normalised_power"))[identities.RAISED] == "contradicted"
+
+
+@pytest.mark.parametrize(
+    "module, name, fault, claim, statement",
+    [
+        (networks, "gamma_star", lambda k, p: 0.95 * setup.gamma_star(k, p), "best_margin", networks.CONSTRUCTED),
+        (
+            identities,
+            "neuron_margins",
+            lambda u, w: 1.01 * setup.neuron_margins(u, w),
+            "transform",
+            identities.BY_SPECTRA,
+        ),
+        (margins, "minimum", lambda k, p, lam: (1.01, 1.0), "objective", "L"),
+        (counting, "fewest", setup.constructed, "necessary_neurons", counting.HAD),
+        (counting, "constructed", setup.cyclic, "construction", counting.COUNTED),
+        (neurons, "gamma_star", lambda k, p: setup.gamma_star(k, p) * 1.001, "optimal_neuron", neurons.ENDS),
+    ],
+)
+def test_faults_of_the_engine_change_the_outcome(module, name, fault, claim, statement, monkeypatch):
+    before = outcomes(judged(claim))[statement]
+    monkeypatch.setattr(module, name, fault)
+    assert outcomes(judged(claim))[statement] != before
 
 
 def test_ascent_arrives_and_stays():
@@ -56,241 +97,181 @@ def test_ascent_arrives_and_stays():
 
 
 def test_margins_by_orders_only_where_the_network_sees_none(monkeypatch):
-    found, enumerated = networks.whole(networks.constructed(2, 5))
-    assert enumerated
-    assert found.points == 25
+    assert networks.whole(setup.constructed(2, 5)).points == 25
     monkeypatch.setattr(networks, "MANY", 1.0)
-    found, enumerated = networks.whole(networks.constructed(2, 5))
-    assert not enumerated
-    assert found.points == 15
+    assert networks.whole(setup.constructed(2, 5)).points == 15
     with pytest.raises(ValueError, match="enumerated"):
-        networks.whole(networks.cyclic(3, 5))
+        networks.whole(setup.cyclic(3, 5))
 
 
-# claims on rows: planted tables of either kind ------------------------------------------------------------------------
+def test_a_dictionary_holds_the_known_networks_and_no_smaller_one():
+    """The cyclic phases of k = 2 are a solution with equal shares; five of its six neurons are none."""
+    a = counting.dictionary(2, 6)
+    pairs = [(s, t) for s in range(3) for t in range(6)]
+    cyclic = {min((t % 6, 4 * t % 6), ((t + 3) % 6, (4 * t + 3) % 6)) for t in range(6)}
+    x = np.array([1 / 6 if pair in cyclic else 0.0 for pair in pairs])
+    target = np.append(np.zeros(len(a) - 1), 1.0)
+    assert len(cyclic) == 6
+    assert a @ x == pytest.approx(target, abs=1e-9)
+    x[np.flatnonzero(x)[0]] = 0
+    assert np.abs(a @ (x / x.sum()) - target).max() > 0.1
 
 
-def on(rows):
-    return lambda experiment: Rows(tuple({"trial": "x", **r} for r in rows))
-
-
-def verdict(name, rows):
-    return verify(BY_NAME[name], Key("verify"), on(rows))
-
-
-def attention_rows(sparse=95.0, start=0.1, swapped=0.4, accuracy=100.0, pairs=((3, 61), (4, 31), (5, 17))):
-    shared = [{"k": k, "p": p, "readout": "last", "heads": 160, "seed": s} for k, p in pairs for s in (0, 1)]
-    trained = {
-        "row": rows.TRAINED,
-        "top1": 0.5,
-        "top4": 0.9,
-        "sparse": sparse,
-        "train_acc": 100.0,
-        "test_acc": accuracy,
-    }
-    others = [
-        {"row": name, "top1": 0.1, "top4": share, "sparse": 0.0}
-        for name, share in ((rows.START, start), (rows.SWAPPED, swapped))
-    ]
-    return [{**one, **row} for one in shared for row in (trained, *others)]
+# rows of another kind ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "name, change, expected",
+    "column, value, statement",
     [
-        ("attention", {}, "holds"),
-        ("attention", {"sparse": 70.0}, "refuted"),
-        ("attention", {"start": 0.3}, "refuted"),
-        ("attention_learned", {}, "holds"),
-        ("attention_learned", {"swapped": 0.88}, "refuted"),
-        ("transformer_accuracy", {}, "holds"),
-        ("transformer_accuracy", {"accuracy": 80.0}, "refuted"),
+        ("cosine_low", 0.5, "r^2 of the best cosine, worst vector of a neuron, 5th percentile"),
+        ("same", 80.0, "live neurons whose k + 1 vectors have one frequency"),
+        ("phase", 0.4, "|sum theta_u - theta_w| of live neurons, median"),
+        ("held", 90.0, "summed (k+1)-th powers of norms that live neurons hold"),
     ],
 )
-def test_attention_claims_on_planted_rows(name, change, expected):
-    assert verdict(name, attention_rows(**change)).verdict == expected
-
-
-@pytest.mark.parametrize("name", ["attention", "attention_learned", "transformer_accuracy"])
-def test_smaller_sizes_than_reported_are_not_a_verdict_on_the_print(name):
-    small = verdict(name, attention_rows(pairs=((3, 23),)))
-    assert small.verdict == "assumptions unmet"
-    bad = verdict(name, attention_rows(pairs=((3, 23),), sparse=70.0, swapped=0.88, accuracy=80.0))
-    assert bad.verdict == "not run"
-    assert "k = 3, p = 23" in small.why
-    assert "k = 3, p = 23" in bad.why
-
-
-FIGURE_PAIRS = ((3, 97), (4, 47), (5, 23))
-
-
-def network_rows(penalties=(0.01,), pairs=((2, 23), (3, 11)), **change):
-    """Last rows of trained networks as the work describes them, and an evaluation of each."""
-    found = []
-    for k, p in pairs:
-        for penalty in penalties:
-            for seed in (0, 1):
-                base = {"k": k, "p": p, "m": 4 ** (k - 1) * (p - 1), "seed": seed, "penalty": penalty}
-                found.append({**base, "step": 5, "train_at": 3.0, "margin_at": -0.1})
-                found.append(
-                    {
-                        **base,
-                        "train_acc": 100.0,
-                        "test_acc": 99.9,
-                        "margin": 0.96 if penalty != 0.1 else 0.5,
-                        "mean_margin": 0.99,
-                        "live": 90.0,
-                        "held": 99.9,
-                        "share": 0.999,
-                        "share_low": 0.97,
-                        "share_start": random_share(p) + 1e-4,
-                        "share_vectors": 0.99,
-                        "same": 99.0,
-                        "phase": 0.01,
-                        "covered": 100.0,
-                        "most_over_least": 2.0,
-                        "loss": 0.101,
-                        "least_loss": 0.1004,
-                        "cosine_low": 0.995,
-                        **change,
-                    }
-                )
-    return found
+def test_one_run_without_cosines_contradicts_the_figure(tables, column, value, statement):
+    here = "p = 47, half of all points"
+    worse = changed(tables(Network), lambda r: {column: value} if (r.p, r.seed) == (47, 1) else {})
+    found = outcomes(judged("trained_cosines_k3", worse))
+    assert found[f"{statement}; {here}"] == "contradicted"
+    assert list(found.values()).count("contradicted") == 4  # with the three at p = 97
 
 
 @pytest.mark.parametrize(
-    "name, change, expected",
+    "column, value, statement",
     [
-        ("trained_recipe", {}, "assumptions unmet"),
-        ("trained_recipe", {"test_acc": 60.0}, "not run"),
-        ("trained_recipe", {"pairs": FIGURE_PAIRS}, "holds"),
-        ("trained_recipe", {"pairs": FIGURE_PAIRS, "test_acc": None}, "holds"),
-        ("trained_recipe", {"pairs": FIGURE_PAIRS, "test_acc": 60.0}, "refuted"),
-        ("trained_recipe", {"pairs": FIGURE_PAIRS, "m": 10}, "refuted"),
-        ("trained_loss", {}, "holds"),
-        ("trained_loss", {"loss": 0.1}, "refuted"),
-        ("trained_loss", {"loss": 0.12}, "refuted"),
-        ("trained_margin", {}, "holds"),
-        ("trained_margin", {"margin": 1.01}, "refuted"),
-        ("trained_margin", {"margin": 0.9}, "refuted"),
-        ("trained_margin", {"covered": 90.0}, "refuted"),
-        ("trained_near_best", {"margin": 0.98}, "holds"),
-        ("trained_near_best", {"margin": 0.98, "cosine_low": 0.9}, "refuted"),
-        ("trained_near_best", {"margin": 0.9}, "refuted"),
+        ("covered", 95.0, "(a) frequencies that dominate a live neuron"),
+        ("most_over_least", None, "(a) neurons of the rarest over the commonest frequency"),
+        ("most_over_least", 4.0, "(a) neurons of the rarest over the commonest frequency"),
+        ("share_start", 0.1, "(b) share of power at one frequency at the start over that of Gaussian vectors"),
+        ("share_vectors", 0.9, "(c) share at the end, mean over vectors of live neurons"),
+        ("share_low", 0.7, "(c) share at the end, 5th percentile over live neurons"),
     ],
 )
-def test_claims_on_trained_networks(name, change, expected):
-    assert verdict(name, network_rows(**change)).verdict == expected
+def test_one_run_with_other_frequencies_contradicts_the_figure(tables, column, value, statement):
+    worse = changed(tables(Network), lambda r: {column: value} if (r.k, r.train, r.seed) == (4, 1.0, 2) else {})
+    assert outcomes(judged("trained_frequencies_k4", worse))[f"{statement}; p = 7, all points"] == "contradicted"
 
 
-@pytest.mark.parametrize("k, p", [(3, 97), (4, 47), (5, 23)])
+def test_success_and_failure_have_the_same_scope(tables):
+    fine = changed(tables(Network), lambda r: {"cosine_low": 0.99, "same": 100.0, "phase": 0.01, "held": 100.0})
+    for k in (3, 4, 5):
+        good, bad = judged(f"trained_cosines_k{k}", fine), judged(f"trained_cosines_k{k}", tables(Network))
+        assert (good.reported, bad.reported) == ("confirmed", "contradicted")
+        assert good.scope == bad.scope != "as stated"
+
+
+def test_sizes_other_than_k_and_p_are_premises(tables):
+    """Rows at every reported (k, p) with another batch, or fewer heads, are of another size."""
+    premises = {p.says: p.met for p in judged("trained_cosines_k3", tables(Network)).premises}
+    assert premises["batch = 1024"] is False
+    for name in ("grokking", "grokking_equal_data"):
+        premises = {p.says: p.met for p in judged(name, tables(Arrival)).premises}
+        assert [premises[f"{what}"] for what in ("heads = 160", "width = 128", "batch = 1024")] == [False] * 3
+    assert judged("transformer_accuracy", tables(Learned)).scope == "other size"
+
+
 @pytest.mark.parametrize(
-    "name, change",
+    "claim, change, statement",
     [
-        ("cosines", {}),
-        ("cosines", {"share": 0.5}),
-        ("cosines", {"share_start": 0.6}),
-        ("cosines", {"same": 90.0}),
-        ("cosines", {"phase": 0.2}),
-        ("cosines", {"phase": None}),
-        ("cosines", {"held": 98.0}),
-        ("frequencies", {}),
-        ("frequencies", {"covered": 91.0}),
-        ("frequencies", {"most_over_least": None}),
-        ("frequencies", {"most_over_least": 4.0}),
-        ("frequencies", {"share_start": 0.04}),
-        ("frequencies", {"share_vectors": 0.9}),
-        ("frequencies", {"share_low": 0.7}),
+        ("trained_loss", {"loss": 1e-3}, trained.OVER),
+        ("trained_margin", {"margin": 1.01}, trained.BOUND),
+        ("trained_margin", {"margin": 0.9}, trained.MINIMISERS),
+        ("trained_margin", {"covered": 90.0}, trained.COVERED),
+        ("trained_margin", {"same": 99.0}, trained.SAME),
+        ("trained_margin", {"phase": 0.1}, trained.PHASES),
+        ("trained_margin", {"cosine_low": 0.9}, trained.COSINES),
+        ("trained_near_best", {"cosine_low": 0.9}, trained.COSINES),
     ],
 )
-def test_claims_on_figures_of_trained_networks(name, k, p, change):
-    """At the reported p they hold or are refuted; at a smaller one they are met without the size, or say what is
-    not."""
-    name = f"trained_{name}_k{k}"
-    assert verdict(name, network_rows(pairs=((k, p),), **change)).verdict == ("refuted" if change else "holds")
-    small = verdict(name, network_rows(pairs=((k, 11),), **change))
-    assert small.verdict == ("not run" if change else "assumptions unmet")
-    assert "p = 11" in small.why
-    both = verdict(name, [*network_rows(pairs=((k, p),)), *network_rows(pairs=((k, 11),), **change)])
-    assert both.verdict == "holds"  # the reported size alone counts
-    assert verdict(name, network_rows(pairs=((2, 23),))).verdict == "not run"
+def test_one_run_contradicts_claims_on_all_points(tables, claim, change, statement):
+    other = changed(tables(Minimised), lambda r: change if (r.k, r.p, r.seed, r.penalty) == (3, 11, 2, 0.01) else {})
+    assert outcomes(judged(claim, other))[statement] == "contradicted"
 
 
-def test_the_best_lambda_is_judged_and_all_are_told():
-    judged = verdict("trained_margin", network_rows(penalties=(0.01, 0.1)))
-    assert judged.verdict == "holds"
-    assert "0.960 (m = 88, lambda = 0.01), 0.500 (m = 88, lambda = 0.1)" in judged.evidence.comment
+def test_runs_that_are_no_minimisers_are_dropped_and_counted(tables):
+    finding = next(
+        f for f in judged("trained_margin", tables(Minimised)).findings if f.statement.name == trained.MINIMISERS
+    )
+    assert finding.kept < finding.of
+    far = changed(tables(Minimised), lambda r: {"loss": 1.1 * r.least_loss})
+    assert outcomes(judged("trained_margin", far))[trained.MINIMISERS] == "inconclusive"
 
 
-ON_ROWS = [c.id.removeprefix("fourier.") for c in (*trained.CLAIMS, *transformers.CLAIMS)]
+def test_heads_that_are_not_sparse_contradict_the_figures(tables):
+    none = changed(tables(Heads), lambda r: {"sparse": 5.0 + r.seed} if r.weights == TRAINED else {})
+    found = outcomes(judged("attention", none))
+    assert [v for n, v in found.items() if n.startswith("trained heads")] == ["contradicted"] * 2
+    all_ = changed(tables(Heads), lambda r: {"sparse": 98.0 + 0.1 * r.seed} if r.weights == TRAINED else {})
+    assert [v for n, v in outcomes(judged("attention", all_)).items() if n.startswith("trained heads")] != [
+        "contradicted"
+    ] * 2
 
 
-@pytest.mark.parametrize("name", ON_ROWS)
-def test_without_rows_a_claim_names_the_command(name):
-    for tables in (nothing, on([]), on([{"k": 2, "p": 5, "step": 1, "row": "none", "variant": "none"}])):
-        if tables is not nothing and name.startswith(("attention", "transformer")) and tables("x").rows:
-            continue  # its three rows come together or not at all
-        found = verify(BY_NAME[name], Key("verify"), tables)
-        assert found.verdict == "not run"
-        assert found.why.startswith("featlearn run fourier/")
+def test_cosines_of_the_embedding_alone_contradict_that_they_are_learned(tables):
+    own = {(r.k, r.readout, r.seed): r.top4 for r in tables(Heads).rows if r.weights == TRAINED}
+    same = changed(
+        tables(Heads),
+        lambda r: {"top4": own[r.k, r.readout, r.seed] - 1e-3 * r.seed} if r.weights == SWAPPED else {},
+    )
+    # a control near 1 leaves no room for a difference, which decides nothing
+    assert set(outcomes(judged("attention_learned", same)).values()) == {"contradicted", "too weak to test"}
 
 
-def test_ids_are_unique_and_every_entry_is_covered():
-    assert len(BY_NAME) == len(CLAIMS) == len(EXACT) + len(ON_ROWS)
-    covered = {e for c in CLAIMS for e in c.entries}
-    assert covered == {e.id for e in load("fourier").entries} - {"fourier.skipped"}
+def test_one_transformer_that_fails_contradicts_that_all_learn(tables):
+    worse = changed(tables(Learned), lambda r: {"test_acc": 90.0} if (r.k, r.seed) == (3, 1) else {})
+    assert set(outcomes(judged("transformer_accuracy", worse)).values()) == {"contradicted"}
 
 
-def grokking_rows(ratio, variant=rows.REPORTED, spread=0.05, steps=100_000):
-    """ratio(k): step of test over step of train accuracy; None: never."""
-    found = []
-    for k, p in ((2, 97), (3, 31), (4, 11), (5, 5)):
-        for seed in range(3):
-            train = 100 * k
-            value = ratio(k)
-            test = None if value is None else train * value * (1 + spread * (seed - 1))
-            found.append(
-                {
-                    "row": variant,
-                    "variant": variant,
-                    "k": k,
-                    "p": p,
-                    "seed": seed,
-                    "steps": steps,
-                    "train95": train,
-                    "test95": test,
-                    "train99": train,
-                    "test99": test,
-                }
-            )
-    return found
+# grokking ------------------------------------------------------------------------------------------------------------
 
 
-def test_grokking_claims_on_planted_rows():
-    assert verdict("grokking", grokking_rows(lambda k: 20 / k)).verdict == "holds"
-    assert verdict("grokking", grokking_rows(lambda k: 3.0)).verdict == "not established"  # no trend
-    assert verdict("grokking", grokking_rows(lambda k: 2.0 * k)).verdict == "refuted"  # grows
-    assert verdict("grokking", grokking_rows(lambda k: 1.5 - k / 10)).verdict == "refuted"  # no delay to begin with
-    assert verdict("grokking_equal_data", grokking_rows(lambda k: 20 / k)).verdict == "not run"
-    assert verdict("grokking_equal_data", grokking_rows(lambda k: 20 / k, rows.EQUAL)).verdict == "holds"
+def grokked(table, ratio):
+    """Rows of the reported variant whose test accuracy stays at ratio(k, seed) times the steps; None: never."""
+
+    def change(r):
+        value = ratio(r.k, r.seed)
+        end = None if value is None else round(100 * value)
+        return {"train95": 100, "test95": end, "steps": 100_000, "test_acc": 99.0 if end else 12.0}
+
+    return changed(table.where(variant=REPORTED), change)
 
 
-def test_a_test_accuracy_that_never_came_counts_with_the_time_waited():
-    planted = grokking_rows(lambda k: None if k == 2 else 20 / k)
-    assert transformers.ratios(planted, 95)[2] == [(500.0, True)] * 3
-    judged = verdict("grokking", planted)
-    assert judged.verdict == "holds"
-    assert "k = 2: 500+, 500+, 500+" in judged.evidence.comment
-    for r in planted:
-        r["train95"] = r["train99"] = None
-    assert transformers.ratios(planted, 95) == {}
-    assert verdict("grokking", planted).verdict == "refuted"
+@pytest.mark.parametrize(
+    "ratio, falls",
+    [
+        (lambda k, s: 20 / k + s / 10, "confirmed"),
+        (lambda k, s: 3.0 + s / 10, "contradicted"),
+        (lambda k, s: 2.0 + k + s / 10, "contradicted"),
+        (lambda k, s: None if k == 2 else 3.0 - k / 10 + s / 100, "confirmed"),
+    ],
+)
+def test_a_ratio_that_falls_with_k_is_told_from_others(tables, ratio, falls):
+    found = outcomes(judged("grokking", grokked(tables(Arrival), ratio)))
+    if falls == "confirmed":
+        assert found[transformers.FALLS] == "confirmed"
+    else:
+        assert found[transformers.FALLS] != "confirmed"
 
 
-def test_a_trend_is_established_or_not():
-    noisy = {2: (9.0, 2.0, 5.0), 3: (4.0, 6.0, 2.0), 4: (2.0, 7.0, 4.0)}
-    clear = {2: (9.0, 8.0, 7.5), 3: (4.0, 6.0, 5.0), 4: (2.0, 3.0, 1.0)}
-    closed = {k: [(v, False) for v in values] for k, values in clear.items()}
-    assert transformers.fall({k: [(v, False) for v in values] for k, values in noisy.items()})[0] == 0
-    assert transformers.fall(closed)[0] == 1
-    assert transformers.fall(dict(zip((2, 3, 4), reversed(closed.values()), strict=True)))[0] == -1
+def test_a_lag_that_falls_with_a_constant_ratio_is_no_fall(tables):
+    """Runs that are slower in all their steps: the lag falls with k, the ratio does not."""
+    rows = grokked(tables(Arrival), lambda k, s: 3.0 + s / 10)
+    slow = changed(rows, lambda r: {"train95": r.train95 * 2 ** (5 - r.k), "test95": r.test95 * 2 ** (5 - r.k)})
+    assert outcomes(judged("grokking", slow))[transformers.FALLS] != "confirmed"
+
+
+def test_a_run_that_loses_its_accuracy_counts_as_never_arrived(tables):
+    """A wait that ended at the same ratio as another's arrival is longer, and accuracy at the end must be there."""
+    lost = grokked(tables(Arrival), lambda k, s: None if (k, s) == (5, 0) else 20 / k)
+    found = outcomes(judged("grokking", lost))
+    assert found[transformers.ENDS] == "contradicted"
+    tied = changed(lost, lambda r: {"steps": 1000} if r.test95 is None else {})  # ratio 10, as k = 2 has
+    assert (
+        transformers.fall(tied.rows).value < transformers.fall(grokked(tables(Arrival), lambda k, s: 20 / k).rows).value
+    )
+
+
+def test_a_test_accuracy_that_comes_at_once_contradicts_a_delay(tables):
+    found = outcomes(judged("grokking", grokked(tables(Arrival), lambda k, s: 1.0 + s / 10)))
+    assert found[transformers.RATIO] == "contradicted"

@@ -12,7 +12,7 @@ from featlearn.lab.execute import run
 from featlearn.lab.store import Store
 from featlearn.measure.fourier import top_share_2d
 from featlearn.works.fourier.experiments import attention, grokking, transformers
-from featlearn.works.fourier.rows import DECAYED, EQUAL, REPORTED, START, SWAPPED, TRAINED
+from featlearn.works.fourier.rows import DECAYED, EQUAL, REPORTED, START, SWAPPED, TRAINED, Arrival, Heads
 
 IDS = ("fourier/attention", "fourier/grokking")
 SMOKE = {id_: works.load_experiment(id_).presets["smoke"] for id_ in IDS}
@@ -42,20 +42,20 @@ def test_smoke(id_, tables):
 
 def test_attention_rows_are_the_spectra_of_the_heads(tables):
     table = tables[IDS[0]].table
-    row = table.where(row=TRAINED, readout="last", seed=0).rows[0]
-    arrays = table.arrays[row["trial"]]()
+    trial = next(r["trial"] for r in table.rows if (r["kind"], r["readout"], r["seed"]) == ("learned", "last", 0))
+    arrays, found = table.arrays[trial](), table.of(Heads).where(readout="last", seed=0)
+    (row,), (start,) = (found.where(weights=w).rows for w in (TRAINED, START))
     four = arrays[f"top4 {TRAINED}"]
-    assert row["top4"] == pytest.approx(float(torch.from_numpy(four).median()), abs=1e-6)
-    assert row["sparse"] == pytest.approx(100 * float((four > 0.8).mean()))
+    assert row.top4 == pytest.approx(float(torch.from_numpy(four).median()), abs=1e-6)
+    assert row.sparse == pytest.approx(100 * float((four > 0.8).mean()))
     heads = torch.from_numpy(arrays[f"heads {TRAINED}"]).double()
     assert top_share_2d(heads).numpy() == pytest.approx(four[: len(heads)], abs=1e-5)
-    start = table.where(row=START, readout="last", seed=0).rows[0]
-    assert start["top4"] != row["top4"]
+    assert start.top4 != row.top4
 
 
 def test_the_control_has_the_trained_embedding_and_the_other_weights_of_the_start():
     trial = attention.trials(SMOKE[IDS[0]])[0]
-    start, trained, _ = transformers.train(trial, attention.ATTENTION)
+    start, trained, _ = transformers.train(trial, "fourier/attention")
     arrays = attention.run_trial(trial).arrays
     token = trained.net["token"].detach()[0]
     for h in range(2):
@@ -78,33 +78,47 @@ def test_variants_of_grokking_have_their_settings():
 
 
 def test_equal_data_trains_on_as_many_points(tables):
-    rows = tables[IDS[1]].table.where(variant=EQUAL).rows
-    assert {r["n_train"] for r in rows} == {12}
-    assert len({r["k"] for r in rows}) == 2
+    rows = tables[IDS[1]].table.of(Arrival).where(variant=EQUAL).rows
+    assert {r.n_train for r in rows} == {12}
+    assert len({r.k for r in rows}) == 2
 
 
-def row(k, seed, train, test, steps=1000):
-    return {"k": k, "seed": seed, "train99": train, "test99": test, "steps": steps}
+@pytest.fixture(scope="module")
+def arrival(tables):
+    one = tables[IDS[1]].table.of(Arrival).rows[0]
+
+    def row(k, seed, train, test, steps=1000):
+        return dataclasses.replace(one, k=k, seed=seed, train99=train, test99=test, steps=steps)
+
+    return row
 
 
-def test_trends_see_falls_of_lag_and_of_ratio_apart():
+def test_trends_see_falls_of_lag_and_of_ratio_apart(arrival):
     """Lags 900, 450, 225 fall while ratios 10, 10, 10 do not; a run that never came counts as the longest."""
-    rows = [row(k, s, 100 // 2 ** (k - 2), 1000 // 2 ** (k - 2)) for k in (2, 3, 4) for s in range(3)]
+    rows = [arrival(k, s, 100 // 2 ** (k - 2), 1000 // 2 ** (k - 2)) for k in (2, 3, 4) for s in range(3)]
     found = grokking.trends(rows, 99)
     assert found["lag99"][0] == 1
     assert found["lag99"][1] < 0.01
     assert found["ratio99"] == (0.0, 1.0)
-    late = [row(2, s, 100, None) for s in range(3)] + [row(3, s, 100, 500) for s in range(3)]
+    late = [arrival(2, s, 100, None) for s in range(3)] + [arrival(3, s, 100, 500) for s in range(3)]
     assert grokking.trends(late, 99)["ratio99"][0] == 1
-    assert grokking.trends([row(2, s, None, None) for s in range(3)], 99) == {}
+    assert grokking.trends([arrival(2, s, None, None) for s in range(3)], 99) == {}
+
+
+def test_accuracy_that_is_lost_again_did_not_come():
+    steps, seen = torch.tensor([0, 10, 20, 30]), torch.tensor([0.1, 0.99, 0.4, 0.99])
+    assert grokking.stays(seen >= 0.95, steps) == 30
+    assert grokking.stays(seen[:3] >= 0.95, steps[:3]) is None
+    assert grokking.first(seen >= 0.95, steps) == 10
+    assert grokking.first(seen >= 1.0, steps) is None
 
 
 def test_censored_runs_are_counted_and_their_ratio_is_a_bound(tables):
     summary = tables[IDS[1]].summary
-    rows = tables[IDS[1]].table.rows
+    rows = tables[IDS[1]].table.of(Arrival).rows
     for r in (r for r in summary if r.metric == "never99"):
-        mine = [q for q in rows if q["variant"] == r.setting and q["row"] == r.row]
-        assert r.value == sum(q["test99"] is None for q in mine)
+        mine = [q for q in rows if q.variant == r.setting and f"k = {q.k}, p = {q.p}" == r.row]
+        assert r.value == sum(q.test99 is None for q in mine if q.train99 is not None)
     assert any(r.metric == "ratio99 at least" for r in summary)
 
 

@@ -8,7 +8,7 @@ from featlearn.lab.inventory import entry
 from featlearn.lab.table import Table
 
 
-def sizes(table: Table[Any], reported: Mapping[str, float]) -> tuple[Premise, ...]:
+def sizes(table: Table[Any], reported: Mapping[str, int | float]) -> tuple[Premise, ...]:
     """For each column with a reported number, whether all rows have it: success and failure get the same scope."""
     found = {name: sorted({getattr(r, name) for r in table.rows}) for name in reported}
     return tuple(

@@ -30,7 +30,7 @@ FIGURES = ("fourier.figureC_5", "fourier.figure4_3", "fourier.figureC_6")
 READ = {"last": "read at the last number", "equals": "read at '='"}
 
 
-def recipe(*names: str) -> dict[str, float]:
+def recipe(*names: str) -> dict[str, int | float]:
     """Reported numbers of the transformers by column."""
     setting = entry("fourier.method_transformer_training").setting
     reported = {"heads": setting["heads"], "width": setting["hidden_dim"], "batch": setting["batch"]}
