@@ -7,9 +7,15 @@ from typing import Annotated, Literal
 from featlearn.lab.quantity import COUNT, PERCENT, POSITIVE, REAL, SEED, SHARE
 from featlearn.lab.row import Row
 
-TRAINED, START, SWAPPED = "trained", "start", "trained embedding, start of W^KQ"
+Weights = Literal["trained", "start", "trained embedding, start of W^KQ"]
+TRAINED: Weights = "trained"
+START: Weights = "start"
+SWAPPED: Weights = "trained embedding, start of W^KQ"
 """Weights of attention matrices; the third is a control: only the embedding moved."""
-REPORTED, DECAYED, EQUAL = "reported", "more decay", "equal data"
+Variant = Literal["reported", "more decay", "equal data"]
+REPORTED: Variant = "reported"
+DECAYED: Variant = "more decay"
+EQUAL: Variant = "equal data"
 """Variants of grokking."""
 
 
@@ -117,7 +123,7 @@ class Heads(Row):
     k: Annotated[int, COUNT]
     p: Annotated[int, COUNT]
     readout: Literal["equals", "last"]
-    weights: Literal["trained", "start", "trained embedding, start of W^KQ"]
+    weights: Weights
     heads: Annotated[int, COUNT]
     width: Annotated[int, COUNT]
     batch: Annotated[int, COUNT]
@@ -158,7 +164,7 @@ class Arrival(Row):
 
     experiment, key = "fourier/grokking", ("variant", "k", "p")
     kind: Literal["arrival"] = "arrival"
-    variant: Literal["reported", "more decay", "equal data"]
+    variant: Variant
     k: Annotated[int, COUNT]
     p: Annotated[int, COUNT]
     heads: Annotated[int, COUNT]

@@ -262,7 +262,7 @@ def spectrum_statements(settings: Network) -> Sequence[Statement]:
     product = math.factorial(k) * np.ones((p,) * (k + 1), dtype=complex)
     for axis, vector in enumerate([*u[0].numpy(), w[0].numpy()]):
         product = product * np.fft.fft(vector).reshape([-1 if i == axis else 1 for i in range(k + 1)])
-    value = product[(slice(1, None),) * (k + 1)].real.ravel()
+    value = np.real(product[(slice(1, None),) * (k + 1)]).ravel()
     return (
         equal(
             INSIDE,
@@ -302,7 +302,7 @@ def spectrum_observed(settings: Network, key: Key) -> Mapping[str, Observation]:
         largest = size.max()
         size[at] = 0
         sizes.append(float(size.max() / largest))
-    return {INSIDE: transform(settings).real.ravel(), BESIDE: sizes[0], RANDOM: sizes[1]}
+    return {INSIDE: np.real(transform(settings)).ravel(), BESIDE: sizes[0], RANDOM: sizes[1]}
 
 
 CLAIMS: tuple[Claim, ...] = (

@@ -37,7 +37,7 @@ from featlearn.works.fourier.experiments.transformers import (
     trace_arrays,
     train,
 )
-from featlearn.works.fourier.rows import START, SWAPPED, TRAINED, Heads, Learned
+from featlearn.works.fourier.rows import START, SWAPPED, TRAINED, Heads, Learned, Weights
 
 ENTRY = {3: "fourier.figureC_5", 4: "fourier.figure4_3", 5: "fourier.figureC_6"}
 SHOWN = 3  # heads in pictures: the first ones, which nothing but their number chose
@@ -127,7 +127,7 @@ def trials(config: Config) -> list[Trial]:
 def run_trial(trial: Trial) -> TrialResult:
     """Train; then the spectra of all heads at the end, at the start, and with the W^KQ of the start."""
     start, run, n_train = train(trial, "fourier/attention")
-    matrices = {
+    matrices: dict[Weights, torch.Tensor] = {
         TRAINED: attention_matrices(run.net)[0],
         START: attention_matrices(start)[0],
         SWAPPED: attention_matrices(start, tokens=run.net["token"].detach())[0],
@@ -141,6 +141,7 @@ def run_trial(trial: Trial) -> TrialResult:
         "batch": trial.batch,
         "seed": trial.seed,
     }
+    on_train, on_test = accuracies(run)
     rows: list[Row] = []
     arrays: dict[str, np.ndarray] = dict(trace_arrays(run))
     for weights, matrix in matrices.items():
@@ -157,7 +158,7 @@ def run_trial(trial: Trial) -> TrialResult:
         )
         arrays[f"top4 {weights}"] = four.numpy().astype(np.float32)
         arrays[f"heads {weights}"] = matrix[:SHOWN].cpu().numpy()
-    rows.append(Learned(**base, n_train=n_train, steps=run.steps[-1], **accuracies(run)))
+    rows.append(Learned(**base, n_train=n_train, steps=run.steps[-1], train_acc=on_train, test_acc=on_test))
     return TrialResult(rows, arrays)
 
 

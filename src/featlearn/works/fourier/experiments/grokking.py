@@ -14,7 +14,7 @@ share=0.3,0.5,0.7`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -40,10 +40,10 @@ from featlearn.works.fourier.experiments.transformers import (
     trace_arrays,
     train,
 )
-from featlearn.works.fourier.rows import DECAYED, EQUAL, REPORTED, Arrival, delays
+from featlearn.works.fourier.rows import DECAYED, EQUAL, REPORTED, Arrival, Variant, delays
 
 ENTRY = "fourier.figure4_4"
-VARIANTS = (REPORTED, DECAYED, EQUAL)
+VARIANTS: tuple[Variant, ...] = (REPORTED, DECAYED, EQUAL)
 LEVELS = (95, 99)
 
 
@@ -158,10 +158,10 @@ def trials(config: Config) -> list[Trial]:
 def run_trial(trial: Trial) -> TrialResult:
     """Train until both accuracies have come, or the budget is spent; one row with the steps where they came."""
     _, run, n_train = train(trial, "fourier/grokking")
-    steps = torch.tensor(run.steps)
+    steps, (train_acc, test_acc) = torch.tensor(run.steps), accuracies(run)
     on_train, on_test = (run.trace[f"{side}_accuracy"][:, 0] for side in ("train", "test"))
     row = Arrival(
-        variant=trial.variant,
+        variant=cast(Variant, trial.variant),
         k=trial.k,
         p=trial.p,
         heads=trial.heads,
@@ -177,7 +177,8 @@ def run_trial(trial: Trial) -> TrialResult:
         train99=first(on_train >= 0.99, steps),
         test95=stays(on_test >= 0.95, steps),
         test99=stays(on_test >= 0.99, steps),
-        **accuracies(run),
+        train_acc=train_acc,
+        test_acc=test_acc,
     )
     return TrialResult([row], trace_arrays(run))
 

@@ -121,11 +121,11 @@ def train(trial: Trial, name: str) -> tuple[ModularTransformer, ModularRun, int]
     return net, run, len(left)
 
 
-def accuracies(run: ModularRun) -> dict[str, float]:
-    """Percent of all points of both sides, at the end."""
+def accuracies(run: ModularRun) -> tuple[float, float]:
+    """Percent of all training and of all test points, at the end."""
     assert run.train_accuracy is not None
     assert run.test_accuracy is not None
-    return {"train_acc": 100 * float(run.train_accuracy[0]), "test_acc": 100 * float(run.test_accuracy[0])}
+    return 100 * float(run.train_accuracy[0]), 100 * float(run.test_accuracy[0])
 
 
 def cost(trial: Trial) -> Cost:
