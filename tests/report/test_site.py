@@ -443,3 +443,17 @@ def test_one_page_alone_then_in_its_site(tmp_path):
 )
 def test_how_close(case, text):
     assert pending.slack(case) == text
+
+
+def test_an_entry_says_how_to_make_what_checks_it(pages):
+    text = pages["entry/toy.table1.html"].text
+    assert "featlearn run toy/table1 --preset paper" in text
+    checked = [p.text for name, p in pages.items() if name.startswith("entry/") and "Nothing covers this" not in p.text]
+    assert checked
+    assert all("featlearn verify toy." in text or "featlearn run toy/" in text for text in checked)
+
+
+def test_works_and_entries_cite_their_paper(pages):
+    for name in ("work/toy.html", "entry/toy.table1.html"):
+        assert "https://arxiv.org/abs/2001.00001" in pages[name].links, name
+        assert "@misc{toy2020toy," in pages[name].text

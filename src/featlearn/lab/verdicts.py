@@ -76,7 +76,8 @@ class Judged:
 
     verdict, corrected: outcomes of the faces as reported and, where there is one, as corrected. premises: (says,
     detail, met: yes, no, not decidable, other size). accuses: quote, place, reading, hits, derivation, or empty.
-    code, rows: digests of the claim's code and of the rows it read. when, seconds, made: from the file beside it.
+    code, rows: digests of the claim's code and of the rows it read; reads: the experiments they come from. when,
+    seconds, made: from the file beside it.
     """
 
     id: str
@@ -95,6 +96,7 @@ class Judged:
     statements: tuple[JudgedStatement, ...]
     code: str
     rows: str
+    reads: tuple[str, ...] = ()
     when: str = ""
     seconds: float = 0.0
     made: Mapping[str, Any] | None = None
@@ -105,6 +107,11 @@ def digest_of(claim: Claim) -> str:
     parts = [claim.statements, claim.observe]
     parts += [f for f in (claim.settings, claim.premises) if callable(f)]
     return code_digest(*parts)
+
+
+def experiment_of(kind: type) -> str:
+    """The experiment that writes a row type."""
+    return str(kind.experiment)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def judged(verdict: Verdict, rows: str = "") -> Judged:
@@ -127,6 +134,7 @@ def judged(verdict: Verdict, rows: str = "") -> Judged:
         statements=tuple(map(_statement, verdict.findings)),
         code=digest_of(c),
         rows=rows,
+        reads=tuple(dict.fromkeys(experiment_of(kind) for kind in c.reads)),
         seconds=verdict.seconds,
     )
 
@@ -247,6 +255,7 @@ def _built(data: Mapping[str, Any]) -> Judged:
     ]
     values["statements"] = tuple(JudgedStatement(**part) for part in parts)
     values["entries"] = tuple(data["entries"])
+    values["reads"] = tuple(str(r) for r in data.get("reads", ()))
     values["premises"] = tuple((str(a), str(b), str(c)) for a, b, c in data["premises"])
     return Judged(**values)
 
@@ -261,10 +270,9 @@ def check(claim: Claim, key: Any, tables: Tables) -> Judged:
     """
     read_rows = []
     for kind in claim.reads:
-        rows = tables(kind.experiment)  # pyright: ignore[reportAttributeAccessIssue]
+        rows = tables(experiment_of(kind))
         if rows is None or not rows.rows:
-            command = f"featlearn run {kind.experiment} --preset paper"  # pyright: ignore[reportAttributeAccessIssue]
-            return judged(broken(claim, "not run", command))
+            return judged(broken(claim, "not run", f"featlearn run {experiment_of(kind)} --preset paper"))
         read_rows.append(rows.of(kind, allow_absent=bool(claim.may_lack)))
     verdict = verdict_of(claim, key, read_rows)
     return judged(verdict, rows_digest(r for t in read_rows for r in t.rows) if read_rows else "")

@@ -11,7 +11,7 @@ from featlearn.report.context import Site, provenance
 from featlearn.report.html import Html, badge, command, document, facts, prose, seconds, table, tag
 from featlearn.report.model import ClaimPage, State, verdict_state
 from featlearn.report.numberline import digits, key
-from featlearn.report.parts import FORMS, about, note, section, trail_of, verdict_badges
+from featlearn.report.parts import FORMS, about, link_list, note, section, trail_of, verdict_badges
 from featlearn.report.statements import exact, limits, number_line
 
 BLIND = {
@@ -57,6 +57,9 @@ def _page(site: Site, c: ClaimPage, j: Judged) -> str:
             if premises
             else None,
         ),
+        tag("p", "Judged on the rows of ", link_list([site.link("experiment", x) for x in j.reads]), ".")
+        if j.reads
+        else None,
         *about(site, j.entries),
         tag("h2", "Command"),
         command(run),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from featlearn.report.context import Site
-from featlearn.report.html import Html, badge, bullets, document, facts, inline, nested, prose, table, tag
+from featlearn.report.html import Html, badge, bullets, command, document, facts, inline, nested, prose, table, tag
 from featlearn.report.model import by_work, experiment_state, verdict_state
 from featlearn.report.parts import citations, entry_badges, home, local, section, short, verdict_badges
 
@@ -59,7 +59,10 @@ def _checked_by(site: Site, id_: str) -> list[Any]:
         ["experiment", site.link("experiment", x.experiment.id), x.experiment.title, badge(experiment_state(x, id_))]
         for x in xs
     ]
-    return [table([("by", "left"), ("id", "name"), ("what", "wide"), ("state", "left")], rows, class_="stack")]
+    lines = [f"featlearn verify {id_}"] if cs else []
+    lines += [f"featlearn run {x.experiment.id} --preset paper" for x in xs]
+    found = table([("by", "left"), ("id", "name"), ("what", "wide"), ("state", "left")], rows, class_="stack")
+    return [found, command("\n".join(lines))]
 
 
 def _checks(site: Site, checks: Mapping[str, Sequence[str]]) -> Html:
