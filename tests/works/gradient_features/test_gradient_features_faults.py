@@ -1,5 +1,7 @@
 """Gradient features: a fault planted in the engine, or in what is measured, changes the verdict of its claim."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,9 @@ from featlearn.works.gradient_features.claims import (
     frozen,
     linear,
     mixtures,
+    multi_index,
+    parities,
+    uniform_parity,
     xor_mixture,
 )
 from featlearn.works.gradient_features.setup import xor_components
@@ -75,10 +80,29 @@ FAULTS = {
     "lemma_b37_gamma": (xor_mixture, "slack", lambda u, v, r, d: (near(u, v, r, d)[0] / 3, near(u, v, r, d)[1])),
     "lemma_b41": (xor_mixture, "own_loss", lambda C, s: own(C - 0.6, s)),
     "theorem_b42": (xor_mixture, "excess", lambda v: bounds.excess(v) ** 2),
+    "definition_parity": (parities, "over_groups", lambda v, n, q: linear.over_groups(v + 0.2, n, q)),
+    "lemma3_21": (parities, "hats", lambda u, k, shift=0: 0.97 * bumps(u, k, shift)),
+    "lemma3_21_norm": (parities, "twin_tips", lambda k: (tips(k)[0] * 1.01, tips(k)[1])),
+    "lemma3_21_features": (parities, "simplified_gradients", lambda w, b, x, y: gradient(w, 0 * b, x, y)),
+    "lemma3_21_sign": (parities, "simplified_gradients", lambda w, b, x, y: gradient(w, 0 * b, x, y)),
+    "definition_b46": (parities, "gate_shares", lambda *a: 1 - gates(*a)),
+    "prop3_23": (parities, "best_network", lambda *a, **k: SimpleNamespace(loss=0.3, lower=0.3)),
+    "definition_uniform_parity": (uniform_parity, "log_xi", lambda d, k: d * k / 100),
+    "lemma_b63": (uniform_parity, "simplified_gradients", lambda w, b, x, y: gradient(w, b, x, -y)),
+    "definition_b57": (uniform_parity, "in_max_cone", lambda v, D, g: cones(v, D, 2 * g)),
+    "lemma_b64": (uniform_parity, "hats", lambda u, k, shift=0: 0.97 * bumps(u, k, shift)),
+    "lemma_b54": (uniform_parity, "forgetful_step", lambda net, *a: net),
+    "lemma_b54_samples": (uniform_parity, "log_samples", lambda d, k, m: float(k)),
+    "lemma_b59": (uniform_parity, "simplified_gradients", lambda w, b, x, y: gradient(w, b, x, -y)),
+    "definition_multi_index": (multi_index, "over_groups", lambda v, n, q: linear.over_groups(1.5 * v, n, q)),
+    "algorithm7": (multi_index, "residual", lambda x, y: (y, 0.0, 0 * x[0])),
+    "lemma_b68": (multi_index, "forgetful_step", lambda net, *a, **k: net),
+    "theorem_b69": (multi_index, "slope", lambda x, y, unit: dynamics.slope(x, [v / 2 for v in y], unit)),
     "lemma_b26": (linear, "mean_loss", lambda s, y, kind: float((1 - s * y).abs().mean())),
 }
 path, best, box, gates = dynamics.trajectory, mixtures.best_network, mixtures.draw_in_box, mixtures.gate_shares
-own, near = mixtures.own_loss, xor_mixture.slack
+own, near, bumps, tips = mixtures.own_loss, xor_mixture.slack, parities.hats, parities.twin_tips
+cones = uniform_parity.in_max_cone
 
 
 class Wide:

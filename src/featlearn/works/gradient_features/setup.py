@@ -133,3 +133,18 @@ def over_groups(
 def chance(hits: Sequence[bool] | Array, quantity: Quantity) -> Estimate:
     """The share of independent draws that hit."""
     return mean_of(np.asarray(hits, dtype=np.float64), quantity, "draw")
+
+
+def cube(d: int) -> Array:
+    """All sign vectors (2^d, d)."""
+    return 1.0 - 2.0 * ((np.arange(2**d)[:, None] >> np.arange(d)) & 1)
+
+
+def hats(u: Array, k: int, shift: int = 0) -> Array:
+    """sum_i (-1)^(i + 1 + shift) sqrt k [relu(u - (2i-k-1)/sqrt k) - 2 relu(u - (2i-k)/sqrt k) + relu(...)]."""
+    c, relu, total = 1 / math.sqrt(k), lambda t: np.maximum(t, 0), np.zeros_like(u)
+    for i in range(k + 1):
+        at = (2 * i - k) * c
+        bump = relu(u - at + c) - 2 * relu(u - at) + relu(u - at - c)
+        total += (-1) ** (i + 1 + shift) * math.sqrt(k) * bump
+    return total
