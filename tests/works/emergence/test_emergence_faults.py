@@ -7,9 +7,9 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
-from featlearn.works.emergence.claims import initialisation
+from featlearn.works.emergence.claims import initialisation, optimisation
 
-MODULES = (initialisation,)
+MODULES = (initialisation, optimisation)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 
 
@@ -21,11 +21,36 @@ def noisier(*args, noise, **more):
     return honest["gradients"](*args, noise=1.001 * noise, **more)
 
 
-honest = {name: getattr(initialisation, name) for name in ("gaussian_init", "gradients", "bits")}
+def steeper(net, x, y, stages, key, **more):
+    faster = [dataclasses.replace(s, rate_a=1.05 * s.rate_a) for s in stages]
+    return honest["fit"](net, x, y, faster, key, **more)
+
+
+def unlike_halves(net, x, y, rates, key, **more):
+    factor = 1.01 if net.a.shape[1] > 6 else 1
+    return honest["fit_linearised"](net, x, y, [factor * r for r in rates], key, **more)
+
+
+honest = {
+    name: getattr(module, name)
+    for module, names in (
+        (initialisation, ("gaussian_init", "gradients", "bits")),
+        (optimisation, ("fit", "fit_linearised", "online_descent", "regulariser")),
+    )
+    for name in names
+}
 FAULTS = {
     "lemma9": (initialisation, "gaussian_init", wider),
     "lemma12": (initialisation, "gradients", noisier),
     "lemma13": (initialisation, "bits", lambda n: 3 * honest["bits"](n)),
+    "lemma24": (optimisation, "fit", steeper),
+    "theorem27": (optimisation, "online_descent", lambda *data: honest["online_descent"](*data[:-1], 2.5 * data[-1])),
+    "method_baselines": (optimisation, "fit_linearised", unlike_halves),
+    "algorithm1_regulariser": (
+        optimisation,
+        "regulariser",
+        lambda p: tuple(1.01 * r for r in honest["regulariser"](p)),
+    ),
 }
 """Claim -> module, name of what is at fault, and the fault."""
 

@@ -9,19 +9,17 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.pending import Claim, Verdict, judge, verify
-from featlearn.nets import TwoLayer
 from featlearn.works.emergence.claims import (
     existence,
     first_step,
-    optimisation,
     population,
     second_step,
 )
 
-MODULES = (existence, first_step, second_step, optimisation)
+MODULES = (existence, first_step, second_step)
 CLAIMS = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
-ENTRIES = """method_baselines method_mds algorithm1 theorem27 lemma5 lemma6 lemma7 lemma18
-lemma19 lemma20 lemma23 lemma24""".split()
+ENTRIES = """method_mds lemma5 lemma6 lemma7 lemma18
+lemma19 lemma20 lemma23""".split()
 KEY = Key("tests/theory")
 
 
@@ -97,25 +95,8 @@ MUTANTS = {
     "emergence.lemma23": (second_step, "forward", lambda *a, **kw: 0.98 * second_step_forward(*a, **kw)),
     "emergence.second_step_bounds": (second_step, "gate", lambda z, s: population.gate(z, 1.5 * s)),
     "emergence.method_mds": (second_step, "fit", _leaky(second_step.fit, keep_w=lambda v: v + 0.5)),
-    "emergence.lemma24": (optimisation, "fit", _leaky(optimisation.fit, rate_a=lambda v: 1.05 * v)),
-    "emergence.theorem27": (optimisation, "online_descent", lambda *data: descend(*data[:-1], 2.5 * data[-1])),
-    "emergence.method_baselines": (
-        optimisation,
-        "fit_linearised",
-        lambda net, x, y, rates, key, **kw: ntk(
-            net, x, y, [r * (1.01 if len(net.a[0]) > 6 else 1) for r in rates], key, **kw
-        ),
-    ),
-    "emergence.algorithm1_regulariser": (
-        optimisation,
-        "regulariser",
-        lambda prob: tuple(r * s for r, s in zip(regulariser(prob), (1, 1.01), strict=True)),
-    ),
 }
 second_step_forward = second_step.forward
-descend = optimisation.online_descent
-ntk = optimisation.fit_linearised
-regulariser = optimisation.regulariser
 
 
 @pytest.mark.parametrize("claim_id", MUTANTS)
@@ -222,12 +203,3 @@ def test_eps_e_and_sizes():
     D, k = first_step.smallest_biting_size(None, 300, 0.125)
     assert k >= math.log(D * 300 / 0.1) ** 2 - 1e-9
     assert first_step.eps_e(D, k, 300, 0.5) <= 0.125 < first_step.eps_e(D / 1.05, k, 300, 0.5)
-
-
-def test_trajectory_starts_at_the_network_itself():
-    net = population.network(np.zeros((1, 2)), np.zeros(1), np.ones(1))
-    nets = optimisation.trajectory(net, np.array([[1.0, 0.0]]), np.array([1.0]), 0.1, 0.0, 2, KEY)
-    assert len(nets) == 3
-    assert isinstance(nets[0], TwoLayer)
-    np.testing.assert_array_equal(nets[0].a, net.a)
-    np.testing.assert_allclose(nets[2].b, 0.0)
