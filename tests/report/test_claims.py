@@ -8,7 +8,12 @@ import canned_typed
 import pytest
 from test_site import Page
 
+from featlearn.core import Key
+from featlearn.lab.claim import Claim, Premise, verdict_of
 from featlearn.lab.coverage import PENDING
+from featlearn.lab.quantity import REAL
+from featlearn.lab.statement import at_least
+from featlearn.lab.verdicts import judged
 from featlearn.report import model, numberline, site
 
 
@@ -250,3 +255,18 @@ def test_coverage_is_that_of_the_engine():
 def test_groups_of_verdicts(verdict, group):
     assert model.group_of(verdict) == group
     assert group in model.CLASSES
+
+
+def test_a_threshold_of_ours_that_is_missed_accuses_nobody(tmp_path):
+    missed = at_least("x", REAL, 2.0, "Figure 1", form="criterion", expect="contradicted")
+    smaller = (Premise("p = 97", False, "p = 47", size=True),)
+    c = Claim(
+        id="toy.small",
+        entries=("toy.table1",),
+        says="s",
+        statements=lambda settings: (missed,),
+        observe=lambda settings, key: {"x": 1.0},
+        premises=smaller,
+    )
+    root = site.build(tmp_path / "s", [canned.work()], [], [judged(verdict_of(c, Key("t")))]).index.parent
+    assert "nothing that the paper says is shown to be wrong" in (root / "claim/toy.small.html").read_text()

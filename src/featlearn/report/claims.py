@@ -20,6 +20,11 @@ BLIND = {
 }
 """What a reader must know of an outcome that decides nothing."""
 
+OURS = (
+    "What is contradicted here is a threshold of ours for words of the source, at settings that are not the reported "
+    "ones: nothing that the paper says is shown to be wrong."
+)
+
 STALE = {
     "code": "The code of this claim has changed since the verdict; the command below judges it again.",
     "rows": "The rows that this claim reads have changed since the verdict; the command below judges it again.",
@@ -48,6 +53,7 @@ def _page(site: Site, c: ClaimPage, j: Judged) -> str:
         note(tag("p", f"The check itself broke: {broken}"), bad=True) if broken else None,
         _not_judged(j) if not j.statements and not broken else None,
         *([_accusation(j)] if j.accuses else []),
+        note(tag("p", OURS)) if j.verdict == "contradicted" and not j.accuses else None,
         *[_blind(j, o) for o in blind],
         tag("p", j.remarks) if j.remarks else None,
         *section("Statements", _statements(site, j) if j.statements else None),
