@@ -7,13 +7,17 @@ import pytest
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
 from featlearn.works.emergence import setup
-from featlearn.works.emergence.claims import definitions
+from featlearn.works.emergence.claims import definitions, existence, first_step, second_step
 
-MODULES = (definitions,)
+MODULES = (definitions, existence, first_step, second_step)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
-honest = {
-    (m, n): getattr(m, n) for m, names in {definitions: ("slope", "ParityMix", "Interval")}.items() for n in names
+NAMES = {
+    definitions: ("slope", "ParityMix", "Interval"),
+    existence: ("bump_neurons", "construct"),
+    first_step: ("gradients", "fit", "population_terms"),
+    second_step: ("forward", "fit", "population_terms"),
 }
+honest = {(module, n): getattr(module, n) for module, names in NAMES.items() for n in names}
 
 
 def wrong_rate(D, k, p_o=0.5):
@@ -29,7 +33,57 @@ def tilted(*args):
     return dataclasses.replace(family, y=-0.9 * family.y)
 
 
+def scaled(module, name, factor):
+    return lambda *args, **more: factor * honest[module, name](*args, **more)
+
+
+def noisier(*args, noise, **more):
+    return honest[first_step, "gradients"](*args, noise=1.001 * noise, **more)
+
+
+def leaky(module, kept):
+    """The old weights are not quite forgotten."""
+
+    def fit(net, x, y, stages, key, **more):
+        changed = [dataclasses.replace(s, keep_w=s.keep_w + kept) for s in stages]
+        return honest[module, "fit"](net, x, y, changed, key, **more)
+
+    return fit
+
+
+def wrong_terms(module, at):
+    """Terms of a family with other noise, in what is observed alone: the statements call the same name first."""
+    calls = []
+
+    def terms(family, q, b, noise):
+        calls.append(0)
+        return honest[module, "population_terms"](family, q, b, noise * (1.3 if len(calls) > at else 1.0))
+
+    return terms
+
+
+def rescaled_bumps(s, slope, half_width):
+    a, b = honest[existence, "bump_neurons"](s, slope, half_width)
+    return a * [1, 1.02, 1], b
+
+
+def off(k, mu, positive):
+    star = honest[existence, "construct"](k, mu, positive)
+    return existence.Construction(k, 1.0001 * star.a, star.b)
+
+
 FAULTS = {
+    "lemma7": (existence, "bump_neurons", rescaled_bumps),
+    "lemma5": (existence, "construct", off),
+    "lemma6": (first_step, "gradients", noisier),
+    "lemma6_orders": (first_step, "population_terms", wrong_terms(first_step, 0)),
+    "lemma6_rates": (first_step, "by_count", lambda D, *_: setup.parity_mix(D, 3, 0.5)),
+    "lemma6_bounds": (first_step, "eps_e", lambda *_: 1e-6),
+    "lemma18": (first_step, "fit", leaky(first_step, 0.01)),
+    "lemma19": (second_step, "forward", scaled(second_step, "forward", 1.02)),
+    "lemma20": (second_step, "population_terms", wrong_terms(second_step, 1)),
+    "lemma23": (second_step, "forward", scaled(second_step, "forward", 0.98)),
+    "method_mds": (second_step, "fit", leaky(second_step, 0.5)),
     "notation": (definitions, "parity_mix", wrong_rate),
     "definition_data": (definitions, "ParityMix", task(definitions, "ParityMix", p_o=0.45)),
     "definition_parity_mix": (definitions, "parity_mix", wrong_rate),

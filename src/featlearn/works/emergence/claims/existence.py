@@ -1,6 +1,6 @@
 """A network of 3(k+1) neurons along wstar that equals the label on every input (Lemmas 5, 7 and 8)."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,11 +8,14 @@ import torch
 from jaxtyping import Float
 
 from featlearn.core import Key
-from featlearn.lab.pending import Case, Claim, Evidence, Tables
+from featlearn.lab.claim import Claim, Verdict
+from featlearn.lab.quantity import COUNT, REAL
+from featlearn.lab.statement import Statement, at_least, at_most, control, equal
+from featlearn.lab.uncertainty import Observation
 from featlearn.nets import TwoLayer, forward
 from featlearn.nets.pointwise import activate
 from featlearn.tasks.patterns import orthonormal_dictionary
-from featlearn.works.emergence.claims.population import network
+from featlearn.works.emergence.setup import network
 
 Array = np.ndarray
 
@@ -60,210 +63,185 @@ def construct(k: int, mu: float, positive: tuple[int, ...]) -> Construction:
     return Construction(k, 4 * k * a, b / (4 * k))
 
 
-def _settings(k: int) -> list[tuple[str, tuple[int, ...], float]]:
-    means = [k / 2, 0.3 * k, 0.5 * k - 0.375, 0.2 * k + 0.125, 1.0]
-    kinds = [
-        ("threshold", tuple(range((k + 1) // 2 + (k + 1) % 2, k + 1))),
-        ("parity", tuple(range(1, k + 1, 2))),
-        ("even", tuple(range(0, k + 1, 2))),
-        ("interval", tuple(range(k // 3, 2 * k // 3 + 1))),
-    ]
-    return [(name, kind, mu) for name, kind in kinds for mu in means]
+Bump = tuple[Array, float, float, float]
+"""Points z, centre, slope and half width."""
 
 
-def _inputs(k: int, mu: float, key: Key) -> tuple[Array, Array, Array, float]:
-    """Every count 0..k with random backgrounds, in input coordinates: x, counts, wstar, st."""
-    D, d, st = k + 6, k + 9, 1.7
-    M = orthonormal_dictionary(d, D, key / "dictionary").double().numpy()
-    M, _ = np.linalg.qr(M)  # float64 orthonormal
+def draw_bumps(key: Key) -> tuple[Bump, ...]:
+    """The two bumps of Lemma 5 and six others, with the points where their slope changes."""
+    others = key.numpy().uniform([-2, 0.1, 0.1], [2, 5, 2], (6, 3))
+    bumps = ((0.0, 2.0, 0.5), (1.3, 4.0, 0.5), *(tuple(map(float, o)) for o in others))
+    line = np.linspace(-6, 6, 481)
+    return tuple((np.r_[line, s - half, s, s + half], s, slope, half) for s, slope, half in bumps)
+
+
+def triangle_statements(settings: tuple[Bump, ...]) -> tuple[Statement, ...]:
+    """Lemma 7."""
+    two = [slope * (np.maximum(z - s + half, 0) - 2 * np.maximum(z - s, 0)) for z, s, slope, half in settings]
+    return (
+        equal(
+            "a r(z-s+b) - 2a r(z-s) + a r(z-s-b)",
+            REAL,
+            np.concatenate([triangle(z, s, slope, half) for z, s, slope, half in settings]),
+            "Lemma 7: a (b - |z-s|), or 0 from |z-s| = b on",
+            axis="bump and z",
+            margin=1e-12,
+            rival=np.concatenate(two),
+            rival_says="one ReLU fewer",
+        ),
+    )
+
+
+def triangle_observe(settings: tuple[Bump, ...], key: Key) -> Mapping[str, Observation]:
+    """The engine's ReLU."""
+    got = []
+    for z, s, slope, half in settings:
+        coefficient, bias = bump_neurons(s, slope, half)
+        got.append(activate(torch.as_tensor(z[:, None] + bias), "relu").numpy() @ coefficient)
+    return {"a r(z-s+b) - 2a r(z-s) + a r(z-s-b)": np.concatenate(got)}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A labelling by the count of k patterns: the counts with label +1, and the mean count."""
+
+    k: int
+    positive: tuple[int, ...]
+    mu: float
+
+
+KS, REPEATS = (1, 3, 5, 8), 4
+COUNTED = tuple(k for k in KS for _ in range(20))
+
+
+def draw_members(key: Key) -> tuple[Member, ...]:
+    """Four labellings by five mean counts of each k; mu = k/2 - 3/8 attains the bounds."""
+    found = []
+    for k in KS:
+        kinds = (
+            range((k + 1) // 2 + (k + 1) % 2, k + 1),
+            range(1, k + 1, 2),
+            range(0, k + 1, 2),
+            range(k // 3, 2 * k // 3 + 1),
+        )
+        means = (k / 2, 0.3 * k, 0.5 * k - 0.375, 0.2 * k + 0.125, 1.0)
+        found += [Member(k, tuple(kind), mu) for kind in kinds for mu in means]
+    return tuple(found)
+
+
+def _inputs(at: Member, key: Key) -> tuple[Array, Array, float]:
+    """Every count 0..k with random backgrounds, in input coordinates: x, wstar, st."""
+    k, D, d, st = at.k, at.k + 6, at.k + 9, 1.7
+    M, _ = np.linalg.qr(orthonormal_dictionary(d, D, key / "dictionary").double().numpy())
     rng = key.numpy()
-    count = np.repeat(np.arange(k + 1), 4)
+    count = np.repeat(np.arange(k + 1), REPEATS)
     phit = (rng.random((len(count), D)) < 0.5).astype(float)
     phit[:, :k] = rng.permuted(np.arange(k)[None] < count[:, None], axis=1)
     mean = np.full(D, 0.5)
-    mean[:k] = mu / k
-    return ((phit - mean) / st) @ M.T, count, M[:, :k].sum(1), st
+    mean[:k] = at.mu / k
+    return ((phit - mean) / st) @ M.T, M[:, :k].sum(1), st
 
 
-def _scores(star: Construction, x: Array, direction: Array, st: float) -> Array:
-    return forward(star.net(direction, st), torch.as_tensor(x))[0].numpy()
+def existence_statements(settings: tuple[Member, ...]) -> tuple[Statement, ...]:
+    """Lemma 5: the labels and the bounds."""
 
-
-def check_triangle(key: Key, tables: Tables) -> Evidence:
-    """Lemma 7: three ReLUs make the bump; two do not."""
-    rng = key.numpy()
-    exact, got, fewer, off = [], [], [], []
-    for s, slope, half in [(0.0, 2.0, 0.5), (1.3, 4.0, 0.5), *rng.uniform([-2, 0.1, 0.1], [2, 5, 2], (6, 3))]:
-        z = np.concatenate([np.linspace(-6, 6, 481), [s - half, s, s + half]])
-        coefficient, bias = bump_neurons(s, slope, half)
-        ramps = activate(torch.as_tensor(z[:, None] + bias), "relu").numpy() * coefficient
-        exact.append(triangle(z, s, slope, half))
-        got.append(ramps.sum(1))
-        fewer.append(ramps[:, :2].sum(1))
-        off.append((ramps * [1, 1.05, 1]).sum(1))
-    return Evidence(
-        (
-            Case(
-                "a r(z-s+b) - 2a r(z-s) + a r(z-s-b) = a (b - |z-s|) or 0",
-                predict=exact,
-                observe=got,
-                rival=fewer,
-                tolerance=1e-12,
-                rival_says="one ReLU fewer",
-            ),
-            Case(
-                "the same, against a middle coefficient 5 % off",
-                predict=exact,
-                observe=got,
-                rival=off,
-                tolerance=1e-12,
-                rival_says="coefficient -2.1 a",
-            ),
-        ),
-        comment="8 bumps on 484 points each.",
-    )
-
-
-def check_existence(
-    key: Key, tables: Tables, build: Callable[[int, float, tuple[int, ...]], Construction] = construct
-) -> Evidence:
-    """Lemma 5: the construction equals y on every count, with its bounds; k = 1, 3, 5, 8, twenty settings each."""
-    label, got, fewer, off, neighbour, without_zero = ([] for _ in range(6))
-    size, top_a, low_b, top_b, reach, idle = ([] for _ in range(6))
-    ks = (1, 3, 5, 8)
-    for k in ks:
-        bounds = []
-        for i, (_, positive, mu) in enumerate(_settings(k)):
-            star = build(k, mu, positive)
-            x, count, direction, st = _inputs(k, mu, key / k / i)
-            net = star.net(direction, st)
-            y = np.where(np.isin(count, positive), 1.0, -1.0)
-            label.append(y)
-            got.append(_scores(star, x, direction, st))
-            live = np.arange(len(star.a)) != len(star.a) - 3  # the last two ReLUs are 0 on every count
-            fewer.append(_scores(Construction(k, star.a[live], star.b[live]), x, direction, st))
-            off.append(_scores(Construction(k, 1.05 * star.a, star.b), x, direction, st))
-            neighbour.append(np.where(np.isin(count + 1, positive), 1.0, -1.0))
-            without_zero.append(_scores(Construction(k, star.a[3:], star.b[3:]), x, direction, st))
-            z = x @ net.w[0].numpy().T + star.b
-            idle.append((z <= 1e-12).all(0).sum())
-            bounds.append(
-                (
-                    len(star.a),
-                    np.abs(star.a).max() / k,
-                    np.abs(star.b).min() * 32 * k,
-                    np.abs(star.b).max(),
-                    np.abs(z).max(),
-                )
-            )
-        n, a, low, high, inside = np.array(bounds).T
-        for out, value in ((size, n.max()), (top_a, a.max()), (low_b, low.min()), (top_b, high.max())):
-            out.append(value)
-        reach.append(inside.max())
-    flat = {
-        n: np.concatenate(v)
-        for n, v in (
-            ("y", label),
-            ("g", got),
-            ("fewer", fewer),
-            ("off", off),
-            ("next", neighbour),
-            ("no zero", without_zero),
+    def labels(shift: int) -> Array:
+        counts = [np.repeat(np.arange(m.k + 1), REPEATS) + shift for m in settings]
+        return np.concatenate(
+            [np.where(np.isin(c, m.positive), 1.0, -1.0) for c, m in zip(counts, settings, strict=True)]
         )
-    }
-    star = construct(5, 2.5, (1, 3, 5))
-    return Evidence(
-        (
-            Case(
-                "g*(x) = y",
-                predict=flat["y"],
-                observe=flat["g"],
-                rival=flat["fewer"],
-                tolerance=1e-11,
-                rival_says="one live neuron fewer",
-            ),
-            Case(
-                "g*(x) = y, against coefficients 5 % off",
-                predict=flat["y"],
-                observe=flat["g"],
-                rival=flat["off"],
-                tolerance=1e-11,
-                rival_says="a scaled by 1.05",
-            ),
-            Case(
-                "g*(x) = y, against labels of the next count",
-                predict=flat["y"],
-                observe=flat["g"],
-                rival=flat["next"],
-                tolerance=1e-11,
-                rival_says="a neighbouring task",
-            ),
-            Case(
-                "g*(x) = y, against bumps at 1..k only",
-                predict=flat["y"],
-                observe=flat["g"],
-                rival=flat["no zero"],
-                tolerance=1e-11,
-                rival_says="no bump at count 0",
-            ),
-            Case(
-                "number of neurons 3 (k + 1)",
-                predict=[3.0 * (k + 1) for k in ks],
-                observe=size,
-                rival=[3.0 * k for k in ks],
-                rival_says="3 k",
-            ),
-            Case(
-                "neurons that are 0 on every input",
-                predict=np.full(len(idle), 2.0),
-                observe=idle,
-                rival=np.zeros(len(idle)),
-                rival_says="all 3 (k + 1) neurons needed",
-            ),
-            Case(
-                "max |a*| / k",
-                predict=[32.0] * 4,
-                observe=top_a,
-                rival=[31.0] * 4,
-                relation="at most",
-                tolerance=1e-9,
-                rival_says="31 k: the bound 32 k is attained by the shifted version",
-            ),
-            Case(
-                "min |b*| x 32 k",
-                predict=[1.0] * 4,
-                observe=low_b,
-                rival=[1.05] * 4,
-                relation="at least",
-                tolerance=1e-9,
-                rival_says="5 % more: attained at mu = k/2 - 3/8",
-            ),
-            Case("max |b*|", predict=[0.5] * 4, observe=top_b, rival=[0.3] * 4, relation="at most", rival_says="0.3"),
-            Case(
-                "max |<w*, x> + b*|",
-                predict=[1.0] * 4,
-                observe=reach,
-                rival=[0.3] * 4,
-                relation="at most",
-                rival_says="0.3: the truncation at 1 is far from reached",
-            ),
+
+    k = np.array(COUNTED, dtype=np.float64)
+    same = {"of": "g*(x)", "axis": "member and input", "margin": 1e-11}
+    each = {"axis": "member"}
+    return (
+        equal(
+            "g*(x)",
+            REAL,
+            labels(0),
+            "Lemma 5: y",
+            rival=labels(1),
+            rival_says="labels of the next count",
+            **{**same, "of": ""},
         ),
-        comment=f"80 members (k = 1, 3, 5, 8; threshold, odd, even, interval; five mean counts), every count, random "
-        f"backgrounds. Largest |b*| {max(top_b):.3f} and |z| {max(reach):.3f}: 1/2 and 1 are loose. "
-        "The last two ReLUs never fire, so 3k + 1 neurons suffice.",
-        data={"a": star.a, "b": star.b, "k": np.array(5), "mu": np.array(2.5), "positive": np.array([1, 3, 5])},
+        equal(
+            "g*(x), against bumps at 1..k alone",
+            REAL,
+            labels(0),
+            "Lemma 5: y",
+            rival=control("g*(x) without the bump at 0"),
+            rival_says="no bump at count 0",
+            **same,
+        ),
+        equal(
+            "number of neurons",
+            COUNT,
+            3 * (k + 1),
+            "Lemma 5: 3 (k + 1)",
+            rival=3 * k,
+            rival_says="3 k",
+            **each,
+        ),
+        equal(
+            "neurons that are 0 on every input",
+            COUNT,
+            np.full(len(k), 2.0),
+            "the outer two ReLUs of the bump at k begin beyond the largest count",
+            rival=np.zeros(len(k)),
+            rival_says="all 3 (k + 1) needed",
+            form="derived",
+            **each,
+        ),
+        at_most("max |a*|", REAL, 32 * k, "Lemma 5: 32 k", margin=1e-9, **each),
+        at_least("min |b*|", REAL, 1 / (32 * k), "Lemma 5: 1/(32 k)", margin=1e-12, **each),
+        at_most("max |b*|", REAL, np.full(len(k), 0.5), "Lemma 5: 1/2", **each),
+        at_most(
+            "max |<w*, x> + b*|, over all members of k",
+            REAL,
+            (np.array(KS) + 0.75) / (4 * np.array(KS)),
+            "Lemma 5 has 1; the bump at k, shifted by 1/4, at count 0 has (k + 3/4)/(4k)",
+            margin=1e-9,
+            axis="k",
+            rival=np.ones(4),
+            rival_says="the bound 1 attained",
+            form="derived",
+        ),
     )
 
 
-def draw_existence(evidence: Evidence) -> object:
+def existence_observe(settings: tuple[Member, ...], key: Key) -> Mapping[str, Observation]:
+    """Scores of the engine's network; k = 1, 3, 5, 8, twenty members each."""
+    got, without_zero, sizes = [], [], []
+    for i, m in enumerate(settings):
+        star = construct(m.k, m.mu, m.positive)
+        x, direction, st = _inputs(m, key / m.k / i)
+        got.append(forward(star.net(direction, st), torch.as_tensor(x))[0].numpy())
+        less = Construction(m.k, star.a[3:], star.b[3:])
+        without_zero.append(forward(less.net(direction, st), torch.as_tensor(x))[0].numpy())
+        z = x @ star.net(direction, st).w[0].numpy().T + star.b
+        a, b = np.abs(star.a), np.abs(star.b)
+        sizes.append((len(a), (z <= 1e-12).all(0).sum(), a.max(), b.min(), b.max(), np.abs(z).max()))
+    n, idle, top, low, high, reach = np.array(sizes, dtype=np.float64).T
+    return {
+        "g*(x)": np.concatenate(got),
+        "g*(x) without the bump at 0": np.concatenate(without_zero),
+        "number of neurons": n,
+        "neurons that are 0 on every input": idle,
+        "max |a*|": top,
+        "min |b*|": low,
+        "max |b*|": high,
+        "max |<w*, x> + b*|, over all members of k": np.array([reach[np.equal(COUNTED, k)].max() for k in KS]),
+    }
+
+
+def draw_existence(verdict: Verdict, settings: tuple[Member, ...]) -> object:
     """g* of a 5-parity over the count, and the six bumps that make it."""
     from matplotlib.figure import Figure
 
-    data = evidence.data
-    assert data is not None
-    k, mu, positive = int(data["k"]), float(data["mu"]), set(data["positive"].tolist())
+    k, mu, positive = 5, 2.5, (1, 3, 5)
+    star = construct(k, mu, positive)
     count = np.linspace(-0.8, k + 1.2, 801)
-    ramps = np.clip((count - mu)[:, None] / (4 * k) + data["b"], 0, 1) * data["a"]
+    ramps = np.clip((count - mu)[:, None] / (4 * k) + star.b, 0, 1) * star.a
     figure = Figure(figsize=(7, 3.4), layout="constrained")
     axes = figure.subplots()
     for p in range(k + 1):
@@ -281,17 +259,22 @@ def draw_existence(evidence: Evidence) -> object:
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
-        "emergence.lemma7",
+        id="emergence.lemma7",
         entries=("emergence.lemma7",),
         says="Three ReLUs make a triangle bump: 0 for |z - s| >= b, else a (b - |z - s|).",
-        check=check_triangle,
+        settings=draw_bumps,
+        statements=triangle_statements,
+        observe=triangle_observe,
     ),
     Claim(
-        "emergence.lemma5",
+        id="emergence.lemma5",
         entries=("emergence.lemma5",),
         says="3(k+1) truncated-ReLU neurons with weights st wstar/(4k) equal y on every input, |a*| <= 32k, "
         "1/(32k) <= |b*| <= 1/2, |<w*, x> + b*| <= 1.",
-        check=check_existence,
+        settings=draw_members,
+        statements=existence_statements,
+        observe=existence_observe,
+        remarks="The paper has P inside [k], so that the count 0 is labelled -1; the members here also have 0 in P.",
         draw=draw_existence,
     ),
 )

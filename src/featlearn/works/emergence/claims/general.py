@@ -17,7 +17,7 @@ from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.nets import gradients
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.claims.existence import bump_neurons
-from featlearn.works.emergence.claims.population import bits, gate, network, sigmas, smooth_clip
+from featlearn.works.emergence.setup import bits, gate, network, sigmas, smooth_clip
 
 Array = np.ndarray
 ERROR_RATE = 1e-6  # of each Monte-Carlo case, over all its comparisons

@@ -18,7 +18,7 @@ from featlearn.kernels import hinge_classifier
 from featlearn.lab.pending import Case, Claim, Evidence, Tables
 from featlearn.nets import gradients
 from featlearn.works.emergence.claims.general import GeneralLaw, general_parity, near_orthogonal
-from featlearn.works.emergence.claims.population import network
+from featlearn.works.emergence.setup import network
 
 Array = np.ndarray
 DELTA = 0.1

@@ -14,7 +14,7 @@ from featlearn.lab.quantity import POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_most, both, control, equal
 from featlearn.lab.uncertainty import Observation, mean_of
 from featlearn.nets import gaussian_init, gradients
-from featlearn.works.emergence.claims.population import bits, gate, network, smooth_clip
+from featlearn.works.emergence.setup import bits, gate, network, smooth_clip
 
 Array = np.ndarray
 BERRY_ESSEEN = 0.56

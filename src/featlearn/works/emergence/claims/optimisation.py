@@ -19,8 +19,8 @@ from featlearn.learn.schedules import Stage
 from featlearn.nets import TwoLayer, forward, gaussian_init, mirrored
 from featlearn.nets.two_layer import preactivation
 from featlearn.tasks.patterns import incoherent_dictionary, orthonormal_dictionary
-from featlearn.works.emergence.claims.population import draw_init, eta_1, network, parity_mix, population_terms
 from featlearn.works.emergence.claims.second_step import population_step
+from featlearn.works.emergence.setup import draw_init, eta_1, network, parity_mix, population_terms
 
 Array = np.ndarray
 
