@@ -14,7 +14,16 @@ from featlearn.lab.table import Table
 from featlearn.measure import fourier as measured
 from featlearn.works import load_claims, load_experiment
 from featlearn.works.fourier import setup
-from featlearn.works.fourier.claims import counting, identities, margins, networks, neurons, trained, transformers
+from featlearn.works.fourier.claims import (
+    counting,
+    identities,
+    margins,
+    minimised,
+    networks,
+    neurons,
+    trained,
+    transformers,
+)
 from featlearn.works.fourier.rows import REPORTED, SWAPPED, TRAINED, Arrival, Heads, Learned, Minimised, Network
 
 CLAIMS = {c.id.removeprefix("fourier."): c for c in load_claims("fourier")}
@@ -153,6 +162,14 @@ def test_one_run_with_other_frequencies_contradicts_the_figure(tables, column, v
     assert outcomes(judged("trained_frequencies_k4", worse))[f"{statement}; p = 7, all points"] == "contradicted"
 
 
+def test_margins_of_runs_on_half_of_the_points_are_shown_and_breach_a_premise(tables):
+    verdict = judged("trained_reached", changed(tables(Network), lambda r: {"margin": 0.99}))
+    assert (verdict.reported, verdict.scope) == ("confirmed", "premise unmet")
+    low = outcomes(judged("trained_reached", changed(tables(Network), lambda r: {"margin": 0.94})))
+    assert set(low.values()) == {"contradicted"}
+    assert len(low) == sum(map(len, trained.GROUPS.values()))
+
+
 def test_success_and_failure_have_the_same_scope(tables):
     fine = changed(tables(Network), lambda r: {"cosine_low": 0.99, "same": 100.0, "phase": 0.01, "held": 100.0})
     for k in (3, 4, 5):
@@ -174,14 +191,14 @@ def test_sizes_other_than_k_and_p_are_premises(tables):
 @pytest.mark.parametrize(
     "claim, change, statement",
     [
-        ("trained_loss", {"loss": 1e-3}, trained.OVER),
-        ("trained_margin", {"margin": 1.01}, trained.BOUND),
-        ("trained_margin", {"margin": 0.9}, trained.MINIMISERS),
-        ("trained_margin", {"covered": 90.0}, trained.COVERED),
-        ("trained_margin", {"same": 99.0}, trained.SAME),
-        ("trained_margin", {"phase": 0.1}, trained.PHASES),
-        ("trained_margin", {"cosine_low": 0.9}, trained.COSINES),
-        ("trained_near_best", {"cosine_low": 0.9}, trained.COSINES),
+        ("trained_loss", {"loss": 1e-3}, minimised.OVER),
+        ("trained_margin", {"margin": 1.01}, minimised.BOUND),
+        ("trained_margin", {"margin": 0.9}, minimised.MINIMISERS),
+        ("trained_margin", {"covered": 90.0}, minimised.COVERED),
+        ("trained_margin", {"same": 99.0}, minimised.SAME),
+        ("trained_margin", {"phase": 0.1}, minimised.PHASES),
+        ("trained_margin", {"cosine_low": 0.9}, minimised.COSINES),
+        ("trained_near_best", {"cosine_low": 0.9}, minimised.COSINES),
     ],
 )
 def test_one_run_contradicts_claims_on_all_points(tables, claim, change, statement):
@@ -191,11 +208,11 @@ def test_one_run_contradicts_claims_on_all_points(tables, claim, change, stateme
 
 def test_runs_that_are_no_minimisers_are_dropped_and_counted(tables):
     finding = next(
-        f for f in judged("trained_margin", tables(Minimised)).findings if f.statement.name == trained.MINIMISERS
+        f for f in judged("trained_margin", tables(Minimised)).findings if f.statement.name == minimised.MINIMISERS
     )
     assert finding.kept < finding.of
     far = changed(tables(Minimised), lambda r: {"loss": 1.1 * r.least_loss})
-    assert outcomes(judged("trained_margin", far))[trained.MINIMISERS] == "inconclusive"
+    assert outcomes(judged("trained_margin", far))[minimised.MINIMISERS] == "inconclusive"
 
 
 def test_heads_that_are_not_sparse_contradict_the_figures(tables):

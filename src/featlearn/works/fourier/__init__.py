@@ -9,5 +9,6 @@ CLAIMS: tuple[str, ...] = (
     "networks",
     "counting",
     "trained",
+    "minimised",
     "transformers",
 )

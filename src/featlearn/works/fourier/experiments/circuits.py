@@ -268,9 +268,9 @@ def draw(table: Rows) -> Mapping[str, Picture]:
         load = table.arrays.get(r["trial"])
         if load is None or not (arrays := load()):
             continue
-        beside = f", {r['train']:g} of the points" if r["train"] > REPORTED_SHARE else ""
-        neurons, histograms = ENTRIES.get(r["k"], (f"neurons k={r['k']}", f"histograms k={r['k']}"))
         points = "all points" if r["train"] == 1 else f"{r['train']:g} of the points"
+        beside = f", {points}" if r["train"] > REPORTED_SHARE else ""
+        neurons, histograms = ENTRIES.get(r["k"], (f"neurons k={r['k']}", f"histograms k={r['k']}"))
         made[neurons + beside] = pictures.neurons(arrays, r["k"], r["p"], points)
         made[histograms + beside] = pictures.histograms(arrays, r["k"], r["p"], points)
     return made
