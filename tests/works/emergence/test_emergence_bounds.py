@@ -18,13 +18,10 @@ from featlearn.works.emergence.claims.general import GeneralLaw
 
 CLAIMS = load_claims("emergence")
 
-MODULES = (lower_bounds, statistical_queries, general, general_steps, main_theorem)
+MODULES = (statistical_queries, general, general_steps, main_theorem)
 OURS = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
 ENTRIES = (
     "theorem1",
-    "theorem2",
-    "theorem29",
-    "corollary3",
     "theorem4",
     "definition_general",
     "theorem34",
@@ -96,16 +93,6 @@ def test_a_network_that_learns_without_structure_refutes_theorem4():
     assert judged("theorem4", lambda _: Rows(rows)).verdict == "refuted"
 
 
-def _tight(norm, width, dim, size):
-    return 1 - norm * math.sqrt(width / math.comb(dim, size)) / 8
-
-
-def _double(features, table):
-    return 2 * lower_bounds_shares(features, table)
-
-
-lower_bounds_shares = lower_bounds.shares
-eigenvalue = lower_bounds.eigenvalue
 general_parity = general.general_parity
 near_orthogonal = general.near_orthogonal
 build = general.build
@@ -132,9 +119,6 @@ def _one_neuron_fewer(k, mu, positive):
 
 
 MUTATIONS = {
-    "theorem2": (lower_bounds, "averaging_bound", _tight),
-    "theorem29": (lower_bounds, "shares", _double),
-    "corollary3": (lower_bounds, "eigenvalue", lambda dim, size, h: eigenvalue(dim, size + 1, h)),
     "theorem4 structure": (statistical_queries, "first_order", lambda *a: 1.0),
     "theorem4 oracle": (statistical_queries, "all_parities", lambda z, masks, signs: np.ones(len(z))),
     "theorem4 exponent": (statistical_queries, "sq_bound", lambda dim, size: 0.5 * math.comb(dim, size) ** 0.5),

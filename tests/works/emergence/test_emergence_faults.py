@@ -7,9 +7,9 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
-from featlearn.works.emergence.claims import initialisation, optimisation
+from featlearn.works.emergence.claims import initialisation, lower_bounds, optimisation
 
-MODULES = (initialisation, optimisation)
+MODULES = (initialisation, lower_bounds, optimisation)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 
 
@@ -19,6 +19,12 @@ def wider(m, d, key, **scales):
 
 def noisier(*args, noise, **more):
     return honest["gradients"](*args, noise=1.001 * noise, **more)
+
+
+def false_certificate(*args):
+    """A dual value that is no lower end: 20 % too high."""
+    lower, found = honest["hinge_losses"](*args)
+    return 1.2 * lower, found
 
 
 def steeper(net, x, y, stages, key, **more):
@@ -36,6 +42,7 @@ honest = {
     for module, names in (
         (initialisation, ("gaussian_init", "gradients", "bits")),
         (optimisation, ("fit", "fit_linearised", "online_descent", "regulariser")),
+        (lower_bounds, ("hinge_losses", "rbf", "shares")),
     )
     for name in names
 }
@@ -43,13 +50,17 @@ FAULTS = {
     "lemma9": (initialisation, "gaussian_init", wider),
     "lemma12": (initialisation, "gradients", noisier),
     "lemma13": (initialisation, "bits", lambda n: 3 * honest["bits"](n)),
+    "theorem2": (lower_bounds, "hinge_losses", false_certificate),
+    "theorem29": (lower_bounds, "hinge_losses", false_certificate),
+    "theorem29 shares": (lower_bounds, "shares", lambda f, table: 2 * honest["shares"](f, table)),
+    "corollary3": (lower_bounds, "rbf", lambda *a, bandwidth: honest["rbf"](*a, bandwidth=1.1 * bandwidth)),
     "lemma24": (optimisation, "fit", steeper),
     "theorem27": (optimisation, "online_descent", lambda *data: honest["online_descent"](*data[:-1], 2.5 * data[-1])),
     "method_baselines": (optimisation, "fit_linearised", unlike_halves),
     "algorithm1_regulariser": (
         optimisation,
         "regulariser",
-        lambda p: tuple(1.01 * r for r in honest["regulariser"](p)),
+        lambda p: tuple(0.99 * r for r in honest["regulariser"](p)),
     ),
 }
 """Claim -> module, name of what is at fault, and the fault."""
