@@ -3,6 +3,7 @@
 EXPERIMENTS: tuple[str, ...] = ("synthetic", "digits")
 CLAIMS: tuple[str, ...] = (
     "norms",
+    "ranks",
     "algorithms",
     "definitions",
     "figures",
