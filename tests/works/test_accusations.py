@@ -90,7 +90,6 @@ WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
     "emergence.theorem2",
     "emergence.theorem29",
     "emergence.algorithm1_regulariser",
-    "nuclear.fig6_3_accuracy",
     "nuclear.stable_rank_reported",
     "nuclear.data_model",
     "nuclear.method",

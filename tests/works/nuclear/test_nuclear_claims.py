@@ -7,9 +7,9 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.pending import verify
-from featlearn.works.nuclear.claims import definitions, figures, optima, proposition
+from featlearn.works.nuclear.claims import optima, proposition
 
-MODULES = (definitions, figures, optima, proposition)
+MODULES = (optima, proposition)
 BY_NAME = {c.id.removeprefix("nuclear."): c for module in MODULES for c in module.CLAIMS}
 
 
@@ -28,11 +28,8 @@ def test_claims_have_the_expected_verdict(name):
 @pytest.mark.parametrize(
     "name, passing",
     [
-        ("fig6_2_accuracy", [True, True, True, False]),
-        ("fig6_3_converged", [True, True, False]),
         ("lemma6_1_any_lambda", [True, True, False]),
         ("prop6_3_e49", [True, True, False]),
-        ("rank_minimiser", [True, True, False]),
     ],
 )
 def test_what_is_reported_is_refuted_by_its_own_case(name, passing):
@@ -42,7 +39,7 @@ def test_what_is_reported_is_refuted_by_its_own_case(name, passing):
 
 
 def test_no_other_claim_is_refuted():
-    assert sum(claim.expected == "refuted" for claim in BY_NAME.values()) == 5
+    assert sum(claim.expected == "refuted" for claim in BY_NAME.values()) == 2
 
 
 def test_premises_of_the_proposition_are_met_and_named():
@@ -61,7 +58,7 @@ def test_sufficient_lambda_by_hand():
     assert optima.sufficient(task) == pytest.approx(0.570, abs=5e-4)
 
 
-@pytest.mark.parametrize("name", ["data_model", "fig6_3_matched", "prop6_3_sharp"])
+@pytest.mark.parametrize("name", ["prop6_3_sharp"])
 def test_pictures_are_drawn(name, tmp_path):
     figure = BY_NAME[name].draw(judged(name).evidence)
     figure.savefig(tmp_path / "x.png", dpi=40)
