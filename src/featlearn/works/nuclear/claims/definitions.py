@@ -1,5 +1,6 @@
 """The data, the loss and the objectives of the theory as identities that can fail."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -369,7 +370,7 @@ def minimiser_observed(settings: None, key: Key) -> Mapping[str, Observation]:
     """Quadrature on pieces that follow the scale."""
     x, p = np.polynomial.legendre.leggauss(60)
     ends = np.append(0.0, np.geomspace(1e-6, 1.0, 40))
-    pieces = list(zip(ends[:-1], ends[1:], strict=True))
+    pieces = list(itertools.pairwise(ends))
     u = np.concatenate([(a + b + (b - a) * x) / 2 for a, b in pieces])
     mass = np.concatenate([(b - a) * p / 2 for a, b in pieces])
     loss = np.array([float(mass @ np.logaddexp(0, -c * u)) for c in SCALES])
@@ -426,7 +427,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="An optimum of ERM-rank is a direction: without a bound on the norm its loss falls to 0 with the scale.",
         statements=minimiser_said,
         observe=minimiser_observed,
-        remarks="Lemma 6.2 speaks of an optimal w*. As a minimiser of (6.5), which bounds the number of weights and not "
-        "their size, none is attained; as a direction, or with a bound on the norm (nuclear.lemma6_2), it is right.",
+        remarks="Lemma 6.2 speaks of an optimal w*. As a minimiser of (6.5), which bounds the number of weights and "
+        "not their size, none is attained; as a direction, or with a bound on the norm (nuclear.lemma6_2), it is right.",
     ),
 )
