@@ -95,7 +95,6 @@ WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
     "nuclear.method",
     "nuclear.lemma6_1",
     "nuclear.lemma6_2",
-    "nuclear.prop6_3_constant",
 )
 """The same of the other works."""
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.experiment import Rows, TrialResult
+from featlearn.lab.store import plain_rows
 from featlearn.methods import nuclear_norm
 from featlearn.tasks import Environments2d
 from featlearn.works.nuclear.experiments import synthetic
@@ -32,7 +33,7 @@ QUICK = replace(EXPERIMENT.presets["smoke"], seeds=(7,))
 
 
 def as_table(results: list[TrialResult]) -> Rows:
-    rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
+    rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in plain_rows(r.rows))
     return Rows(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results) if r.arrays})
 
 
@@ -112,7 +113,7 @@ def test_penalties_end_where_the_exact_solutions_are():
         QUICK, n=(0,), steps=2, end_steps=1200, decay_unit=(0.03, 0.3, 1.0), nuclear=(0.03, 0.1, 0.3), starts=2
     )
     [trial] = trials(config)
-    ends = {(r["row"], r["weight"]): r for r in run_trial(trial).rows if "weight" in r}
+    ends = {(r["row"], r["weight"]): r for r in plain_rows(run_trial(trial).rows) if "weight" in r}
     slopes = [ends[DECAY_UNIT, w]["slope"] for w in config.decay_unit]
     np.testing.assert_allclose(slopes, [0.2218, 0.3454, 0.3805], atol=2e-3)
     slopes = [ends[NUCLEAR_UNIT, w]["slope"] for w in config.nuclear]
@@ -141,10 +142,11 @@ def test_near_counts_starts_at_the_print(monkeypatch):
     b = torch.tensor([0.686, 0.686, 0.0, 2.0])
     a = torch.stack([torch.stack([torch.ones(4), b], 1), torch.zeros(4, 2)], 1)
     members = Members(a, torch.tensor([[1.0, 0.0]]).repeat(4, 1), torch.zeros(4).bool(), *[torch.zeros(4)] * 2)
-    [erm] = synthetic.path_rows(members, law(0.7), trial, [{"row": ERM}], 0)
-    [nu] = synthetic.path_rows(members, law(0.7), trial, [{"row": NU}], 0)
-    assert (erm["near"], nu["near"]) == (0.5, 0.0)
-    assert erm["id"] == pytest.approx((2 * 0.8971 + 1 + 0.775) / 4, abs=1e-4)
+    group = {"n": 0, "head": FREE, "scale": 1.0, "seed": 0}
+    [erm] = synthetic.path_rows(members, law(0.7), trial, [{"row": ERM, **group}], 0)
+    [nu] = synthetic.path_rows(members, law(0.7), trial, [{"row": NU, **group}], 0)
+    assert (erm.near, nu.near) == (0.5, 0.0)
+    assert erm.id == pytest.approx((2 * 0.8971 + 1 + 0.775) / 4, abs=1e-4)
 
 
 def test_same_trial_same_rows(quick):

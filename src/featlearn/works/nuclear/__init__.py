@@ -11,4 +11,5 @@ CLAIMS: tuple[str, ...] = (
     "proposition",
     "tables",
     "trained",
+    "digits",
 )

@@ -72,6 +72,11 @@ class End(Row):
     top: Annotated[float, POSITIVE]
 
 
+def place(n: int) -> str:
+    """What was trained on, in words."""
+    return f"n = {n}" if n else "the law itself"
+
+
 # --- digits ----------------------------------------------------------------------------------------------------------
 
 BASES = {"erm": "ERM", "mixup": "Mixup", "swad": "SWAD"}

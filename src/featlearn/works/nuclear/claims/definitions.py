@@ -428,6 +428,6 @@ CLAIMS: tuple[Claim, ...] = (
         statements=minimiser_said,
         observe=minimiser_observed,
         remarks="Lemma 6.2 speaks of an optimal w*. As a minimiser of (6.5), which bounds the number of weights and "
-        "not their size, none is attained; as a direction, or with a bound on the norm (nuclear.lemma6_2), it is right.",
+        "not their size, none is attained; as a direction, or with a bound on the norm, it is right.",
     ),
 )

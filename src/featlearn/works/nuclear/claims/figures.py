@@ -338,7 +338,7 @@ CLAIMS: tuple[Claim, ...] = (
         "more out of distribution.",
         statements=nuclear_said,
         observe=nuclear_observed,
-        remarks="One measured 0.94, with sample sizes unstated, is within a sample of 0.9602 and contradicts nothing.",
+        remarks="One measured 0.94, with sample sizes unstated, is within reach of a sample of 0.9602.",
     ),
     Claim(
         id="nuclear.fig6_2_accuracy",

@@ -1,23 +1,46 @@
 """Proposition 6.3 (E.8): accuracies out of distribution at population optima, exactly, and the steps of its proof."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.pending import Case, Claim, Evidence
+from featlearn.lab.claim import Accusation, Claim
+from featlearn.lab.quantity import POSITIVE, REAL, SHARE
+from featlearn.lab.statement import Statement, at_least, at_most, control, equal
+from featlearn.lab.uncertainty import Observation
 from featlearn.tasks import Environments
-from featlearn.works.nuclear.claims.optima import GRID, SIZES, column, least, premises
 from featlearn.works.nuclear.claims.population import decayed, log_accuracy
+from featlearn.works.nuclear.claims.sums import Part, support
+from featlearn.works.nuclear.setup import POINTS, Point, premises
+
+SIZES = "r, gamma, d, lambda"
+RANK = "accuracy with positive weights on 1, 10 and 40 invariant features"
+MIXED = "the same with four times as many environmental ones beside them"
 
 
-def check_rank(key: Key, tables: Any) -> Evidence:
-    """ERM-rank out of distribution: never wrong, whatever positive weights it has on R."""
+def rank_said(settings: None) -> tuple[Statement, ...]:
+    """z_j of R is never below 0, so neither is a sum with positive weights (f = 0 counts as right)."""
+    return (
+        equal(
+            RANK,
+            SHARE,
+            1.0,
+            "Proposition 6.3, ERM-rank",
+            axis="number of features",
+            rival=control(MIXED),
+            rival_says=MIXED,
+        ),
+    )
+
+
+def rank_observed(settings: None, key: Key) -> Mapping[str, Observation]:
+    """Samples out of distribution, r = 40, gamma = 0.48, d = 215."""
     task = Environments(215, 40, 0.48).shifted
     truth = task.draw(key)
-    n = 20_000
-    z = task.sample(truth, n, key / "sample").hidden
+    z = task.sample(truth, 20_000, key / "sample").hidden
     assert z is not None
     z, inside = z.double().numpy(), truth.features.sum(0).numpy() > 0.5
     rng = (key / "w").numpy()
@@ -28,168 +51,76 @@ def check_rank(key: Key, tables: Any) -> Evidence:
         right.append(float((z @ w >= 0).mean()))
         w[rng.choice(np.flatnonzero(~inside), 4 * size, replace=False)] = 2.0
         mixed.append(float((z @ w >= 0).mean()))
-    return Evidence(
-        (
-            Case(
-                "accuracy with positive weights on 1, 10 and 40 invariant features",
-                predict=np.ones(3),
-                observe=right,
-                rival=mixed,
-                tolerance=0.0,
-                rival_says="four times as many environmental ones beside them",
-            ),
-        ),
-        comment=f"{n} samples; each z_j of R is at least 0, so that the sum is. f = 0 counts as right, an event of "
-        "probability 0.",
-    )
+    return {RANK: np.array(right), MIXED: np.array(mixed)}
 
 
-def check_proposition(key: Key, tables: Any) -> Evidence:
-    """ERM-l2 out of distribution, exactly, against exp(-r/10)."""
-    log = column(lambda t, lam, o: log_accuracy(t.shifted, o.alpha, o.beta))
-    bound = column(lambda t, lam, o: -t.r / 10)
-    few = [(t, decayed(t, 1e-10)) for t in (least(r, g) for r, g in GRID[:4])]
-    small = [log_accuracy(t.shifted, o.alpha, o.beta) for t, o in few]
-    less = np.array([-t.r / 10 for t, _ in few])
-    lowest = min(o.alpha * math.sqrt(t.r) for t, o in few)
-    return Evidence(
-        (
-            Case(
-                "log of the accuracy, at most -r/10",
-                predict=bound,
-                observe=log,
-                rival=30 * bound,
-                relation="at most",
-                tolerance=0.0,
-                rival_says="-3 r",
-            ),
-            Case(
-                "the same at lambda = 1e-10, far below what is assumed, four points",
-                predict=less,
-                observe=small,
-                rival=30 * less,
-                relation="at most",
-                tolerance=0.0,
-                rival_says="-3 r",
-            ),
-            Case(
-                "far worse than guessing: largest log accuracy",
-                predict=math.log(0.5),
-                observe=float(log.max()),
-                rival=-100.0,
-                relation="at most",
-                tolerance=0.0,
-                rival_says="exp(-100)",
-            ),
-        ),
-        premises(),
-        comment=f"{SIZES}. The accuracies are exp({log.max():.1f}) and less; the exponents are "
-        f"{(log / bound).min():.1f} to {(log / bound).max():.1f} times r/10. Without the lower bound on lambda the "
-        f"conclusion holds all the same at these sizes, although alpha sqrt(r) is {lowest:.2f} and more there.",
-        data={"log accuracy": log, "bound": bound},
-    )
-
-
-def hoeffding(task: Environments, squares: float) -> float:
-    """Exponent of E.49 with `squares` for the sum of squared ranges."""
-    m = task.d - task.r
-    return -2 * (m * task.gamma - 3 * task.r / (8 * task.gamma)) ** 2 / squares
-
-
-def true_squares(task: Environments) -> float:
+def squares(p: Point) -> float:
     """Sum of squared ranges: 3 / (4 gamma) for each invariant feature, 2 for each environmental one."""
-    return 9 * task.r / (16 * task.gamma**2) + 4 * (task.d - task.r)
+    return 9 * p.r / (16 * p.gamma**2) + 4 * p.m
 
 
-def check_hoeffding(key: Key, tables: Any) -> Evidence:
-    """E.46-E.53 with the right sum of squared ranges."""
-    log = column(lambda t, lam, o: log_accuracy(t.shifted, o.alpha, o.beta))
-    exponent = column(lambda t, lam, o: hoeffding(t, true_squares(t)))
-    fifth = column(lambda t, lam, o: -(4 * (t.d - t.r) * t.gamma**2 - 3 * t.r) / 10)
-    worst = column(lambda t, lam, o: log_accuracy(t.shifted, 3 / (4 * t.gamma), 1.0))
-    return Evidence(
-        (
-            Case(
-                "log accuracy, at most E.49 with 9 r / (16 gamma^2) + 4 (d - r)",
-                predict=exponent,
-                observe=log,
-                rival=40 * exponent,
-                relation="at most",
-                tolerance=0.0,
-                rival_says="forty times the exponent",
-            ),
-            Case(
-                "the same at the largest ratio that Lemma 6.1 allows (E.46)",
-                predict=exponent,
-                observe=worst,
-                rival=20 * exponent,
-                relation="at most",
-                tolerance=0.0,
-                rival_says="twenty times the exponent",
-            ),
-            Case(
-                "E.49 so corrected, at most E.52",
-                predict=fifth,
-                observe=exponent,
-                rival=2 * fifth,
-                relation="at most",
-                tolerance=0.0,
-                rival_says="twice E.52",
-            ),
-            Case(
-                "E.52, at most -r/10",
-                predict=column(lambda t, lam, o: -t.r / 10),
-                observe=fifth,
-                rival=column(lambda t, lam, o: -t.r / 9),
-                relation="at most",
-                tolerance=1e-12,
-                rival_says="-r/9",
-            ),
+def exponent(p: Point) -> float:
+    """Hoeffding's exponent with that sum (E.49, corrected)."""
+    return -2 * (p.m * p.gamma - 3 * p.r / (8 * p.gamma)) ** 2 / squares(p)
+
+
+def proposition_said(settings: tuple[Point, ...]) -> tuple[Statement, ...]:
+    """At most exp(-r/10) of the points, and Hoeffding's exponent on the way there; 'far worse than random guessing'."""
+    guess = {"rival": math.log(0.5), "rival_says": "guessing", "axis": SIZES, "of": "log accuracy of ERM-l2"}
+    rate = np.array([-p.r / 10 for p in settings])
+    hoeffding = np.array([exponent(p) for p in settings])
+    return (
+        at_most("log accuracy of ERM-l2 by -r/10", REAL, rate, "Proposition 6.3", **guess),
+        at_most(
+            "log accuracy of ERM-l2 by Hoeffding's exponent",
+            REAL,
+            hoeffding,
+            "proof of Proposition E.8, E.49 with 9 r / (16 gamma^2) + 4 (d - r)",
+            form="derived",
+            **guess,
         ),
-        premises(),
-        comment=f"{SIZES}. 9 r / (16 gamma^2) < 0.5625 (d - r), so that 5 (d - r) in E.51 is enough.",
     )
 
 
-def check_e49(key: Key, tables: Any) -> Evidence:
-    """E.49's 4 d for the sum of squared ranges."""
-    tasks = [least(r, gamma) for r, gamma in GRID]
-    ratio = np.array([true_squares(t) / (4 * t.d) for t in tasks])
-    five = np.array([true_squares(t) / (5 * (t.d - t.r)) for t in tasks])
-    valid = [g for (_, g), v in zip(GRID, ratio, strict=True) if v <= 1]
-    crossing = math.sqrt(9 / 64)
-    return Evidence(
-        (
-            Case(
-                "sum of squared ranges over 5 (d - r)",
-                predict=np.ones(len(five)),
-                observe=five,
-                rival=np.full(len(five), 0.9),
-                relation="at most",
-                tolerance=0.0,
-                rival_says="0.9",
-            ),
-            Case(
-                "gamma from which 4 d is enough: 3/8",
-                predict=0.375,
-                observe=crossing,
-                rival=0.5,
-                tolerance=1e-12,
-                rival_says="1/2",
-            ),
-            Case(
-                "sum of squared ranges over 4 d",
-                predict=np.ones(len(ratio)),
-                observe=ratio,
-                rival=np.full(len(ratio), 0.9),
-                relation="at most",
-                tolerance=0.0,
-                rival_says="0.9",
-            ),
+def proposition_observed(settings: tuple[Point, ...], key: Key) -> Mapping[str, Observation]:
+    """Exact tails at the optima."""
+    found = [(p, decayed(p.task, p.lam)) for p in settings]
+    log = [log_accuracy(p.task.shifted, o.alpha, o.beta) for p, o in found]
+    return {"log accuracy of ERM-l2": np.array(log)}
+
+
+FOUR, FIVE = "sum of squared ranges over 4 d", "sum of squared ranges over 5 (d - r)"
+
+
+def ranges_said(settings: tuple[Point, ...]) -> tuple[Statement, ...]:
+    """E.49 has 4 d for the sum of squared ranges, E.51 5 (d - r); from there E.52 and -r/10 follow."""
+    source = "proof of Proposition E.8"
+    return (
+        at_most(FOUR, POSITIVE, 1.0, f"{source}, E.49", axis=SIZES, expect="contradicted"),
+        at_most(FIVE, POSITIVE, 1.0, f"{source}, E.51", axis=SIZES),
+        at_most(
+            "E.52 over -r/10, from below",
+            REAL,
+            np.array([-p.r / 10 for p in settings]),
+            f"{source}, E.52-E.53",
+            axis=SIZES,
+            form="derived",
         ),
-        comment=f"True for gamma = {', '.join(str(g) for g in valid)} of the grid; the range of an invariant term is "
-        "3 / (4 gamma), above 2 for gamma < 3/8.",
     )
+
+
+def ranges_observed(settings: tuple[Point, ...], key: Key) -> Mapping[str, Observation]:
+    """Ranges of the terms at the largest ratio of weights that Lemma 6.1 allows, from the supports of their laws."""
+    total = []
+    for p in settings:
+        parts = ((p.r, Part(1, 3 / (4 * p.gamma))), (p.m, Part(1, 1.0, -p.gamma)))
+        total.append(sum(count * (support([part])[1] - support([part])[0]) ** 2 for count, part in parts))
+    m = np.array([p.m for p in settings])
+    return {
+        FOUR: np.array(total) / (4 * np.array([p.task.d for p in settings])),
+        FIVE: np.array(total) / (5 * m),
+        "E.52 over -r/10, from below": np.array([-(4 * p.m * p.gamma**2 - 3 * p.r) / 10 for p in settings]),
+    }
 
 
 SWEEP = (0.1, 0.2, 0.25, 0.3, 0.5, 1.0)
@@ -202,52 +133,63 @@ def swept(c: float) -> tuple[Environments, float]:
     return task, math.exp(log_accuracy(task.shifted, found.alpha, found.beta))
 
 
-def check_sharp(key: Key, tables: Any) -> Evidence:
-    """How far the premise on d is from the place where the accuracy falls."""
-    accuracy = np.array([swept(c)[1] for c in SWEEP])
+def sharp_said(settings: None) -> tuple[Statement, ...]:
+    """The accuracy falls where the means of both sums cancel: (d - r) gamma^2 / r = 1/4, a quarter of the premise."""
     by_hand = np.array([1.0, 0.937, 0.532, 0.087, 6.5e-9, 0.0])
-    # accuracy 1/2 between two numbers of features, by a line in the log of the odds
-    odds, sizes = [], np.array([82, 83, 84, 85])
-    for m in sizes:
-        task = Environments(int(m), 40, 0.48)
-        found = decayed(task, 0.6)
-        value = math.exp(log_accuracy(task.shifted, found.alpha, found.beta))
-        odds.append(math.log(value / (1 - value)))
-    at = float(np.interp(0.0, -np.array(odds), sizes - 40)) * 0.48**2 / 40
-    return Evidence(
-        (
-            Case(
-                "accuracy at (d - r) gamma^2 / r = .1, .2, .25, .3, .5, 1",
-                predict=by_hand,
-                observe=accuracy,
-                rival=by_hand[::-1],
-                tolerance=1e-3,
-                rival_says="in the opposite order",
-            ),
-            Case(
-                "(d - r) gamma^2 / r where the accuracy is 1/2",
-                predict=0.25,
-                observe=at,
-                rival=1.0,
-                tolerance=0.01,
-                rival_says="1, the premise",
-            ),
-            Case(
-                "the bound at 0.1, where d is too small: log accuracy above -r/10",
-                predict=-4.0,
-                observe=math.log(accuracy[0]),
-                rival=0.5,
-                relation="at least",
-                tolerance=0.0,
-                rival_says="above 1",
-            ),
+    source = "by hand (verified_by_hand of nuclear.prop6_3), r = 40, gamma = 0.48, lambda = 0.6"
+    return (
+        equal(
+            "accuracy at (d - r) gamma^2 / r = .1, .2, .25, .3, .5, 1",
+            SHARE,
+            by_hand,
+            source,
+            margin=1e-3,
+            axis="(d - r) gamma^2 / r",
+            rival=np.append(1.0, by_hand[:-1]),
+            rival_says="one step later",
+            form="derived",
         ),
-        comment="r = 40, gamma = 0.48, lambda = 0.6. The premise asks four times the features that turn the accuracy.",
-        data={"ratio": np.array(SWEEP), "accuracy": accuracy},
+        equal(
+            "(d - r) gamma^2 / r where the accuracy is 1/2",
+            POSITIVE,
+            0.25,
+            "alpha r / 2 = beta (d - r) gamma at alpha / beta = 1 / (2 gamma)",
+            margin=0.01,
+            rival=0.375,
+            rival_says="at alpha / beta = 3 / (4 gamma), the bound of Lemma 6.1",
+            form="derived",
+        ),
+        at_least(
+            "log accuracy at 0.1, where d is too small",
+            REAL,
+            math.log(0.5),
+            "the premise on d is needed: above -r/10",
+            rival=-4.0,
+            rival_says="the proposition's bound",
+            form="derived",
+        ),
     )
 
 
-def draw_sweep(evidence: Evidence) -> Any:
+def sharp_observed(settings: None, key: Key) -> Mapping[str, Observation]:
+    """Solved and integrated on the law; 1/2 between two numbers of features by a line in the log of the odds."""
+    accuracy = np.array([swept(c)[1] for c in SWEEP])
+    odds, sizes = [], np.array([82, 83, 84, 85])
+    for d in sizes:
+        task = Environments(int(d), 40, 0.48)
+        found = decayed(task, 0.6)
+        value = math.exp(log_accuracy(task.shifted, found.alpha, found.beta))
+        odds.append(math.log(value / (1 - value)))
+    return {
+        "accuracy at (d - r) gamma^2 / r = .1, .2, .25, .3, .5, 1": accuracy,
+        "(d - r) gamma^2 / r where the accuracy is 1/2": float(np.interp(0.0, -np.array(odds), sizes - 40))
+        * 0.48**2
+        / 40,
+        "log accuracy at 0.1, where d is too small": math.log(accuracy[0]),
+    }
+
+
+def draw_sweep(verdict: Any, settings: None) -> Any:
     """Accuracy of ERM-l2 out of distribution over (d - r) gamma^2 / r, with the premise and the bound."""
     from matplotlib.figure import Figure
 
@@ -269,65 +211,49 @@ def draw_sweep(evidence: Evidence) -> Any:
     return figure
 
 
-def check_constant(key: Key, tables: Any) -> Evidence:
-    """'r > C with C < 20' beside the interval of gamma."""
-    smallest = next(r for r in range(1, 100) if 3 / math.sqrt(r) < 0.5)
-    return Evidence(
-        (
-            Case(
-                "smallest r with a gamma in (3 / sqrt(r), 1/2)", predict=37, observe=smallest, rival=20, rival_says="20"
-            ),
-            Case("r excluded by r > C alone, C < 20", 0.0, 0.0, vacuous="a C of 37 or more"),
-        ),
-        comment="gamma > 3 / sqrt(r) and gamma < 1/2 leave r > 36: no r is excluded by C < 20 that is not already.",
-    )
-
-
 CLAIMS: tuple[Claim, ...] = (
     Claim(
-        "nuclear.prop6_3_rank",
+        id="nuclear.prop6_3_rank",
         entries=("nuclear.prop6_3", "nuclear.text_claims"),
         says="Positive weights on invariant features alone are right on all points out of distribution.",
-        check=check_rank,
+        statements=rank_said,
+        observe=rank_observed,
     ),
     Claim(
-        "nuclear.prop6_3",
+        id="nuclear.prop6_3",
         entries=("nuclear.prop6_3", "nuclear.text_claims"),
         says="ERM-l2 is right on at most exp(-r/10) of the points out of distribution.",
-        check=check_proposition,
+        statements=proposition_said,
+        observe=proposition_observed,
+        settings=POINTS,
+        premises=premises,
+        remarks="Between (E.44) and (E.45) the optimum of ERM-l2 is called that of ERM-rank, a slip.",
     ),
     Claim(
-        "nuclear.prop6_3_proof",
+        id="nuclear.prop6_3_e49",
         entries=("nuclear.prop6_3",),
-        says="The chain E.46-E.53 with the right sum of squared ranges.",
-        check=check_hoeffding,
-        hits="proof",
-        reported="Thesis, proof of Proposition E.8, between (E.44) and (E.45): 'We denote w*_l2 as the optimal "
-        "solution for the ERM-rank objective function', a slip for ERM-l2, whose alpha and beta follow.",
+        says="The sum of squared ranges in E.49 is at most 4 d; with E.51's 5 (d - r) the bound follows.",
+        statements=ranges_said,
+        observe=ranges_observed,
+        settings=POINTS,
+        premises=premises,
+        accuses=Accusation(
+            quote="4 d",
+            place="Thesis, proof of Proposition E.8, (E.49)",
+            reading="Hoeffding's inequality with the sum of squared ranges of all terms below, each invariant one "
+            "being alpha / beta z_j with alpha / beta up to 3 / (4 gamma)",
+            hits="proof",
+            derivation="an invariant term has range 3 / (4 gamma), above 2 for gamma < 3/8, so that the sum is "
+            "9 r / (16 gamma^2) + 4 (d - r), above 4 d there. As 9 r / (16 gamma^2) < 0.5625 (d - r), the 5 (d - r) of "
+            "(E.51) bounds it, and the proposition stands.",
+        ),
     ),
     Claim(
-        "nuclear.prop6_3_e49",
-        entries=("nuclear.prop6_3",),
-        says="The sum of squared ranges in E.49 is at most 4 d.",
-        check=check_e49,
-        expected="refuted",
-        hits="proof",
-        reported="Thesis, proof of Proposition E.8, (E.49): Hoeffding's inequality with 4 d for the sum of squared "
-        "ranges, which is 9 r / (16 gamma^2) + 4 (d - r), above 4 d for gamma < 3/8. The 5 (d - r) of (E.51) bounds "
-        "it, and the proposition stands.",
-    ),
-    Claim(
-        "nuclear.prop6_3_sharp",
+        id="nuclear.prop6_3_sharp",
         entries=("nuclear.prop6_3",),
         says="The accuracy of ERM-l2 falls through 1/2 near d - r = r / (4 gamma^2), a quarter of what is assumed.",
-        check=check_sharp,
+        statements=sharp_said,
+        observe=sharp_observed,
         draw=draw_sweep,
-    ),
-    Claim(
-        "nuclear.prop6_3_constant",
-        entries=("nuclear.prop6_3",),
-        says="r > C with C < 20 restricts r.",
-        check=check_constant,
-        expected="vacuous",
     ),
 )

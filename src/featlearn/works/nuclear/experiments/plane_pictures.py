@@ -10,7 +10,7 @@ from featlearn.lab.experiment import Rows
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks import Environments2d as Plane
-from featlearn.works.nuclear.rows import ERM, FREE, NU, UNIT
+from featlearn.works.nuclear.rows import ERM, FREE, NU, UNIT, place
 
 ENTRIES = ("nuclear.fig6_2", "nuclear.fig6_3")
 REPORTED = {ERM: 0.76, NU: 0.94}
@@ -67,7 +67,7 @@ def _features(table: Rows) -> Mapping[str, Picture]:
             panels[0].set_ylabel("feature 2")
             fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         caption = (
-            f"Learned features A x of 400 points after training with {name} on {row['setting']}"
+            f"Learned features A x of 400 points after training with {name} on {place(int(str(row['n'])))}"
             + (
                 ": plain gradient descent with a free head."
                 if name == ERM

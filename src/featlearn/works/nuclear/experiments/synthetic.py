@@ -39,6 +39,9 @@ from featlearn.works.nuclear.rows import (
     NUCLEAR_UNIT,
     SYNTHETIC,
     UNIT,
+    End,
+    Path,
+    place,
 )
 
 METRICS = ("id", "ood", "train_loss")
@@ -253,8 +256,8 @@ def closest(trial: "Trial") -> float:
 
 
 def path_rows(
-    members: Members, points: Points, trial: Trial, groups: Sequence[Mapping[str, object]], step: int
-) -> list[dict[str, Any]]:
+    members: Members, points: Points, trial: Trial, groups: Sequence[Mapping[str, Any]], step: int
+) -> list[Path]:
     """One row per group of `starts` members: quantiles over starts."""
     w, loss = members.direction, train_loss(members, points)
     task = Plane(trial.agree)
@@ -265,16 +268,16 @@ def path_rows(
         low, middle, high = torch.quantile(out[own], torch.tensor([0.05, 0.5, 0.95], dtype=out.dtype)).tolist()
         near = (out[own] - REPORTED[str(group["row"])]).abs() <= NEAR
         rows.append(
-            {
+            Path(
                 **group,
-                "step": step,
-                "ood_low": low,
-                "ood": middle,
-                "ood_high": high,
-                "id": float(inside[own].mean()),
-                "train_loss": float(loss[own].mean()),
-                "near": float(near.double().mean()),
-            }
+                step=step,
+                ood_low=low,
+                ood=middle,
+                ood_high=high,
+                id=float(inside[own].mean()),
+                train_loss=float(loss[own].mean()),
+                near=float(near.double().mean()),
+            )
         )
     return rows
 
@@ -288,8 +291,8 @@ def run_trial(trial: Trial) -> TrialResult:
         points = Points(batch.x * batch.y[:, None], torch.full((trial.n,), 1 / trial.n))
     else:
         points = law(trial.agree)
-    base = {"setting": f"n = {trial.n}" if trial.n else "the law itself", "n": trial.n, "seed": trial.seed}
-    rows: list[dict] = []
+    base: dict[str, Any] = {"n": trial.n, "seed": trial.seed}
+    rows: list[Path | End] = []
     groups, parts = [], []
     for name, weight in ((ERM, 0.0), (NU, trial.weight)):
         for head in (FREE, UNIT):
@@ -342,10 +345,10 @@ def end_rows(
     ends: Members,
     points: Points,
     trial: Trial,
-    base: Mapping[str, object],
+    base: Mapping[str, Any],
     names: Sequence[tuple[str, float]],
     few: int,
-) -> list[dict]:
+) -> list[End]:
     """One row per penalty and weight: means over its `few` starts, and how far apart these end."""
     w, loss = ends.direction.double(), train_loss(ends, points)
     task = Plane(trial.agree)
@@ -355,18 +358,18 @@ def end_rows(
     for i, (name, weight) in enumerate(names):
         own = slice(i * few, (i + 1) * few)
         rows.append(
-            {
+            End(
                 **base,
-                "row": name,
-                "weight": weight,
-                "slope": float((w[own, 1] / w[own, 0]).mean()),
-                "id": float(inside[own].mean()),
-                "ood": float(out[own].mean()),
-                "train_loss": float(loss[own].mean()),
-                "spread": float(out[own].max() - out[own].min()),
-                "head_norm": float(ends.head[own].norm(dim=1).mean()),
-                "top": float(top[own].mean()),
-            }
+                row=name,  # pyright: ignore[reportArgumentType]
+                weight=weight,
+                slope=float((w[own, 1] / w[own, 0]).mean()),
+                id=float(inside[own].mean()),
+                ood=float(out[own].mean()),
+                train_loss=float(loss[own].mean()),
+                spread=float(out[own].max() - out[own].min()),
+                head_norm=float(ends.head[own].norm(dim=1).mean()),
+                top=float(top[own].mean()),
+            )
         )
     return rows
 
@@ -375,7 +378,7 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
     """At the last step and where the median start has the paper's accuracy; ends over weights."""
     last = max((r["step"] for r in table.rows if "step" in r), default=None)
     rows = [
-        {**r, "setting": f"{r['setting']}, {r['head']}, start {r['scale']:g}"}
+        {**r, "setting": f"{place(r['n'])}, {r['head']}, start {r['scale']:g}"}
         for r in table.rows
         if "step" in r and r["step"] == last
     ]
@@ -400,7 +403,7 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
                 entry=entry,
             )
         )
-    ends = [{**r, "row": f"{r['row']}, {r['weight']:g}"} for r in table.rows if "weight" in r]
+    ends = [{**r, "setting": place(r["n"]), "row": f"{r['row']}, {r['weight']:g}"} for r in table.rows if "weight" in r]
     for e in estimates(ends, metrics=(*METRICS, "slope")):
         out.append(
             SummaryRow(
@@ -431,6 +434,7 @@ EXPERIMENT = Experiment(
     id=SYNTHETIC,
     title="Two inputs, linear features: what the nuclear norm does out of distribution",
     reproduces=ENTRIES,
+    rows=(Path, End),
     Config=Config,
     presets={
         "smoke": Config(
