@@ -65,7 +65,8 @@ class TrainOptions(DataOptions):
     threads: int = 0
     """Threads of one run, also to decode images; 0: one on a CPU (fit: all), the share of the cores on a GPU."""
     nuclear_weight: float = 0.01
-    """Lambda of -nu, of the nuclear norm over the rows of the batch."""
+    """Lambda of -nu, of the nuclear norm over the rows of the batch. 0.01 is published for ResNet-50; no good default
+    is known for other networks (docs/domains.md), so search up to 1."""
     nuclear_start: float = 0.02
     """Share of the steps before -nu sets in."""
     mixup_alpha: float = 0.2

@@ -114,10 +114,11 @@ class SearchDraw:
 def sample(draw: SearchDraw, chosen: Algorithm, key: Key) -> SearchDraw:
     """A member of the random search around `draw`: only settings of the chosen algorithm are drawn.
 
-    Drawn as reported: the nuclear weight, 10^U(-2.5, -1.5), and the batch, 2^U(5, 6). As in the benchmark's code: alpha
-    of mixup and the weight of CORAL 10^U(-1, 1), weights of IRM and V-REx 10^U(-1, 5), their annealing 10^U(0, 4) of
-    5001 steps, eta of GroupDRO 10^U(-3, -1); MIRO's weight is one of 0.01, 0.1, 1. The rest, the rate too, stays, since
-    the paper searches nothing else. Each setting has numbers of its own: drawing one more changes no other.
+    The nuclear weight is 10^U(-2.5, 0), up to 1: the reported range ends at 10^-1.5, and on digits 0.01 is not told
+    from 0 (nuclear/digits). As reported: the batch, 2^U(5, 6). As in the benchmark's code: alpha of mixup and the
+    weight of CORAL 10^U(-1, 1), weights of IRM and V-REx 10^U(-1, 5), their annealing 10^U(0, 4) of 5001 steps, eta of
+    GroupDRO 10^U(-3, -1); MIRO's weight is one of 0.01, 0.1, 1. The rest, the rate too, stays, since the paper searches
+    nothing else. Each setting has numbers of its own: drawing one more changes no other.
 
     Source: thesis sec. 6.3.2 (nuclear.method_ermnu). The released code never runs a search.
     """
@@ -127,7 +128,7 @@ def sample(draw: SearchDraw, chosen: Algorithm, key: Key) -> SearchDraw:
 
     changed: dict[str, Any] = {}
     if chosen.nuclear:
-        changed["nuclear_weight"] = ten_to("nuclear_weight", -2.5, -1.5)
+        changed["nuclear_weight"] = ten_to("nuclear_weight", -2.5, 0.0)
     if chosen.base == "mixup":
         changed["mixup_alpha"] = ten_to("mixup_alpha", -1.0, 1.0)
     if chosen.base == "coral":

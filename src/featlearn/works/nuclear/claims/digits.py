@@ -7,7 +7,7 @@ import numpy as np
 
 from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import POINTS, REAL
-from featlearn.lab.statement import Statement, at_least, at_most, equal
+from featlearn.lab.statement import Outcome, Statement, at_least, at_most, equal
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate, Observation, mean_of
 from featlearn.works.nuclear.rows import Pair, Run, arms, by_seed, pairs
@@ -153,55 +153,39 @@ def mechanism_observed(settings: None, table: Table[Run]) -> Mapping[str, Observ
 
 FALL = "logarithm of the stable rank of unseen features at the largest weight, against none"
 FORMS = {"rank": FALL, "rank_centred": f"{FALL}, centred", "reported": f"{FALL}, norm not squared"}
-RISES = "the same on coloured digits, centred"
 
 
 def rank_said(settings: None) -> tuple[Statement, ...]:
-    """Figure 6.5: the stable rank falls with lambda; which form, and whether centred, is not said. Of the centred form
-    on coloured digits the rows have the opposite, so that their statement is that it does not fall."""
-    out = []
-    for metric, name in FORMS.items():
-        for kind in KINDS.values():
-            if (metric, kind) == ("rank_centred", "coloured digits"):
-                continue
-            out.append(
-                at_most(
-                    f"{name}, {kind}",
-                    REAL,
-                    -0.1,
-                    "Figure 6.5, a fall by a tenth",
-                    axis=BOTH,
-                    rival=0.0,
-                    rival_says="unchanged",
-                    form="criterion",
-                    expect="confirmed" if metric == "reported" else "inconclusive",
-                )
-            )
-    return (
-        *out,
-        at_least(
-            RISES,
+    """Figure 6.5: the stable rank falls with lambda; which form, and whether centred, is not said."""
+    expect: dict[tuple[str, str], Outcome] = {("rank_centred", "coloured digits"): "contradicted"}
+    expect |= {("reported", kind): "confirmed" for kind in KINDS.values()}
+    return tuple(
+        at_most(
+            f"{name}, {kind}",
             REAL,
             -0.1,
-            "the other side of the criterion",
+            "Figure 6.5, a fall by a tenth",
             axis=BOTH,
-            rival=-0.5,
-            rival_says="a fall by more than a third",
-            form="derived",
-        ),
+            rival=0.0,
+            rival_says="unchanged",
+            form="criterion",
+            expect=expect.get((metric, kind), "inconclusive"),
+        )
+        for metric, name in FORMS.items()
+        for kind in KINDS.values()
     )
 
 
 def rank_observed(settings: None, table: Table[Run]) -> Mapping[str, Observation]:
     """By seed, at equal step size."""
     largest = float(np.max([r.weight for r in table.rows]))
-    seen: dict[str, Observation] = {}
-    for metric, name in FORMS.items():
-        for data, kind in KINDS.items():
-            parts = arms(table.where(data=data)).values()
-            found = [mean_of(moved(part, metric, largest), REAL, Run.unit) for part in parts]
-            seen[RISES if (metric, data) == ("rank_centred", "colored mnist") else f"{name}, {kind}"] = found
-    return seen
+    return {
+        f"{name}, {kind}": [
+            mean_of(moved(part, metric, largest), REAL, Run.unit) for part in arms(table.where(data=data)).values()
+        ]
+        for metric, name in FORMS.items()
+        for data, kind in KINDS.items()
+    }
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -243,6 +227,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=rank_observed,
         premises=premises,
         reads=(Run,),
-        remarks="Figure 6.5 is of a ResNet-50 on photographs, which digits cannot contradict.",
+        remarks="Figure 6.5 is of a ResNet-50 on photographs, which digits cannot contradict: the threshold is ours, and "
+        "the figure does not say which form it shows. On coloured digits the centred form rises.",
     ),
 )
