@@ -22,8 +22,7 @@ def premises(settings: None, table: Table[Run]) -> tuple[Premise, ...]:
 
 def of_arms(table: Table[Run], read: Callable[[Pair], float], quantity: object = REAL) -> list[Estimate]:
     """The mean over seeds in every arm."""
-    return [mean_of(by_seed(pairs(part), read), quantity, Run.unit) for part in arms(table).values()]  # "
-        "pyright: ignore[reportArgumentType]
+    return [mean_of(by_seed(pairs(part), read), quantity, Run.unit) for part in arms(table).values()]  # pyright: ignore[reportArgumentType]
 
 
 def moved(part: Table[Run], name: str, weight: float) -> list[float]:
@@ -228,8 +227,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=rank_observed,
         premises=premises,
         reads=(Run,),
-        remarks="Figure 6.5 is of a ResNet-50 on photographs, which digits cannot contradict: the threshold is "
-        "ours, and "
-        "the figure does not say which form it shows. On coloured digits the centred form rises.",
+        remarks="Figure 6.5 is of a ResNet-50 on photographs, which digits cannot contradict: the threshold is ours, "
+        "and the figure does not say which form it shows. On coloured digits the centred form rises.",
     ),
 )
