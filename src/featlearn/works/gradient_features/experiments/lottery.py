@@ -50,6 +50,8 @@ from featlearn.works.gradient_features.rows_lottery import (
     SUBNETWORKS,
     TICKET,
     XOR,
+    Course,
+    Total,
 )
 
 ENTRIES = ("gradient_features.prop_b1",)
@@ -231,13 +233,14 @@ def run_trial(trial: Trial) -> TrialResult:
     base = {
         "setting": f"{trial.task}, " + (f"sigma = {trial.level:g}" if trial.task == XOR else f"k = {trial.level:g}"),
         "task": trial.task,
+        "d": trial.d,
         "level": trial.level,
         "seed": trial.seed,
     }
     hit = float(by_feature.any(1).double().mean())
     facts = {"share": 100 * float(keep.double().mean()), "neurons": int(keep.sum()), "features": 100 * hit}
     if not keep.any():
-        return TrialResult([{**base, "row": TICKET, **facts}])
+        return TrialResult([Total(**base, row=TICKET, **facts)])
     alive = keep.nonzero()[:, 0]
     pick = (key / "random").torch()
     mine = only(one, alive)
@@ -279,28 +282,39 @@ def run_trial(trial: Trial) -> TrialResult:
         error, loss = values.double().mean(1).unbind(1)  # over the random draws
         come = [arrival(evaluations, v.tolist()) for v in values[:, :, 0].T]
         late = [float(trial.steps) if c is None else c for c in come]
-        total = {
-            **base,
-            "row": name,
-            "end error": float(error[-1]),
-            "end loss": float(loss[-1]),
-            "mean error": float(np.trapezoid(error.numpy(), evaluations) / trial.steps),
-            "steps to 1 %": float(np.exp(np.mean(np.log(np.maximum(late, 1))))),
-            "not arrived": 100 * sum(c is None for c in come) / len(come),
-        }
-        if name == TICKET:
-            total |= {**facts, "a~ error": float(sparse[0]), "a~ loss": float(sparse[1])}
-        rows.append(total)
+        more = {**facts, "sparse_error": float(sparse[0]), "sparse_loss": float(sparse[1])} if name == TICKET else {}
+        rows.append(
+            Total(
+                **base,
+                row=name,
+                end_error=float(error[-1]),
+                end_loss=float(loss[-1]),
+                mean_error=float(np.trapezoid(error.numpy(), evaluations) / trial.steps),
+                steps_to_1=float(np.exp(np.mean(np.log(np.maximum(late, 1))))),
+                not_arrived=100 * sum(c is None for c in come) / len(come),
+                **more,
+            )
+        )
         rows += [
-            {**base, "row": name, "step": t, "error": float(e), "loss": float(v)}
+            Course(**base, row=name, step=t, error=float(e), loss=float(v))
             for t, e, v in zip(evaluations, error, loss, strict=True)
         ]
     return TrialResult(rows)
 
 
-TOTALS = ("end error", "end loss", "mean error", "steps to 1 %", "not arrived")
-FACTS = ("share", "neurons", "features", "a~ error", "a~ loss")
-UNITS = {"share": "%", "features": "%", "not arrived": "%", "end error": "%", "mean error": "%", "a~ error": "%"}
+METRICS = {
+    "end_error": "end error",
+    "end_loss": "end loss",
+    "mean_error": "mean error",
+    "steps_to_1": "steps to 1 %",
+    "not_arrived": "not arrived",
+    "share": "share",
+    "neurons": "neurons",
+    "features": "features",
+    "sparse_error": "a~ error",
+    "sparse_loss": "a~ loss",
+}
+UNITS = dict.fromkeys(("share", "features", "not_arrived", "end_error", "mean_error", "sparse_error"), "%")
 
 
 def _settings(table: Rows) -> list[str]:
@@ -310,12 +324,12 @@ def _settings(table: Rows) -> list[str]:
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Per network: error and loss at the end, error averaged over training, steps to 1 %; facts about the ticket."""
-    rows = [r for r in table.rows if "step" not in r]
+    rows = table.where(kind="total").rows
     return [
         SummaryRow(
             str(e.group[0]),
             row=str(e.group[1]),
-            metric=e.metric,
+            metric=METRICS[e.metric],
             value=e.value,
             low=e.low,
             high=e.high,
@@ -323,14 +337,14 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
             entry=ENTRIES[0],
             unit=UNITS.get(e.metric, ""),
         )
-        for e in estimates(rows, metrics=(*TOTALS, *FACTS))
+        for e in estimates(rows, metrics=tuple(METRICS))
     ]
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Hinge loss over steps by network, one panel a task; below, the two parts of the trained full network."""
     settings = _settings(table)
-    traces = [r for r in table.rows if "step" in r]
+    traces = table.where(kind="course").rows
     if not traces:
         return {}
     pictures = {}
@@ -392,6 +406,7 @@ EXPERIMENT = Experiment(
     id=LOTTERY,
     title="Lottery tickets: sub-networks of the neurons that step one sent to a feature",
     reproduces=ENTRIES,
+    rows=(Total, Course),
     Config=Config,
     presets={
         "smoke": Config(
