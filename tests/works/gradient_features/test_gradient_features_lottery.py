@@ -16,7 +16,7 @@ from featlearn.learn.framework import forgetful_step
 from featlearn.nets import symmetric_init
 from featlearn.tasks import GaussianMixture
 from featlearn.works.gradient_features.experiments import lottery
-from featlearn.works.gradient_features.rows_lottery import FULL, RANDOM, SUBNETWORKS, TICKET
+from featlearn.works.gradient_features.rows_lottery import FULL, RANDOM, SUBNETWORKS, TICKET, Total
 
 
 def test_smoke(tmp_path):
@@ -24,7 +24,7 @@ def test_smoke(tmp_path):
     assert {"smoke", "small", "paper"} <= set(experiment.presets)
     report = run(experiment, experiment.presets["smoke"], store=Store(tmp_path), preset="smoke")
     assert report.failed == 0, report.errors
-    totals = [r for r in report.table.rows if "step" not in r]
+    totals = report.table.where(kind="total").rows
     assert {r["row"] for r in totals} >= {FULL, *SUBNETWORKS}
     assert all(0 < r["share"] <= 25 for r in totals if r["row"] == TICKET)
     assert report.summary
@@ -100,11 +100,11 @@ def test_more_draws_leave_everything_else_alone():
     config = replace(lottery.EXPERIMENT.presets["smoke"], k=(3,), seeds=(0,))
     [trial, _] = lottery.trials(config)
     found = [
-        {r["row"]: r for r in lottery.run_trial(replace(trial, draws=draws)).rows if "end loss" in r}
+        {r.row: r for r in lottery.run_trial(replace(trial, draws=draws)).rows if isinstance(r, Total)}
         for draws in (1, 3)
     ]
     for row in found[0]:
-        same = found[0][row]["end loss"] == pytest.approx(found[1][row]["end loss"], abs=1e-5)
+        same = found[0][row].end_loss == pytest.approx(found[1][row].end_loss, abs=1e-5)
         assert same == (row != RANDOM), row
 
 

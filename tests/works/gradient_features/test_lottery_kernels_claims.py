@@ -5,8 +5,10 @@ import math
 import pytest
 
 from featlearn.core import Key
+from featlearn.lab.claim import verdict_of
 from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import verify
+from featlearn.lab.table import Table
 from featlearn.works.gradient_features.claims import kernels, lottery
 from featlearn.works.gradient_features.rows_kernels import (
     FEW,
@@ -21,9 +23,9 @@ from featlearn.works.gradient_features.rows_kernels import (
     needed,
     needs_by_dimension,
 )
-from featlearn.works.gradient_features.rows_lottery import CUT, FULL, MAGNITUDE, RANDOM, REWOUND, TICKET, ZERO
+from featlearn.works.gradient_features.rows_lottery import CUT, FULL, TICKET, ZERO, Total
 
-BY_NAME = {c.id.removeprefix("gradient_features."): c for c in (*lottery.CLAIMS, *kernels.CLAIMS)}
+BY_NAME = {c.id.removeprefix("gradient_features."): c for c in kernels.CLAIMS}
 
 
 def judged(name, rows):
@@ -40,66 +42,32 @@ def test_without_rows_a_claim_names_the_command():
 # lottery -------------------------------------------------------------------------------------------------------------
 
 
-def lottery_rows(share=4.0, ticket=0.2, random=9.0, easy=0.0, cut=25.0, zero=0.0):
-    """Four seeds in two settings of either task; `easy`: how much later random neurons are at k = 3."""
-    rows = []
-    for task, level in (("XOR", 1.0), ("XOR", 2.0), ("parity", 3.0), ("parity", 5.0)):
-        for seed in range(4):
-            noise = 0.01 * (seed - 1.5)
-            base = {"setting": f"{task}, {level:g}", "task": task, "level": level, "seed": seed}
-            late = easy if (task, level) == ("parity", 3.0) else random
-            for row, end, mean in (
-                (FULL, 0.1, 3.0),
-                (TICKET, 0.1 + ticket, 2.0),
-                (ZERO, 0.1 + ticket + zero, 2.0),
-                (CUT, 0.1 + ticket + cut, 30.0),
-                (RANDOM, 0.3, 2.0 + late),
-                (MAGNITUDE, 0.1, 2.0),
-                (REWOUND, 9.0, 9.0),
-            ):
-                total = {**base, "row": row, "end error": end + noise, "mean error": mean - noise, "steps to 1 %": 9.0}
-                facts = {"share": share, "neurons": 8 * share} if row == TICKET else {}
-                rows += [total | facts, {**base, "row": row, "step": 0, "error": 50.0, "loss": 1.0}]
-    return rows
-
-
-BAD_TICKETS = [
-    ("prop_b1", {"share": 22.0}),
-    ("prop_b1", {"ticket": 1.2}),
-    ("prop_b1", {"random": 0.5}),
-    ("prop_b1", {"cut": 3.0}),
-    ("prop_b1", {"zero": 2.0}),
-    ("prop_b1_parity", {"share": 22.0}),
-    ("prop_b1_parity", {"ticket": 1.2}),
-]
-
-
-@pytest.mark.parametrize("name", ["prop_b1", "prop_b1_parity", "prop_b1_random"])
-def test_rows_as_they_were_measured_give_the_expected_verdict(name):
-    verdict = judged(name, lottery_rows())
-    assert verdict.as_expected, (verdict.verdict, verdict.why)
-    assert all(c.rival_rejected for c in verdict.evidence.cases)
-
-
-@pytest.mark.parametrize("name, wrong", BAD_TICKETS)
-def test_a_bad_ticket_is_refuted(name, wrong):
-    assert judged(name, lottery_rows(**wrong)).verdict == "refuted"
-
-
-@pytest.mark.parametrize("wrong", [{"easy": 9.0}, {"random": 0.5}])
-def test_random_neurons_are_later_on_the_mixture_and_not_on_the_smallest_parity(wrong):
-    assert judged("prop_b1_random", lottery_rows(**wrong)).verdict == "refuted"
-
-
-def test_gaps_are_paired_by_seed():
-    """Seeds that differ by 40 points leave no spread in the difference of two networks that share them."""
+def totals(share=4.0, ticket=0.2, cut=25.0, zero=0.0):
+    """Four seeds in two settings of either task."""
+    ends = {FULL: 0.1, TICKET: 0.1 + ticket, ZERO: 0.1 + ticket + zero, CUT: 0.1 + ticket + cut}
     rows = [
-        {"setting": "s", "task": "XOR", "level": 1.0, "row": row, "seed": seed, "end error": 10.0 * seed + shift}
-        for row, shift, seeds in ((TICKET, 0.5, (0, 4, 2)), (FULL, 0.0, (2, 0, 4)))
-        for seed in seeds
+        Total(
+            setting=f"{task}, {level:g}",
+            task=task,
+            d=50,
+            level=level,
+            row=row,
+            seed=seed,
+            end_error=end,
+            share=share if row == TICKET else None,
+        )
+        for task, level in (("XOR", 1.0), ("XOR", 2.0), ("parity", 3.0), ("parity", 5.0))
+        for seed in range(4)
+        for row, end in ends.items()
     ]
-    mean, low, high = lottery.gaps(Rows(tuple(rows)), ["s"], TICKET, FULL, "end error")
-    assert (mean[0], low[0], high[0]) == pytest.approx((0.5, 0.5, 0.5))
+    return [Table.of(Total, rows)]
+
+
+@pytest.mark.parametrize("wrong", [{"share": 22.0}, {"ticket": 1.2}, {"cut": 0.3}, {"zero": 2.0}])
+@pytest.mark.parametrize("claim", lottery.CLAIMS, ids=lambda c: c.id)
+def test_a_bad_ticket_is_told(claim, wrong):
+    assert verdict_of(claim, Key("verify"), totals()).as_expected
+    assert not verdict_of(claim, Key("verify"), totals(**wrong)).as_expected
 
 
 # kernels -------------------------------------------------------------------------------------------------------------

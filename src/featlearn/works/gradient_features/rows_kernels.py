@@ -1,16 +1,70 @@
-"""Names of the rows that the comparison of networks and kernels writes and claims read, and the sizes they need."""
+"""Rows that the comparison of networks and kernels writes and claims read, and the sizes they need."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from featlearn.lab.estimate import VALIDATION
 from featlearn.lab.experiment import Rows
+from featlearn.lab.quantity import COUNT, NAME, PERCENT, POSITIVE, REAL, SEED
+from featlearn.lab.row import Row
+from featlearn.lab.table import Table
 
 KERNELS = "gradient_features/kernels"
 NETWORK, NTK, RBF, FEW, MANY = "Network", "NTK", "RBF", "RF, N = d", "RF, N = d^2"
 LEARNERS = (NETWORK, NTK, RBF, FEW, MANY)
 XOR, PARITY, UNIFORM = "XOR mixture", "structured parity", "uniform parity"
+
+
+Learner = Literal["Network", "NTK", "RBF", "RF, N = d", "RF, N = d^2"]
+Task = Literal["XOR mixture", "structured parity", "uniform parity"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried(Row):
+    """Mean error on the validation seeds at one grid point of one size (the unit, as there is no seed). level: sigma or
+    k; share: of the largest training set; first, second: step size and stop of a network, bandwidth or bias and penalty
+    of the others."""
+
+    experiment, unit, key = "gradient_features/kernels", "n", ("task", "row", "d", "level", "first", "second")
+    kind: Literal["tried"] = "tried"
+    setting: Annotated[str, NAME]
+    row: Learner
+    task: Task
+    d: Annotated[int, COUNT]
+    level: Annotated[float, POSITIVE]
+    share: Annotated[float, POSITIVE]
+    n: Annotated[int, COUNT]
+    neurons: Annotated[int, COUNT]
+    snr: Annotated[float, POSITIVE] | None
+    validation: Annotated[float, PERCENT]
+    first: Annotated[float, REAL]
+    second: Annotated[float, REAL]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Row):
+    """Test error of a learner on a reported seed at the point chosen for its size; of random features also the hinge
+    loss and B, the norm of the second layer. Columns as in Tried."""
+
+    experiment, key = "gradient_features/kernels", ("task", "row", "d", "level", "n")
+    kind: Literal["fit"] = "fit"
+    setting: Annotated[str, NAME]
+    row: Learner
+    task: Task
+    d: Annotated[int, COUNT]
+    level: Annotated[float, POSITIVE]
+    share: Annotated[float, POSITIVE]
+    n: Annotated[int, COUNT]
+    neurons: Annotated[int, COUNT]
+    snr: Annotated[float, POSITIVE] | None
+    seed: Annotated[int, SEED]
+    error: Annotated[float, PERCENT]
+    hinge: Annotated[float, POSITIVE] | None = None
+    B: Annotated[float, POSITIVE] | None = None
+    first: Annotated[float, REAL]
+    second: Annotated[float, REAL]
 
 
 def reported(table: Rows, **equal: Any) -> list[Mapping[str, Any]]:
@@ -19,14 +73,9 @@ def reported(table: Rows, **equal: Any) -> list[Mapping[str, Any]]:
     return [r for r in rows if r["seed"] < VALIDATION]
 
 
-def errors(table: Rows, row: str, **equal: Any) -> list[float]:
-    """Errors in percent of the reported seeds of one learner, in order of seed."""
-    return [r["error"] for r in sorted(reported(table, row=row, **equal), key=lambda r: r["seed"])]
-
-
-def whole(table: Rows, kind: str) -> float:
-    """The largest share of a kind's training set: the n that the work asks for."""
-    return max(r["share"] for r in reported(table, kind=kind))
+def whole(table: Rows, task: str) -> float:
+    """The largest share of a task's training set: the n that the work asks for."""
+    return max(r["share"] for r in reported(table, task=task))
 
 
 def needed(sizes: Sequence[int], found: Sequence[float], target: float) -> float | None:
@@ -43,10 +92,21 @@ def needed(sizes: Sequence[int], found: Sequence[float], target: float) -> float
     return None
 
 
+def samples_needed(fits: Table[Fit], snr: float | int, target: float | int) -> tuple[list[float], list[float]]:
+    """Dimensions and samples needed of one learner on the XOR mixture, a pair for each seed that crosses the target."""
+    found: list[tuple[float, float]] = []
+    here = fits.keep(lambda r: r.snr is not None and abs(r.snr - snr) < 1e-6, f"sqrt(d)/sigma = {snr:g}")
+    for (d, _), part in here.by("d", "seed").items():
+        at = needed([r.n for r in part.rows], [r.error for r in part.rows], target)
+        if at is not None:
+            found.append((float(d), at))
+    return [v for v, _ in found], [v for _, v in found]
+
+
 def needs_by_dimension(table: Rows, row: str, snr: float | int, target: float | int) -> tuple[list[float], list[float]]:
     """Dimensions and samples needed on the XOR mixture, one pair for each reported seed that crosses the target."""
     runs: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for r in reported(table, row=row, kind=XOR):
+    for r in reported(table, row=row, task=XOR):
         if abs(r["snr"] - snr) < 1e-6:
             runs.setdefault((r["d"], r["seed"]), []).append((r["n"], r["error"]))
     d, n = [], []
