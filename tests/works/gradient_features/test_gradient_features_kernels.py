@@ -14,7 +14,7 @@ from featlearn.lab.execute import run
 from featlearn.lab.store import Store
 from featlearn.learn import Stage, fit
 from featlearn.works.gradient_features.experiments import kernels, learners
-from featlearn.works.gradient_features.rows_kernels import FEW, LEARNERS, MANY, NETWORK, NTK, RBF, XOR
+from featlearn.works.gradient_features.rows_kernels import FEW, LEARNERS, MANY, NETWORK, NTK, RBF, XOR, Fit
 
 SMOKE = kernels.EXPERIMENT.presets["smoke"]
 
@@ -119,9 +119,9 @@ def test_settings_are_chosen_on_validation_alone(monkeypatch):
 
     monkeypatch.setattr(kernels, "errors_of", errors_of)
     rows = kernels.run_trial(trial).rows
-    assert {r["error"] for r in rows if "error" in r} == {40.0}
+    assert {r.error for r in rows if isinstance(r, Fit)} == {40.0}
     assert asked[1] == (trial.seeds, ((0.0, trial.second[0]),))
-    assert {r["penalty"] for r in rows if "error" in r} == {trial.second[0]}
+    assert {r.second for r in rows if isinstance(r, Fit)} == {trial.second[0]}
 
 
 @pytest.mark.parametrize(
