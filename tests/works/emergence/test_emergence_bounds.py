@@ -13,12 +13,12 @@ from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import verify
 from featlearn.tasks import ParityMix
 from featlearn.works import load_claims
-from featlearn.works.emergence.claims import general, general_steps, lower_bounds, main_theorem, statistical_queries
-from featlearn.works.emergence.claims.general import GeneralLaw
+from featlearn.works.emergence.claims import general, lower_bounds, main_theorem, statistical_queries
+from featlearn.works.emergence.setup import GeneralLaw, general_parity, general_terms, near_orthogonal
 
 CLAIMS = load_claims("emergence")
 
-MODULES = (statistical_queries, general, general_steps, main_theorem)
+MODULES = (statistical_queries, general, main_theorem)
 OURS = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
 ENTRIES = (
     "theorem1",
@@ -28,8 +28,6 @@ ENTRIES = (
     "lemma35",
     "lemma36",
     "lemma39",
-    "lemma40",
-    "lemma44",
 )
 
 
@@ -93,11 +91,7 @@ def test_a_network_that_learns_without_structure_refutes_theorem4():
     assert judged("theorem4", lambda _: Rows(rows)).verdict == "refuted"
 
 
-general_parity = general.general_parity
-near_orthogonal = general.near_orthogonal
 build = general.build
-general_terms = general_steps.general_terms
-two_steps = general_steps.two_steps
 loss_bound = main_theorem.loss_bound
 weighted_gradients = general.weighted_gradients
 few_advantage = statistical_queries.few_advantage
@@ -128,12 +122,6 @@ MUTATIONS = {
     "lemma35": (general, "build", _lower),
     "lemma35 neuron": (general, "build", _one_neuron_fewer),
     "lemma36": (general, "near_orthogonal", lambda *a: 1.3 * near_orthogonal(*a)),
-    "lemma40": (
-        general_steps,
-        "general_terms",
-        lambda law, w, b, s, c=None: general_terms(law, w, b, s, 1 + 0 * law.y),
-    ),
-    "lemma44": (general_steps, "two_steps", lambda *a, **k: two_steps(*a, **{**k, "weighted": False})),
     "theorem1": (main_theorem, "loss_bound", lambda k, m, T: loss_bound(k, m, T**1.5)),
     "theorem34": (main_theorem, "two_sampled_steps", None),
 }
@@ -192,7 +180,7 @@ def test_general_parity_is_the_sampled_law():
     batch = task.sample(truth, n, Key("general/data"))
     order = np.r_[truth.relevant.numpy(), np.setdiff1d(np.arange(D), truth.relevant.numpy())]
     phit, y = batch.hidden.numpy()[:, order], batch.y.numpy()
-    law = general.general_parity(D, k, np.eye(D), p_o=0.4, negative_share=0.8)
+    law = general_parity(D, k, np.eye(D), p_o=0.4, negative_share=0.8)
     assert law.prob.sum() == pytest.approx(1, abs=1e-12)
     seen = np.concatenate([[y.mean()], phit.mean(0), (y[:, None] * phit).mean(0), (phit[:, :1] * phit).mean(0)])
     weight = law.prob * law.y
@@ -203,7 +191,7 @@ def test_general_parity_is_the_sampled_law():
 
 def test_general_terms_are_literal_sums():
     """T_j, T_b, T_a and v of one neuron against a direct sum over inputs and a fine grid over the noise along w."""
-    law = general.general_parity(6, 3, near_orthogonal(6, 7, 0.1, np.random.default_rng(0)), sigma_z=0.4)
+    law = general_parity(6, 3, near_orthogonal(6, 7, 0.1, np.random.default_rng(0)), sigma_z=0.4)
     rng = np.random.default_rng(1)
     w, b, noise = rng.normal(size=(1, 7)), np.array([0.2]), 0.3
     t = general_terms(law, w, b, noise)

@@ -24,5 +24,6 @@ CLAIMS: tuple[str, ...] = (
     "optimisation",
     "general",
     "general_steps",
+    "general_second",
     "simulations",
 )

@@ -205,23 +205,23 @@ def background_gate(
     return np.real(total)
 
 
-def gate(z: Array, noise: float) -> Array:
+def gate(z: Array, noise: float | Array) -> Array:
     """Pr[z + noise xi in (0, 1)]."""
     return norm.cdf((1 - z) / noise) - norm.cdf(-z / noise)
 
 
-def gate_derivative(z: Array, noise: float) -> Array:
+def gate_derivative(z: Array, noise: float | Array) -> Array:
     """First derivative of `gate` in z."""
     return (norm.pdf(z / noise) - norm.pdf((1 - z) / noise)) / noise
 
 
-def gate_second_derivative(z: Array, noise: float) -> Array:
+def gate_second_derivative(z: Array, noise: float | Array) -> Array:
     """Second derivative of `gate` in z."""
     u, v = z / noise, (1 - z) / noise
     return (-u * norm.pdf(u) - v * norm.pdf(v)) / noise**2
 
 
-def smooth_clip(z: Array, noise: float) -> Array:
+def smooth_clip(z: Array, noise: float | Array) -> Array:
     """E clip(z + noise xi) = r(z) - r(z - 1), r(u) = u Phi(u/noise) + noise phi(u/noise)."""
 
     def ramp(u: Array) -> Array:
@@ -271,3 +271,99 @@ def mirrored_network(init: Init) -> TwoLayer:
 def sigmas(error_rate: float, comparisons: int) -> float:
     """How many standard errors a family of two-sided comparisons may use to be wrong at most at `error_rate`."""
     return float(norm.isf(error_rate / (2 * comparisons)))
+
+
+# The general setting: incoherent dictionary, input noise, unbalanced classes
+
+
+@dataclass(frozen=True)
+class GeneralLaw:
+    """An exact law of the general setting: xt = M phit + zeta, zeta ~ N(0, sigma_z^2 I).
+
+    phit (n, D) with probabilities prob (n) and labels y (n); M (d, D) with unit columns; relevant patterns come first.
+    """
+
+    phit: Float[Array, "n D"]
+    y: Float[Array, " n"]
+    prob: Float[Array, " n"]
+    M: Float[Array, "d D"]
+    k: int
+    sigma_z: float = 0.0
+
+    @cached_property
+    def mean(self) -> Float[Array, " D"]:
+        """E phit."""
+        return self.prob @ self.phit
+
+    @cached_property
+    def scale(self) -> float:
+        """st as the paper has it: sqrt(sum_j Var(phit_j) + d sigma_z^2)."""
+        return math.sqrt(float((self.mean * (1 - self.mean)).sum()) + len(self.M) * self.sigma_z**2)
+
+    @cached_property
+    def phi(self) -> Float[Array, "n D"]:
+        """(phit - mean) / st."""
+        return (self.phit - self.mean) / self.scale
+
+    @cached_property
+    def alpha(self) -> Float[Array, " n"]:
+        """Class weights 1 / (2 Pr[y])."""
+        plus = float(self.prob @ (self.y > 0))
+        return np.where(self.y > 0, 0.5 / plus, 0.5 / (1 - plus))
+
+    @cached_property
+    def gamma(self) -> Float[Array, " k"]:
+        """(gamma_+ + gamma_-) / 2 = E[alpha_y y phit_i] for the relevant patterns."""
+        return (self.prob * self.alpha * self.y) @ self.phit[:, : self.k]
+
+    @property
+    def x(self) -> Float[Array, "n d"]:
+        """Noise-free inputs M phi."""
+        return self.phi @ self.M.T
+
+
+def general_parity(
+    D: int, k: int, M: Array, *, p_o: float = 0.5, negative_share: float = 0.8, sigma_z: float = 0.0
+) -> GeneralLaw:
+    """The parity mixture with unbalanced classes, all 2^D inputs (emergence.table4 varies the same share)."""
+    phit = bits(D)
+    block, rest = phit[:, :k], phit[:, k:]
+    count, ones = block.sum(1), rest.sum(1)
+    y = np.where(count % 2 == 1, 1.0, -1.0)
+    share = np.where(y > 0, 1 - negative_share, negative_share)
+    rate = p_o / (2 - 2 * p_o)
+    loose = p_o * 0.5 ** (k - 1) * 0.5 ** (D - k)
+    tied = (1 - p_o) * ((count == 0) | (count == k)) * rate**ones * (1 - rate) ** (D - k - ones)
+    return GeneralLaw(phit, y, share * (loose + tied), M, k, sigma_z)
+
+
+def near_orthogonal(D: int, d: int, coherence: float, rng: np.random.Generator) -> Float[Array, "d D"]:
+    """Unit columns whose inner products are exactly +-coherence with random signs; needs coherence < 1 / (D - 1)."""
+    signs = np.triu(rng.choice([-1.0, 1.0], (D, D)), 1)
+    gram = np.eye(D) + coherence * (signs + signs.T)
+    return np.vstack([np.linalg.cholesky(gram).T, np.zeros((d - D, D))])
+
+
+@dataclass(frozen=True)
+class GeneralTerms:
+    """dw_i = -a_i (sum_j M_j T_ij + v_i), db_i = -a_i T_b,i, da_i = -T_a,i, while the hinge is active everywhere."""
+
+    T: Float[Array, "m D"]
+    v: Float[Array, "m d"]
+    T_b: Float[Array, " m"]
+    T_a: Float[Array, " m"]
+
+
+def general_terms(law: GeneralLaw, w: Array, b: Array, noise: float, weights: Array | None = None) -> GeneralTerms:
+    """Exact terms of the class-weighted loss (or of `weights`, e.g. ones for the plain loss).
+
+    T_j = E[alpha y phi_j F(z)], T_b = E[alpha y F(z)], T_a = E[alpha y S(z)] and, by Stein's identity,
+    v = (sigma_z / st)^2 w E[alpha y F'(z)], with F and S the gate and the ramp smoothed by all Gaussian noise.
+    """
+    z = law.x @ w.T + b
+    total = np.sqrt(noise**2 + (law.sigma_z / law.scale) ** 2 * (w**2).sum(1))
+    signed = law.prob * law.y * (law.alpha if weights is None else weights)
+    hit = signed[:, None] * gate(z, total)
+    bend = signed @ gate_derivative(z, total)
+    v = (law.sigma_z / law.scale) ** 2 * w * bend[:, None]
+    return GeneralTerms(hit.T @ law.phi, v, hit.sum(0), signed @ smooth_clip(z, total))

@@ -5,7 +5,6 @@ Everything about the hidden bits is enumerated; input noise is Gaussian, so its 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,78 +16,18 @@ from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables
 from featlearn.nets import gradients
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.claims.existence import bump_neurons
-from featlearn.works.emergence.setup import bits, gate, network, sigmas, smooth_clip
+from featlearn.works.emergence.setup import (
+    GeneralLaw,
+    gate,
+    general_parity,
+    near_orthogonal,
+    network,
+    sigmas,
+    smooth_clip,
+)
 
 Array = np.ndarray
 ERROR_RATE = 1e-6  # of each Monte-Carlo case, over all its comparisons
-
-
-@dataclass(frozen=True)
-class GeneralLaw:
-    """An exact law of the general setting: xt = M phit + zeta, zeta ~ N(0, sigma_z^2 I).
-
-    phit (n, D) with probabilities prob (n) and labels y (n); M (d, D) with unit columns; relevant patterns come first.
-    """
-
-    phit: Float[Array, "n D"]
-    y: Float[Array, " n"]
-    prob: Float[Array, " n"]
-    M: Float[Array, "d D"]
-    k: int
-    sigma_z: float = 0.0
-
-    @cached_property
-    def mean(self) -> Float[Array, " D"]:
-        """E phit."""
-        return self.prob @ self.phit
-
-    @cached_property
-    def scale(self) -> float:
-        """st as the paper has it: sqrt(sum_j Var(phit_j) + d sigma_z^2)."""
-        return math.sqrt(float((self.mean * (1 - self.mean)).sum()) + len(self.M) * self.sigma_z**2)
-
-    @cached_property
-    def phi(self) -> Float[Array, "n D"]:
-        """(phit - mean) / st."""
-        return (self.phit - self.mean) / self.scale
-
-    @cached_property
-    def alpha(self) -> Float[Array, " n"]:
-        """Class weights 1 / (2 Pr[y])."""
-        plus = float(self.prob @ (self.y > 0))
-        return np.where(self.y > 0, 0.5 / plus, 0.5 / (1 - plus))
-
-    @cached_property
-    def gamma(self) -> Float[Array, " k"]:
-        """(gamma_+ + gamma_-) / 2 = E[alpha_y y phit_i] for the relevant patterns."""
-        return (self.prob * self.alpha * self.y) @ self.phit[:, : self.k]
-
-    @property
-    def x(self) -> Float[Array, "n d"]:
-        """Noise-free inputs M phi."""
-        return self.phi @ self.M.T
-
-
-def general_parity(
-    D: int, k: int, M: Array, *, p_o: float = 0.5, negative_share: float = 0.8, sigma_z: float = 0.0
-) -> GeneralLaw:
-    """The parity mixture with unbalanced classes, all 2^D inputs (emergence.table4 varies the same share)."""
-    phit = bits(D)
-    block, rest = phit[:, :k], phit[:, k:]
-    count, ones = block.sum(1), rest.sum(1)
-    y = np.where(count % 2 == 1, 1.0, -1.0)
-    share = np.where(y > 0, 1 - negative_share, negative_share)
-    rate = p_o / (2 - 2 * p_o)
-    loose = p_o * 0.5 ** (k - 1) * 0.5 ** (D - k)
-    tied = (1 - p_o) * ((count == 0) | (count == k)) * rate**ones * (1 - rate) ** (D - k - ones)
-    return GeneralLaw(phit, y, share * (loose + tied), M, k, sigma_z)
-
-
-def near_orthogonal(D: int, d: int, coherence: float, rng: np.random.Generator) -> Float[Array, "d D"]:
-    """Unit columns whose inner products are exactly +-coherence with random signs; needs coherence < 1 / (D - 1)."""
-    signs = np.triu(rng.choice([-1.0, 1.0], (D, D)), 1)
-    gram = np.eye(D) + coherence * (signs + signs.T)
-    return np.vstack([np.linalg.cholesky(gram).T, np.zeros((d - D, D))])
 
 
 def check_definition(key: Key, tables: Tables) -> Evidence:
