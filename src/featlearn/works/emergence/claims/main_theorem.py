@@ -15,8 +15,7 @@ from featlearn.lab.experiment import Rows
 from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Tables, needs
 from featlearn.nets import Gradients, TwoLayer, gradients
 from featlearn.tasks import ParityMix
-from featlearn.works.emergence.claims.general import near_orthogonal
-from featlearn.works.emergence.setup import network
+from featlearn.works.emergence.setup import near_orthogonal, network
 
 Array = np.ndarray
 TABLE_1, GENERAL = "emergence/table1", "emergence/general"
