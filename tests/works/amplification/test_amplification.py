@@ -43,13 +43,17 @@ def test_smoke(id_, tmp_path):
 
 
 def test_seeds_can_be_added_and_members_do_not_depend_on_company():
-    few = theorem1.trials(theorem1.Config(d=(20,), n=(100,), seeds=(0, 1), chunk=2, m=20, n_few=(), others=False))
-    more = theorem1.trials(theorem1.Config(d=(20,), n=(100,), seeds=(0, 1, 2), chunk=2, m=20, n_few=(), others=False))
+    few = theorem1.trials(
+        theorem1.Config(d=(20,), n=(100,), seeds=(0, 1), chunk=2, m=20, n_few=(), d_regime=(), others=False)
+    )
+    more = theorem1.trials(
+        theorem1.Config(d=(20,), n=(100,), seeds=(0, 1, 2), chunk=2, m=20, n_few=(), d_regime=(), others=False)
+    )
     assert more[: len(few)] == few
     [trial] = few
     both = theorem1.run_trial(dataclasses.replace(trial, n_test=50)).rows
     alone = theorem1.run_trial(dataclasses.replace(trial, n_test=50, seeds=(1,))).rows
-    assert [r for r in both if r["seed"] == 1] == list(alone)
+    assert [r for r in both if r.seed == 1] == list(alone)
 
 
 def test_step_sizes_and_scales_see_the_same_data_and_start():
@@ -125,21 +129,21 @@ def test_low_dimension_overfits_and_high_dimension_does_not():
     low = figure2.Trial(figure2.LOW, Setting(8, 30, 8**-0.6, m=60), 4.0, 2000.0, 1000, 1000)
     high = figure2.Trial(figure2.HIGH, Setting(600, 30, 600**-0.6, m=60), 4.0, 10000.0, 1000, 1000)
     first, second = figure2.run_trial(low).rows[0], figure2.run_trial(high).rows[0]
-    assert first["drop"] > 5
-    assert second["train_acc"] == 100
-    assert second["drop"] < 1
-    assert second["clean_min"] > 99.5
+    assert first.drop > 5
+    assert second.train_acc == 100
+    assert second.drop < 1
+    assert second.clean_min > 99.5
 
 
 def test_one_step_amplifies_a_small_start_only():
     """Two seeds that no preset reports."""
-    big = steps.Trial("tight", Setting(100, 1000, 0.01, m=100, scale=1.0), 0.1, 10.0, (1000, 1001))
+    big = steps.Trial("tight clusters", Setting(100, 1000, 0.01, m=100, scale=1.0), 0.1, 10.0, (1000, 1001))
     small = dataclasses.replace(big, setting=dataclasses.replace(big.setting, scale=1e-3))
     for trial, least, most in ((small, 0.7, 1.0), (big, 0.0, 0.2)):
-        rows = [r for r in steps.run_trial(trial).rows if r["row"] == "t=1"]
-        assert all(least < r["cos_median"] < most for r in rows)
-    start = [r for r in steps.run_trial(small).rows if r["row"] == "t=0"]
-    assert all(0.08 < r["cos_median"] < 0.13 for r in start)  # 1.056/sqrt(d) = 0.106
+        rows = [r for r in steps.run_trial(trial).rows if getattr(r, "t", None) == 1]
+        assert all(least < r.cos_median < most for r in rows)
+    start = [r for r in steps.run_trial(small).rows if getattr(r, "t", None) == 0]
+    assert all(0.08 < r.cos_median < 0.13 for r in start)  # 1.056/sqrt(d) = 0.106
 
 
 def test_edges_by_hand():
@@ -170,12 +174,12 @@ def test_the_boundary_in_the_plane():
     """One seed that no preset reports."""
     [trial] = figure1.trials(figure1.Config(n=600, steps=200, m=100, alpha=0.5, n_test=2000, seeds=(1000,)))
     result = figure1.run_trial(trial)
-    end = next(r for r in result.rows if "agree" in r)
-    assert end["agree"] > 97
-    assert end["clean_right"] > 99
-    assert end["noisy_wrong"] > 99
+    end = next(r for r in result.rows if r.kind == "plane")
+    assert end.agree > 97
+    assert end.clean_right > 99
+    assert end.noisy_wrong > 99
     assert result.arrays["score"].shape == (161, 161)
-    assert [r["step"] for r in result.rows if "step" in r][-1] == 200
+    assert [r.step for r in result.rows if r.kind == "point"][-1] == 200
 
 
 @pytest.mark.parametrize(

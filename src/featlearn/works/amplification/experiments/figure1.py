@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from featlearn.core import Key, SettingError
-from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn import Stage, fit
 from featlearn.measure import decision_grid
@@ -22,6 +21,7 @@ from featlearn.report.plots import Picture
 from featlearn.tasks.xor_clusters import XorTruth
 from featlearn.works._settings import check_counts, check_seeds
 from featlearn.works.amplification import setup as ensembles
+from featlearn.works.amplification.rows import Plane, PlanePoint
 from featlearn.works.amplification.setup import Data, Setting
 
 ENTRY = "amplification.figure1"
@@ -112,24 +112,29 @@ def run_trial(trial: Trial) -> TrialResult:
         probes={"net": keep},
         probe_at=grid,
     ).net
-    base = {"setting": "", "row": "Network", "seed": trial.seed}
-    rows = [
-        {**base, "step": t, **_percent(net, train, "train"), **_percent(net, test, "test")}
+    rows: list[Plane | PlanePoint] = [
+        PlanePoint(seed=trial.seed, step=t, **_percent(net, train, "train"), **_percent(net, test, "test"))
         for t, net in zip(grid, seen, strict=True)
     ]
     seen_end, unseen = ensembles.fits(end, train), ensembles.fits(end, test)
     oracle = test.x[0, :, 0].abs() - test.x[0, :, 1].abs()
     agree = (forward(end, test.x)[0] * oracle > 0).float().mean()
     rows.append(
-        {
-            **base,
-            "clean_right": 100 * float(seen_end["clean_right"]),
-            "noisy_wrong": 100 * float(seen_end["noisy_wrong"]),
-            "test_acc": 100 * float(unseen["acc"]),
-            "clean_acc": 100 * float(unseen["clean_acc"]),
-            "agree": 100 * float(agree),
-            "norm": float(end.w.norm()),
-        }
+        Plane(
+            seed=trial.seed,
+            n=s.n,
+            m=s.m,
+            steps=trial.steps,
+            alpha=trial.alpha,
+            sigma=s.sigma,
+            scale=s.scale,
+            clean_right=100 * float(seen_end["clean_right"]),
+            noisy_wrong=100 * float(seen_end["noisy_wrong"]),
+            test_acc=100 * float(unseen["acc"]),
+            clean_acc=100 * float(unseen["clean_acc"]),
+            agree=100 * float(agree),
+            norm=float(end.w.norm()),
+        )
     )
     arrays: dict[str, np.ndarray] = {}
     if trial.picture:
@@ -151,26 +156,8 @@ def _percent(net: TwoLayer, data: Data, part: str) -> dict[str, float]:
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the paper has a picture and one sentence."""
-    out = []
-    for metric, unit in METRICS.items():
-        values = table.values(metric)
-        if len(values):
-            mean, low, high = interval(values)
-            low, high = max(low, 0.0), min(high, 100.0 if unit == "%" else math.inf)
-            out.append(
-                SummaryRow(
-                    "",
-                    row="Network",
-                    metric=metric,
-                    value=mean,
-                    low=low,
-                    high=high,
-                    n=len(values),
-                    unit=unit,
-                    entry=ENTRY,
-                )
-            )
-    return out
+    plane = table.of(Plane)
+    return [SummaryRow.of("", "Network", m, plane.mean(m), entry=ENTRY, unit=unit) for m, unit in METRICS.items()]
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
@@ -232,6 +219,7 @@ EXPERIMENT = Experiment(
     id="amplification/figure1",
     title="Decision boundary in the plane after training on noisy labels",
     reproduces=(ENTRY,),
+    rows=(Plane, PlanePoint),
     Config=Config,
     presets={
         "smoke": Config(n=400, steps=150, m=100, alpha=0.5, n_test=500, seeds=(0, 1)),

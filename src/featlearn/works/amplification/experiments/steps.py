@@ -9,15 +9,13 @@ the proof, about 6e10, holds all neurons at any size.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.measure import (
     aligned,
@@ -29,11 +27,10 @@ from featlearn.measure import (
     off_class_overlap,
 )
 from featlearn.nets import TwoLayer, forward
-from featlearn.report import style
-from featlearn.report.plots import Picture, Series, curves
+from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.works._settings import check_counts, check_filled, check_seeds
 from featlearn.works.amplification import setup as ensembles
-from featlearn.works.amplification.rows import REPORTED, SCALE, TIGHT, by, last_row
+from featlearn.works.amplification.rows import REPORTED, SCALE, TIGHT, Movement, Step
 from featlearn.works.amplification.setup import LABELS, OPPOSITE, Data, Setting, edges, steps_of
 
 ENTRIES = tuple(
@@ -52,16 +49,7 @@ ENTRIES = tuple(
     )
 )
 STEP_METRICS = {"cos_median": "", "cos_own_min": "", "aligned": "%", "overlap": "", "growth": ""}
-BOUNDS = {
-    "cos_median": (-1.0, 1.0),
-    "cos_own_min": (-1.0, 1.0),
-    "aligned": (0.0, 100.0),
-    "overlap": (0.0, math.inf),
-    "growth": (0.0, math.inf),
-    "movement": (0.0, math.inf),
-    "sets": (0.0, math.inf),
-}
-END_METRICS = {"movement": "", "edge": "", "sets": "", "margin_clean": "", "margin_noisy": ""}
+END_METRICS = ("movement", "edge", "sets", "margin_clean", "margin_noisy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,21 +133,8 @@ def run_trial(trial: Trial) -> TrialResult:
     own = matching_neurons(net.w, net.a, train.centres, LABELS, 1 / (3 * trial.c0 * math.sqrt(s.d)))
     inside, index = own >= 0, own.clamp_min(0)[..., None]
     last, size = steps_of(alpha), 1 / math.sqrt(s.m)
-    base = [
-        {
-            "setting": f"{trial.kind}: d={s.d}, scale={s.scale:g}",
-            "kind": trial.kind,
-            "d": s.d,
-            "scale": s.scale,
-            "sigma": s.sigma,
-            "alpha": alpha,
-            "n": s.n,
-            "m": s.m,
-            "c0": trial.c0,
-            "seed": seed,
-        }
-        for seed in trial.seeds
-    ]
+    part = {"part": trial.kind, "d": s.d, "scale": s.scale, "c0": trial.c0}
+    more = {"sigma": s.sigma, "alpha": alpha, "n": s.n, "m": s.m, "eta": s.eta}
     rows = []
     for t in range(last + 1):
         if t:
@@ -171,43 +146,43 @@ def run_trial(trial: Trial) -> TrialResult:
         held = captures(net.w, train.x, train.group, 4).any(2).float().mean(1)
         overlap = off_class_overlap(net.w, net.a, train.centres, LABELS).masked_fill(~inside, 0).amax(1) / alpha
         norm = net.w.norm(dim=2)
-        for i in range(len(base)):
-            growth = float(norm[i].max()) / (2 * size * alpha * t) if t else None
+        for i, seed in enumerate(trial.seeds):
             rows.append(
-                {
-                    **base[i],
-                    "row": f"t={t}",
-                    "t": t,
-                    "cos_median": float(nearest[i].median()),
-                    "cos_mean": float(nearest[i].mean()),
-                    "cos_own_min": float(own_cos[i]),
-                    "aligned": 100 * float(lined[i].sum()) / max(1, int(inside[i].sum())),
-                    "capturing": 100 * float(held[i]),
-                    "overlap": float(overlap[i]),
-                    "growth": growth,
-                    "frobenius": float(norm[i].square().sum().sqrt()),
-                }
+                Step(
+                    **part,
+                    **more,
+                    seed=seed,
+                    t=t,
+                    cos_median=float(nearest[i].median()),
+                    cos_mean=float(nearest[i].mean()),
+                    cos_own_min=float(own_cos[i]),
+                    aligned=100 * float(lined[i].sum()) / max(1, int(inside[i].sum())),
+                    capturing=100 * float(held[i]),
+                    overlap=float(overlap[i]),
+                    growth=float(norm[i].max()) / (2 * size * alpha * t) if t else None,
+                    frobenius=float(norm[i].square().sum().sqrt()),
+                )
             )
     moved = feature_movement(begin.w, net.w, train.x).amin(1)
     edge = edges(begin.w, own, train)
     per_set = torch.stack([(own == c).sum(1) for c in range(4)], 1).amin(1) / (s.m / 4)
     whole = margins(net, torch.ones_like(inside), train)
-    part = margins(net, inside, train)
-    for i in range(len(base)):
+    within = margins(net, inside, train)
+    for i, seed in enumerate(trial.seeds):
         rows.append(
-            {
-                **base[i],
-                "row": "end",
-                "movement": float(moved[i]) * s.scale,
-                "ratio": float(moved[i]),
-                "edge": float(edge[i]),
-                "sets": float(per_set[i]),
-                "in_sets": float(inside[i].float().mean()),
-                "margin_clean": float(part[0][i]),
-                "margin_noisy": float(part[1][i]),
-                "whole_clean": float(whole[0][i]),
-                "whole_noisy": float(whole[1][i]),
-            }
+            Movement(
+                **part,
+                seed=seed,
+                movement=float(moved[i]) * s.scale,
+                ratio=float(moved[i]),
+                edge=float(edge[i]),
+                sets=float(per_set[i]),
+                in_sets=float(inside[i].float().mean()),
+                margin_clean=float(within[0][i]),
+                margin_noisy=float(within[1][i]),
+                whole_clean=float(whole[0][i]),
+                whole_noisy=float(whole[1][i]),
+            )
         )
     return TrialResult(rows)
 
@@ -215,88 +190,57 @@ def run_trial(trial: Trial) -> TrialResult:
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds with 95 % intervals of every setting and step."""
     out = []
-    groups = dict.fromkeys((r["setting"], r["row"]) for r in table.rows)
-    for setting, row in groups:
-        mine = [r for r in table.rows if (r["setting"], r["row"]) == (setting, row)]
-        for metric, unit in (END_METRICS if row == "end" else STEP_METRICS).items():
-            values = [r[metric] for r in mine if r.get(metric) is not None and math.isfinite(r[metric])]
-            if values:
-                mean, low, high = interval(values)
-                least, most = BOUNDS.get(metric, (-math.inf, math.inf))
-                low, high = max(low, least), min(high, most)
-                entry = ENTRIES[0] if row == "end" else "amplification.lemma12"
-                out.append(
-                    SummaryRow(
-                        setting,
-                        row=row,
-                        metric=metric,
-                        value=mean,
-                        low=low,
-                        high=high,
-                        n=len(values),
-                        unit=unit,
-                        entry=entry,
-                    )
-                )
+    for (part, d, scale, t), here in table.of(Step).by("part", "d", "scale", "t").items():
+        for metric, unit in STEP_METRICS.items():
+            if t or metric != "growth":
+                found, name = here.mean(metric), f"{part}: d={d}, scale={scale:g}"
+                out.append(SummaryRow.of(name, f"t={t}", metric, found, entry="amplification.lemma12", unit=unit))
+    for (part, d, scale), here in table.of(Movement).by("part", "d", "scale").items():
+        for metric in END_METRICS:
+            name = f"{part}: d={d}, scale={scale:g}"
+            out.append(SummaryRow.of(name, "end", metric, here.mean(metric), entry=ENTRIES[0]))
     return out
-
-
-def _series(name: str, found: Mapping[Any, np.ndarray]) -> tuple[Series, list[dict]]:
-    points = [interval(v) for v in found.values()]
-    mean, low, high = (np.array(v) for v in zip(*points, strict=True))
-    data = [
-        {"curve": name, "x": x, "value": m, "low": lo, "high": hi}
-        for x, m, lo, hi in zip(found, mean, low, high, strict=True)
-    ]
-    return Series(name, list(found), mean, np.maximum(low, mean / 10), high), data  # the axes are logarithmic
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Cosines against d and against the scale of the start; movement of the features against the scale."""
     if not table.rows:
         return {}
-    end, seeds = last_row(table), len({r["seed"] for r in table.rows})
-    names = {"t=0": "start", "t=1": "one step", end: f"T = {end.removeprefix('t=')} steps"}
-    fig, data = style.figure(10, 4.6), []
-    with style.applied(10):
-        axes = fig.subplots(1, 2, sharey=True)
-    least = min(r["scale"] for r in table.rows if r["kind"] == REPORTED)
-    for ax, kind, over, label, only in zip(
-        axes, (REPORTED, SCALE), ("d", "scale"), ("dimension d", "omega sqrt(m d)"), ({"scale": least}, {}), strict=True
+    steps, seeds = table.of(Step), len({r["seed"] for r in table.rows})
+    end = max(r.t for r in steps.rows)
+    names = {0: "start", 1: "one step", end: f"T = {end} steps"}
+    reported, scaled = steps.where(part=REPORTED), steps.where(part=SCALE)
+    least = min(r.scale for r in reported.rows)
+    panels = []
+    for part, over, label, title in (
+        (reported.where(scale=least), "d", "dimension d", f"omega sqrt(m d) = {least:g}"),
+        (scaled, "scale", "omega sqrt(m d)", f"d = {scaled.rows[0].d}"),
     ):
-        series = []
-        for row, name in names.items():
-            curve, rows = _series(name, by(table, kind, over, row, "cos_median", **only))
-            series.append(curve)
-            data += [{"panel": over, **r} for r in rows]
-        title = (
-            f"omega sqrt(m d) = {least:g}" if only else f"d = {next(r['d'] for r in table.rows if r['kind'] == kind)}"
-        )
-        curves(ax, series, label, "cosine, median neuron" if only else "", log="xy", title=title)
-        ax.set_ylim(0.02, 1.3)
-    sizes = sorted(by(table, REPORTED, "d", "t=0", "cos_median"))
-    guide = 1.06 * np.array(sizes) ** -0.5
-    axes[0].plot(sizes, guide, ":", color=style.REPORTED, lw=1.3)
-    axes[0].annotate("1/sqrt(d)", (sizes[-1], guide[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
-    axes[0].set_xticks(sizes, [str(d) for d in sizes])
-    axes[0].minorticks_off()
+        series = [
+            Series.of(name, {x: here.column("cos_median") for x, here in part.where(t=t).by(over).items()})
+            for t, name in names.items()
+        ]
+        ticks = sorted({r.d for r in part.rows}) if over == "d" else ()
+        if over == "d":
+            series.append(Series("1.06/sqrt(d)", ticks, 1.06 * np.array(ticks) ** -0.5))
+        panels.append(Panel(series, label, "cosine, median neuron" if over == "d" else "", title, "xy", ticks))
     caption = (
         f"Largest cosine of the median neuron with a cluster centre; mean and 95 % interval over {seeds} seeds. One "
         "step lifts it from 1/sqrt(d) to a constant if the start is small against the step."
     )
-    moved = by(table, SCALE, "scale", "end", "ratio")
-    second = style.figure(6.2, 4.2)
-    curve, rows = _series("least over samples", moved)
-    line = Series(
-        "1/(omega sqrt(m d)) through the first point",
-        list(moved),
-        next(iter(moved.values())).mean() * next(iter(moved)) / np.array(list(moved)),
-    )
-    curves(second, [curve, line], "omega sqrt(m d)", "||change|| / ||features at the start||", log="xy")
+    moved = {s: here.column("ratio") for s, here in table.of(Movement).where(part=SCALE).by("scale").items()}
+    x = np.array(list(moved))
+    first = float(moved[x[0]].mean())
+    lines = [
+        Series.of("least over samples", moved, geometric=True),
+        Series("1/(omega sqrt(m d)) through the first point", x, first * x[0] / x),
+    ]
     text = f"Movement of the hidden features at T against the scale of the start; 95 % intervals over {seeds} seeds."
+    panel = Panel(lines, "omega sqrt(m d)", "||change|| / ||features at the start||", log="xy")
+    data = [{"scale": float(s), "ratio": float(v.mean())} for s, v in moved.items()]
     return {
-        "amplification.lemma12": Picture(fig, caption, data=data),
-        ENTRIES[0]: Picture(second, text, data=rows),
+        "amplification.lemma12": line_picture(panels, caption, [asdict(r) for r in steps.rows]),
+        ENTRIES[0]: line_picture([panel], text, data, height=4.2),
     }
 
 
@@ -310,6 +254,7 @@ EXPERIMENT = Experiment(
     id="amplification/steps",
     title="Weak random features become strong in one step",
     reproduces=ENTRIES,
+    rows=(Step, Movement),
     Config=Config,
     presets={
         "smoke": Config(
