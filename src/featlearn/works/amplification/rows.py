@@ -76,7 +76,7 @@ class Step(Row):
 
     experiment, key = "amplification/steps", ("part", "d", "scale", "t")
     kind: Literal["step"] = "step"
-    part: Literal["tight clusters", "scale", "reported sigma"]
+    part: Literal["tight clusters", "scale", "reported sigma", "regime of A1 to A7"]
     d: Annotated[int, COUNT]
     scale: Annotated[float, POSITIVE]
     sigma: Annotated[float, POSITIVE]
@@ -107,7 +107,7 @@ class Movement(Row):
 
     experiment, key = "amplification/steps", ("part", "d", "scale")
     kind: Literal["movement"] = "movement"
-    part: Literal["tight clusters", "scale", "reported sigma"]
+    part: Literal["tight clusters", "scale", "reported sigma", "regime of A1 to A7"]
     d: Annotated[int, COUNT]
     scale: Annotated[float, POSITIVE]
     c0: Annotated[float, POSITIVE]

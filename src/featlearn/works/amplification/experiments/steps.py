@@ -4,7 +4,9 @@ The argument of the work in numbers (Lemmas 4, 6, 11-14, Conditions 9 and 10, Pr
 have cosine about 1/sqrt(d) with the cluster centres, one step lifts it to a constant, alignment and
 almost-orthogonality then hold until T, and the hidden features have moved by a factor ~ 1/(omega sqrt(m d)). Every
 step is recorded, at several dimensions and at several scales of the start. The sets J_mu use C0 = 10, since the C0 of
-the proof, about 6e10, holds all neurons at any size.
+the proof, about 6e10, holds all neurons at any size. Rows named "regime of A1 to A7" have settings that one constant C
+(16 to 16.5) satisfies, fixed before any of them: step size 1/8, 5 % flips, sigma sqrt(d) = 0.05, d above 16 times
+log^2(n/delta).
 """
 
 import math
@@ -30,7 +32,7 @@ from featlearn.nets import TwoLayer, forward
 from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.works._settings import check_counts, check_filled, check_seeds
 from featlearn.works.amplification import setup as ensembles
-from featlearn.works.amplification.rows import REPORTED, SCALE, TIGHT, Movement, Step
+from featlearn.works.amplification.rows import REGIME, REPORTED, SCALE, TIGHT, Movement, Step
 from featlearn.works.amplification.setup import LABELS, OPPOSITE, Data, Setting, edges, steps_of
 
 ENTRIES = tuple(
@@ -76,6 +78,16 @@ class Config:
     """Neurons."""
     c0: float = 10.0
     """The constant C0 of the sets J_mu, cosine at least 1/(3 C0 sqrt(d))."""
+    d_regime: tuple[int, ...] = (1400, 2000, 2800)
+    """Dimensions of the rows "regime of A1 to A7", where one constant C satisfies A1 to A7; empty for none."""
+    scales_regime: tuple[float, ...] = (1e-3, 1e-4, 1e-2)
+    """Their omega sqrt(m d): the first one in every dimension, all of them in the first dimension."""
+    radius_regime: float = 0.05
+    """Their sigma sqrt(d)."""
+    alpha_regime: float = 0.125
+    """Their step size, of which T = 3 is an integer."""
+    eta_regime: float = 0.05
+    """Their share of flipped labels."""
     seeds: tuple[int, ...] = tuple(range(20))
     """One task, data set and start per seed."""
     chunk: int = 5
@@ -88,7 +100,7 @@ class Config:
         check_counts(self, "chunk")
         check_seeds(self.seeds)
         for trial in trials(self):
-            ensembles.check(trial.setting, self.alpha)
+            ensembles.check(trial.setting, trial.alpha)
 
 
 @dataclass(frozen=True)
@@ -109,11 +121,15 @@ def trials(config: Config) -> list[Trial]:
     points = [(TIGHT, d, c.radius / math.sqrt(d), c.scales[0]) for d in c.d]
     points += [(REPORTED, d, d ** (-c.exponent / 2), s) for s in (c.scales[0], c.reported_scale) for d in c.d]
     points += [(SCALE, middle, middle ** (-c.exponent / 2), scale) for scale in c.scales]
-    return [
-        Trial(kind, Setting(d, c.n, sigma, c.eta, c.m, scale), c.alpha, c.c0, c.seeds[i : i + c.chunk])
-        for kind, d, sigma, scale in points
-        for i in range(0, len(c.seeds), c.chunk)
-    ]
+    small = c.scales_regime
+    regime = [(d, s) for d in c.d_regime for s in (small if d == c.d_regime[0] else small[:1])]
+    points += [(REGIME, d, c.radius_regime / math.sqrt(d), s) for d, s in regime]
+    out = []
+    for kind, d, sigma, scale in points:
+        eta, alpha = (c.eta_regime, c.alpha_regime) if kind == REGIME else (c.eta, c.alpha)
+        setting = Setting(d, c.n, sigma, eta, c.m, scale)
+        out += [Trial(kind, setting, alpha, c.c0, c.seeds[i : i + c.chunk]) for i in range(0, len(c.seeds), c.chunk)]
+    return out
 
 
 def margins(net: TwoLayer, keep: Tensor, data: Data) -> tuple[Tensor, Tensor]:
@@ -207,7 +223,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     if not table.rows:
         return {}
     steps, seeds = table.of(Step), len({r["seed"] for r in table.rows})
-    end = max(r.t for r in steps.rows)
+    end = max(r.t for r in steps.where(part=REPORTED).rows)
     names = {0: "start", 1: "one step", end: f"T = {end} steps"}
     reported, scaled = steps.where(part=REPORTED), steps.where(part=SCALE)
     least = min(r.scale for r in reported.rows)
@@ -263,11 +279,13 @@ EXPERIMENT = Experiment(
             n=200,
             m=40,
             alpha=0.25,
+            d_regime=(30,),
+            scales_regime=(1e-3,),
             seeds=(0, 1),
             chunk=1,
             c0=5.0,
         ),
-        "small": Config(d=(50, 100, 200, 400), seeds=tuple(range(5))),
+        "small": Config(d=(50, 100, 200, 400), d_regime=(1400,), seeds=tuple(range(5))),
         "paper": Config(),
     },
     trials=trials,
