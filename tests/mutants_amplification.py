@@ -9,14 +9,7 @@ _XOR = "tests/tasks/test_xor_clusters.py::test_"
 _MEASURE = "tests/measure/test_neurons.py::test_"
 _RUN = "tests/works/amplification/test_amplification.py::test_"
 _THEORY = "tests/works/amplification/test_amplification_theory.py::test_"
-_CLAIM = "tests/works/amplification/test_amplification_claims.py::test_"
-_MOVEMENT = """\
-                "exponent of the least relative movement in omega sqrt(m d)",
-                predict=-1.0,
-                observe=slope(found),
-                rival=-0.5,
-                relation="equal",
-"""
+_CLAIM = "tests/works/amplification/test_amplification_on_rows.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (
@@ -72,8 +65,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "src/featlearn/works/amplification/claims/measured.py",
-        f"{_MOVEMENT}                tolerance=0.1,",
-        f"{_MOVEMENT}                tolerance=0.3,",
-        f"{_CLAIM}wrong_rows_refute",
+        "                margin=0.2,\n                rival=0.5,",
+        "                margin=0.45,\n                rival=0.5,",
+        f"{_CLAIM}wrong_rows_contradict",
     ),
 ]

@@ -195,7 +195,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     panel = Panel(series, "dimension d", "test error (%), noisy labels", log="x", ticks=sorted({r.d for r in at.rows}))
     caption = (
         f"Test error at T for alpha = {alpha:g}; {flips:.2f} % of the test labels are flipped. {good:.1f} % of the "
-        f"runs have every clean training point right and every noisy one wrong; 95 % intervals, {len(at.units())} seeds."
+        f"runs have every clean training point right and every noisy one wrong; {len(at.units())} seeds."
     )
     found = {ENTRIES[0]: line_picture([panel], caption, [asdict(r) for r in at.rows], height=4.2)}
     if any(r.part == FEW for r in fits.rows):
