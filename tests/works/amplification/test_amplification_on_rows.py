@@ -82,7 +82,7 @@ WRONG = [
     (
         "lemma11",
         Movement,
-        lambda r: {"margin_clean": 2 * r.margin_clean},
+        lambda r: {"margin_clean": 4 * r.margin_clean},
         "mean over seeds of the least y f^J on clean samples",
     ),
     (
