@@ -53,7 +53,7 @@ WITHDRAWN = (
     "fourier.trained_recipe",
     "fourier.grokking",
     "amplification.lemma5",
-    "amplification.reported_start",
+    "amplification.cosines",
     "xor_sgd.clean_grad",
     "xor_sgd.margins",
 )

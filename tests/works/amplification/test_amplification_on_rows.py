@@ -42,7 +42,7 @@ def more_error(r):
 
 WRONG = [
     ("theorem1", Fit, part(REGIME, good=0.0), "runs with every clean label right and every flipped one wrong"),
-    ("theorem1", Fit, part(REGIME, test_error=18.0), "test error on noisy labels, n = 1000"),
+    ("theorem1", Fit, lambda r: {"test_error": r.test_error + 3}, "test error on noisy labels, n = 1000"),
     ("theorem1", Fit, part(REGIME, clean_acc=99.5), "accuracy on clean test labels, n = 1000"),
     (
         "theorem1_beyond",
@@ -55,7 +55,7 @@ WRONG = [
     (
         "rate_comparison",
         Fit,
-        lambda r: {"clean_acc": 90.0} if r.part == FEW and r.seed % 2 else {"clean_acc": 80.0},
+        lambda r: {"clean_acc": 100 - (100 - r.clean_acc) * (r.n / 100) ** 1.2} if r.part == FEW else {},
         "exponent of the error in n",
     ),
     ("lemma12", Step, lambda r: {"aligned": 99.0}, "share of networks whose sets are aligned, t = 1"),
@@ -63,7 +63,7 @@ WRONG = [
     (
         "lemma12",
         Step,
-        lambda r: {"cos_median": r.cos_median * (r.d / 1400) ** -0.2},
+        lambda r: {"cos_median": r.cos_median * (r.d / 1400) ** -0.2} if r.part == REGIME else {},
         "exponent in d of the median cosine, t = 1",
     ),
     ("cosines", Step, lambda r: {"cos_median": 0.9 * r.cos_median}, "median cosine after one step"),
@@ -117,7 +117,7 @@ WRONG = [
     (
         "figure2",
         Point,
-        part(TWIN, train=85.0),
+        part(TWIN, train=70.0),
         "step size 0.1 against 2.0 at equal alpha x steps: mean difference in training accuracy",
     ),
 ]

@@ -456,8 +456,7 @@ CLAIMS: tuple[Claim, ...] = (
         "C1 sqrt(log(1/delta)/n).",
         statements=says_geometry,
         observe=sees_geometry,
-        remarks="The square of a distance is bounded by C1 sigma^2 d with the same C1 as the distance in (a): no "
-        "misprint, since C1 is a universal constant of at least 2.",
+        remarks="One universal C1 of at least 2 serves the distance in (a) and its square in (b).",
     ),
     Claim(
         id="amplification.lemma5_bounds",
