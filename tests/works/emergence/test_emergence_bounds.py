@@ -18,11 +18,10 @@ from featlearn.works.emergence.setup import GeneralLaw, general_parity, general_
 
 CLAIMS = load_claims("emergence")
 
-MODULES = (statistical_queries, general, main_theorem)
+MODULES = (general, main_theorem)
 OURS = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
 ENTRIES = (
     "theorem1",
-    "theorem4",
     "definition_general",
     "theorem34",
     "lemma35",
@@ -86,15 +85,9 @@ def test_poor_training_refutes(name, rows):
     assert judged(name, trained(**rows)).verdict == "refuted"
 
 
-def test_a_network_that_learns_without_structure_refutes_theorem4():
-    rows = ({"row": "Network w/o structure", "test_acc": 70.0},)
-    assert judged("theorem4", lambda _: Rows(rows)).verdict == "refuted"
-
-
 build = general.build
 loss_bound = main_theorem.loss_bound
 weighted_gradients = general.weighted_gradients
-few_advantage = statistical_queries.few_advantage
 
 
 def _hard_bias(law, w, b, a, noise):
@@ -113,10 +106,6 @@ def _one_neuron_fewer(k, mu, positive):
 
 
 MUTATIONS = {
-    "theorem4 structure": (statistical_queries, "first_order", lambda *a: 1.0),
-    "theorem4 oracle": (statistical_queries, "all_parities", lambda z, masks, signs: np.ones(len(z))),
-    "theorem4 exponent": (statistical_queries, "sq_bound", lambda dim, size: 0.5 * math.comb(dim, size) ** 0.5),
-    "theorem4 sign": (statistical_queries, "few_advantage", lambda *a: few_advantage(*a) + 1e-4),
     "definition_general": (general, "general_parity", lambda *a, **k: replace(general_parity(*a, **k), sigma_z=0.0)),
     "lemma39": (general, "weighted_gradients", _hard_bias),
     "lemma35": (general, "build", _lower),

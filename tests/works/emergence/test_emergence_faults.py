@@ -7,9 +7,9 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
-from featlearn.works.emergence.claims import initialisation, lower_bounds, optimisation
+from featlearn.works.emergence.claims import initialisation, lower_bounds, optimisation, statistical_queries
 
-MODULES = (initialisation, lower_bounds, optimisation)
+MODULES = (initialisation, lower_bounds, optimisation, statistical_queries)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 
 
@@ -42,6 +42,7 @@ honest = {
     for module, names in (
         (initialisation, ("gaussian_init", "gradients", "bits")),
         (optimisation, ("fit", "fit_linearised", "online_descent", "regulariser")),
+        (statistical_queries, ("few_advantage",)),
         (lower_bounds, ("hinge_losses", "rbf", "shares")),
     )
     for name in names
@@ -54,6 +55,9 @@ FAULTS = {
     "theorem29": (lower_bounds, "hinge_losses", false_certificate),
     "theorem29 shares": (lower_bounds, "shares", lambda f, table: 2 * honest["shares"](f, table)),
     "corollary3": (lower_bounds, "rbf", lambda *a, bandwidth: honest["rbf"](*a, bandwidth=1.1 * bandwidth)),
+    "theorem4 structure": (statistical_queries, "first_order", lambda *_: 1.0),
+    "theorem4 oracle": (statistical_queries, "all_parities", lambda z, masks, signs: np.ones(len(z))),
+    "theorem4 sign": (statistical_queries, "few_advantage", lambda *a: honest["few_advantage"](*a) + 1e-3),
     "lemma24": (optimisation, "fit", steeper),
     "theorem27": (optimisation, "online_descent", lambda *data: honest["online_descent"](*data[:-1], 2.5 * data[-1])),
     "method_baselines": (optimisation, "fit_linearised", unlike_halves),
