@@ -7,14 +7,15 @@ import pytest
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
 from featlearn.works.emergence import setup
-from featlearn.works.emergence.claims import definitions, existence, first_step, second_step
+from featlearn.works.emergence.claims import definitions, existence, first_step, main_theorem, second_step
 
-MODULES = (definitions, existence, first_step, second_step)
+MODULES = (definitions, existence, first_step, second_step, main_theorem)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 NAMES = {
     definitions: ("slope", "ParityMix", "Interval"),
     existence: ("bump_neurons", "construct"),
     first_step: ("gradients", "fit", "population_terms"),
+    main_theorem: ("loss_bound", "two_sampled_steps"),
     second_step: ("forward", "fit", "population_terms"),
 }
 honest = {(module, n): getattr(module, n) for module, names in NAMES.items() for n in names}
@@ -83,6 +84,8 @@ FAULTS = {
     "lemma19": (second_step, "forward", scaled(second_step, "forward", 1.02)),
     "lemma20": (second_step, "population_terms", wrong_terms(second_step, 1)),
     "lemma23": (second_step, "forward", scaled(second_step, "forward", 0.98)),
+    "theorem1": (main_theorem, "loss_bound", lambda k, m, T: honest[main_theorem, "loss_bound"](k, m, T) / k**2),
+    "theorem34": (main_theorem, "two_sampled_steps", lambda *at: at[3]),
     "method_mds": (second_step, "fit", leaky(second_step, 0.5)),
     "notation": (definitions, "parity_mix", wrong_rate),
     "definition_data": (definitions, "ParityMix", task(definitions, "ParityMix", p_o=0.45)),
