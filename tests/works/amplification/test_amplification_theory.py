@@ -6,9 +6,9 @@ import torch
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
 from featlearn.works.amplification import setup
-from featlearn.works.amplification.claims import networks, setting, start
+from featlearn.works.amplification.claims import data, networks, setting, start
 
-BY_NAME = {c.id.removeprefix("amplification."): c for m in (setting, start, networks) for c in m.CLAIMS}
+BY_NAME = {c.id.removeprefix("amplification."): c for m in (data, setting, start, networks) for c in m.CLAIMS}
 
 
 def contradicted(name: str) -> list[str]:
@@ -16,13 +16,13 @@ def contradicted(name: str) -> list[str]:
 
 
 def test_a_wrong_task_is_seen(monkeypatch):
-    class Louder(setting.XorClusters):
+    class Louder(data.XorClusters):
         def sample(self, truth, n, key):
             batch = super().sample(truth, n, key)
             centre = truth.centres[batch.group]
             return type(batch)(centre + 1.05 * (batch.x - centre), batch.y, batch.hidden, batch.group)
 
-    monkeypatch.setattr(setting, "XorClusters", Louder)
+    monkeypatch.setattr(data, "XorClusters", Louder)
     assert "covariance of z" in contradicted("data")
     assert contradicted("signal_variance")
 
