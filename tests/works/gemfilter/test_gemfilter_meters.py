@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from featlearn.core import Key
-from featlearn.works.gemfilter.claims.tiny import count_bytes, count_products
+from featlearn.works.gemfilter.claims.meters import count_bytes, count_products
 
 transformers = pytest.importorskip("transformers", reason="pip install 'featlearn[llm]'")
 
@@ -49,7 +49,7 @@ def test_bytes_follow_storages_not_views_or_weights():
 
 
 def test_decoders_depend_on_their_key_alone():
-    from featlearn.works.gemfilter.claims.tiny import decoder
+    from featlearn.works.gemfilter.setup import decoder
 
     one, same, other = (decoder(Key(k), 2) for k in ("a", "a", "b"))
     for p, q, r in zip(one.parameters(), same.parameters(), other.parameters(), strict=True):

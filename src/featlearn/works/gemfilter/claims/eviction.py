@@ -1,5 +1,6 @@
-"""The rivals of GemFilter as identities: which entries SnapKV and H2O keep, what one run shares with two."""
+"""The rivals of GemFilter as identities: which entries SnapKV, H2O and streaming keep, what one run shares with two."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -7,23 +8,133 @@ import torch
 from torch import Tensor
 
 from featlearn.core import Key
-from featlearn.lab.pending import Case, Claim, Evidence
-from featlearn.methods.gemfilter import RAW, layout_of, select
+from featlearn.lab.claim import Claim
+from featlearn.lab.quantity import COUNT, REAL
+from featlearn.lab.statement import Statement, at_least, equal
+from featlearn.lab.uncertainty import Observation
+from featlearn.methods.gemfilter import RAW, select
 from featlearn.methods.kv_eviction import evict, generate, kv_bytes, prefill
+from featlearn.works.gemfilter.claims import literal
 from featlearn.works.gemfilter.claims.algorithm import positions
-from featlearn.works.gemfilter.claims.memory import key_value_bytes
-from featlearn.works.gemfilter.claims.tiny import (
-    GROUPS,
-    HEADS,
-    continue_from,
-    count_bytes,
-    count_products,
-    decoder,
-    needs_transformers,
-    prompt,
-)
+from featlearn.works.gemfilter.claims.meters import count_products
+from featlearn.works.gemfilter.setup import GROUPS, HEAD_DIM, HEADS, Asked, asked
 
-M, N, K, T, WINDOW = 3, 120, 48, 6, 32
+M, N, K, T, WINDOW, SINKS, R = 3, 120, 48, 6, 32, 4, 1
+BUDGETS = (40, K, N, N + 9)
+
+
+def draw(key: Key) -> Asked:
+    """Three layers in double precision, 120 tokens."""
+    return asked(key, N, M, dtype=torch.float64)
+
+
+def attention_of(one: Asked) -> list[np.ndarray]:
+    """g n n of every layer: heads of a group added."""
+    found, blocks = [], one.model.get_decoder().layers
+    for x, block in zip(literal.states(one.model, one.ids), blocks, strict=False):
+        q, k, _ = literal.heads_of(block.self_attn, literal.normed(x, block.input_layernorm))
+        found.append(literal.weights(q, k).reshape(GROUPS, HEADS // GROUPS, N, N).sum(1))
+    return found
+
+
+def kept_by(scores: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """m g k: the window and, of the others, the best by scores averaged over `width` places."""
+    old, recent = N - WINDOW, np.arange(N - WINDOW, N)
+    each = [[literal.chosen(literal.pooled(row[:old], width), K - WINDOW) for row in layer] for layer in scores]
+    return np.array([[np.concatenate([found, recent]) for found in layer] for layer in each])
+
+
+def says_rivals(settings: Asked) -> Sequence[Statement]:
+    """SnapKV by what the last 32 queries attend to, H2O by what every query does, streaming by places."""
+    weights = attention_of(settings)
+    window, received = [a[:, -WINDOW:].sum(1) for a in weights], [a.sum(1) for a in weights]
+    snap, h2o, bare = kept_by(window, 5), kept_by(received, 1), kept_by(window, 1)
+    first = np.concatenate([np.arange(SINKS), np.arange(N - K + SINKS, N)])
+    fewer = np.concatenate([np.arange(SINKS - 1), np.arange(N - K + SINKS - 1, N)])
+    text = literal.greedy(settings.model, settings.ids, T)
+    source = "G.2 and G.4.2, sizes and pooling as released"
+    return (
+        equal(
+            "SnapKV: entries kept",
+            COUNT,
+            snap,
+            f"{source}: the last 32 entries, and the best of the others by their pooled attention",
+            axis="layer, group, entry",
+            rival=bare,
+            rival_says="scores that are not pooled",
+        ),
+        equal(
+            "H2O: entries kept",
+            COUNT,
+            h2o,
+            f"{source}: the last 32, and the best of the others by the attention they received",
+            axis="layer, group, entry",
+            rival=bare,
+            rival_says="attention of the last 32 queries alone",
+        ),
+        equal(
+            "streaming: entries kept",
+            COUNT,
+            np.tile(first, (M, GROUPS, 1)),
+            "Xiao et al. 2024, attention sinks: the first 4 and the last",
+            axis="layer, group, entry",
+            form="derived",
+            rival=np.tile(fewer, (M, GROUPS, 1)),
+            rival_says="a sink less",
+        ),
+        equal(
+            "entries of SnapKV for k = 40, 48, n, n + 9",
+            COUNT,
+            np.minimum(BUDGETS, N),
+            f"{source}: min(n, k), the window included",
+            axis="k",
+            rival=np.minimum(np.array(BUDGETS) + WINDOW, N + np.arange(4) * 1.0),
+            rival_says="the window beside k",
+        ),
+        equal(
+            "bytes of SnapKV's cache",
+            COUNT,
+            2.0 * M * GROUPS * K * HEAD_DIM * 8,
+            "Theorem 9.3: 2 m h k d, once for each group of heads",
+            rival=2.0 * M * HEADS * K * HEAD_DIM * 8,
+            rival_says="keys repeated for every query head, as released",
+        ),
+        equal(
+            "reply of SnapKV for k >= n",
+            COUNT,
+            np.array(text),
+            f"{source}: nothing is dropped",
+            axis="token",
+            rival=np.roll(text, 1),
+            rival_says="tokens that are one late",
+        ),
+        equal(
+            "positions of SnapKV's reply",
+            COUNT,
+            np.arange(N, N + T - 1),
+            "G.2: positions stay",
+            axis="token",
+            rival=np.arange(K, K + T - 1),
+            rival_says="k, k + 1, ..., GemFilter's",
+        ),
+        equal(
+            "index sets of SnapKV",
+            COUNT,
+            float(M * GROUPS),
+            "G.4.6: one for each layer and head, here for each group that shares its keys",
+            rival=1.0,
+            rival_says="one, as GemFilter",
+        ),
+        at_least(
+            "distinct positions in SnapKV's sets of a layer",
+            COUNT,
+            K + 1.0,
+            "G.4.6: heads keep different tokens",
+            axis="layer",
+            rival=float(K),
+            rival_says="all heads alike",
+        ),
+    )
 
 
 def kept_places(whole: Tensor, part: Tensor) -> np.ndarray:
@@ -32,244 +143,124 @@ def kept_places(whole: Tensor, part: Tensor) -> np.ndarray:
     return same.float().argmax(-1).numpy()
 
 
-def attention_weights(model: Any, ids: Tensor) -> list[np.ndarray]:
-    """h n n of every layer, as the model returns them."""
-    with torch.no_grad():
-        found = model(ids, output_attentions=True, use_cache=False).attentions
-    return [a[0].double().numpy() for a in found]
+def places_of(filled: Any, cache: Any) -> np.ndarray:
+    """m g k."""
+    return np.array([kept_places(a.keys, b.keys) for a, b in zip(filled.cache.layers, cache.layers, strict=True)])
 
 
-def of_groups(scores: np.ndarray) -> np.ndarray:
-    """h n -> g n: heads of a group added."""
-    return scores.reshape(GROUPS, HEADS // GROUPS, -1).sum(1)
-
-
-def literal_kept(scores: np.ndarray, pool: int) -> np.ndarray:
-    """g k: the window and, of the others, the best by scores averaged over `pool` places with zeros beyond the ends."""
-    kept = []
-    for row in scores:
-        old = row[: N - WINDOW]
-        half = pool // 2
-        mean = [sum(old[max(0, i - half) : i + half + 1]) / pool for i in range(len(old))]
-        order = sorted(range(len(old)), key=lambda i: (-mean[i], i))[: K - WINDOW]
-        kept.append([*sorted(order), *range(N - WINDOW, N)])
-    return np.array(kept)
-
-
-@needs_transformers
-def check_snapkv(key: Key, tables: Any) -> Evidence:
-    """Kept entries against the model's own attention matrices; sizes, identity at k >= n, positions."""
-    model, ids = decoder(key / "model", M), prompt(key / "ids", N)
+def sees_rivals(settings: Asked, key: Key) -> Mapping[str, Observation]:
+    """`prefill`, `evict` and `generate`."""
+    model, ids = settings.model, settings.ids
     filled = prefill(model, ids, want=("snapkv", "h2o"))
-    weights = attention_weights(model, ids)
-    window = [literal_kept(of_groups(a[:, -WINDOW:].sum(1)), 5) for a in weights]
-    unpooled = [literal_kept(of_groups(a[:, -WINDOW:].sum(1)), 1) for a in weights]
-    received = [literal_kept(of_groups(a.sum(1)), 1) for a in weights]
-    found = {}
-    for policy in ("snapkv", "h2o"):
-        cache = evict(filled, policy, K)
-        pairs = zip(filled.cache.layers, cache.layers, strict=True)
-        found[policy] = np.array([kept_places(a.keys, b.keys) for a, b in pairs])
-    cache = evict(filled, "snapkv", K)
-    sizes = [evict(filled, "snapkv", k).layers[0].keys.shape[2] for k in (40, K, N, N + 9)]
-    sets = {tuple(row) for layer in found["snapkv"] for row in layer.tolist()}
-    whole = generate(model, filled, evict(filled, "snapkv", N), max_new_tokens=T)
-    some = generate(model, filled, cache, max_new_tokens=T)
-    plain = model.generate(ids, max_new_tokens=T)[:, N:]
+    caches = {policy: evict(filled, policy, K) for policy in ("snapkv", "h2o", "streaming")}
+    found = {policy: places_of(filled, cache) for policy, cache in caches.items()}
+    snap = found["snapkv"]
     with positions(model) as places:
-        generate(model, filled, cache, max_new_tokens=T)
-    union = [len(set(layer.ravel().tolist())) for layer in found["snapkv"]]
-    return Evidence(
-        (
-            Case(
-                "SnapKV: entries kept, all layers and groups",
-                predict=np.array(window),
-                observe=found["snapkv"],
-                rival=np.array(unpooled),
-                rival_says="scores that are not pooled",
-            ),
-            Case(
-                "H2O: entries kept",
-                predict=np.array(received),
-                observe=found["h2o"],
-                rival=np.array(unpooled),
-                rival_says="attention of the last 32 queries alone",
-            ),
-            Case(
-                "the window stays",
-                predict=np.tile(np.arange(N - WINDOW, N), (M, GROUPS, 1)),
-                observe=found["snapkv"][..., -WINDOW:],
-                rival=found["snapkv"][..., :WINDOW],
-                rival_says="the best 32",
-            ),
-            Case(
-                "entries for k = 40, 48, n, n + 9: min(n, k)",
-                predict=[40, K, N, N],
-                observe=sizes,
-                rival=[72, K + WINDOW, N, N],
-                rival_says="k and the window beside it",
-            ),
-            Case(
-                "bytes: 2 m h_kv k d",
-                predict=key_value_bytes(M, K),
-                observe=kv_bytes(cache),
-                rival=key_value_bytes(M, K, HEADS),
-                rival_says="keys repeated for every query head, as released",
-                unit="bytes",
-            ),
-            Case(
-                "k >= n: tokens of plain generate()",
-                predict=plain.numpy(),
-                observe=whole.numpy(),
-                rival=some.numpy(),
-                rival_says=f"{K} entries",
-            ),
-            Case(
-                "positions of the reply: n, n + 1, ...",
-                predict=np.arange(N, N + T - 1),
-                observe=places,
-                rival=np.arange(K, K + T - 1),
-                rival_says="k, k + 1, ...",
-            ),
-            Case("index sets", predict=M * GROUPS, observe=len(sets), rival=1, rival_says="one, as GemFilter"),
-            Case(
-                "distinct positions in the sets of a layer",
-                predict=K + 1,
-                observe=min(union),
-                rival=N,
-                relation="at least",
-                tolerance=0.0,
-                rival_says="all of them",
-            ),
+        generate(model, filled, caches["snapkv"], max_new_tokens=T)
+    whole = generate(model, filled, evict(filled, "snapkv", N), max_new_tokens=T)
+    return {
+        "SnapKV: entries kept": snap,
+        "H2O: entries kept": found["h2o"],
+        "streaming: entries kept": found["streaming"],
+        "entries of SnapKV for k = 40, 48, n, n + 9": np.array(
+            [evict(filled, "snapkv", k).layers[0].keys.shape[2] for k in BUDGETS]
         ),
-        comment=f"n = {N}, k = {K}, window {WINDOW}. Heads that share keys share their entries here: m h_kv sets, "
-        "where the paper counts m h. The paper leaves open pooling, softmax and whether the window counts towards k.",
+        "bytes of SnapKV's cache": float(kv_bytes(caches["snapkv"])),
+        "reply of SnapKV for k >= n": whole[0].numpy(),
+        "positions of SnapKV's reply": np.array(places),
+        "index sets of SnapKV": float(len({tuple(row) for layer in snap for row in layer.tolist()})),
+        "distinct positions in SnapKV's sets of a layer": np.array([len(np.unique(layer)) for layer in snap]),
+    }
+
+
+def says_one_run(settings: Asked) -> Sequence[Statement]:
+    """GemFilter's set in every layer and head, keys of the full prompt at these places, its cost and positions."""
+    kept = literal.chosen(literal.pooled(literal.raw(*literal.at_filter(settings.model, settings.ids, R)), 5), K)
+    blocks = settings.model.get_decoder().layers
+
+    def keys(ids: Any) -> np.ndarray:
+        made = []
+        for x, block in zip(literal.states(settings.model, ids), blocks, strict=False):
+            made.append(literal.heads_of(block.self_attn, literal.normed(x, block.input_layernorm))[1])
+        return np.array(made)
+
+    source = "G.4.5"
+    return (
+        equal(
+            "entries of one run",
+            COUNT,
+            np.tile(kept, (M, GROUPS, 1)),
+            f"{source}: the index set of GemFilter evicts in every layer and head",
+            axis="layer, group, entry",
+            rival=np.tile(np.arange(N - K, N), (M, GROUPS, 1)),
+            rival_says="the last k",
+        ),
+        equal(
+            "keys of one run",
+            REAL,
+            keys(settings.ids)[:, :, kept],
+            f"{source}: entries as the full prompt left them",
+            axis="layer, group, entry, coordinate",
+            margin=1e-4,
+            rival=keys(settings.ids[0][kept]),
+            rival_says="computed again on T_J, as GemFilter's",
+        ),
+        equal(
+            "attention of its prompt",
+            COUNT,
+            2.0 * M * HEADS * HEAD_DIM * N * N,
+            f"{source}: no prompt cost is saved: 2 m h d n^2",
+            rival=2.0 * R * HEADS * HEAD_DIM * N * N,
+            rival_says="r / m of it, as pass one",
+        ),
+        equal(
+            "positions of its reply",
+            COUNT,
+            np.arange(N, N + T - 1),
+            f"{source}: original positions are kept",
+            axis="token",
+            rival=np.arange(K, K + T - 1),
+            rival_says="k, k + 1, ..., GemFilter's",
+        ),
     )
 
 
-@needs_transformers
-def check_snapkv_memory(key: Key, tables: Any) -> Evidence:
-    """Peak against depth when each layer's entries are dropped as soon as the layer is done, and when they are not."""
-    from transformers import DynamicCache
-
-    ids, depths = prompt(key / "ids", N), (2, 4, 6)
-    dropped, held = [], []
-    for m in depths:
-        model = decoder(key / m, m)
-        for peaks, cut in ((dropped, True), (held, False)):
-            cache = DynamicCache()
-
-            def hook(module: Any, args: Any, kwargs: Any, out: Any, cache: Any = cache) -> None:
-                layer = cache.layers[module.layer_idx]
-                layer.keys, layer.values = (x[:, :, -K:].clone() for x in (layer.keys, layer.values))
-
-            layers = layout_of(model).layers(model) if cut else []
-            handles = [x.self_attn.register_forward_hook(hook, with_kwargs=True) for x in layers]  # pyright: ignore
-            try:
-                with count_bytes(model) as seen:
-                    continue_from(model, ids, cache)
-            finally:
-                for handle in handles:
-                    handle.remove()
-            peaks.append(seen.peak)
-    per_layer = [key_value_bytes(1, K)] * 2
-    return Evidence(
-        (
-            Case(
-                "growth of the peak per layer, entries dropped layer by layer: 2 h_kv k d",
-                predict=per_layer,
-                observe=np.diff(dropped) / 2,
-                rival=[key_value_bytes(1, N)] * 2,
-                rival_says="2 h_kv n d",
-                unit="bytes",
-            ),
-            Case(
-                "dropped after the whole prompt: 2 h_kv n d",
-                predict=[key_value_bytes(1, N)] * 2,
-                observe=np.diff(held) / 2,
-                rival=per_layer,
-                rival_says="2 h_kv k d",
-                unit="bytes",
-            ),
-        ),
-        comment="The reported m w + 2 h n d + 2 m h k d is reached only by dropping entries inside the forward pass. "
-        "`kv_eviction.prefill` keeps them all, to serve several policies and budgets from one pass: its peak is that "
-        "of standard attention, and must not be charged to SnapKV.",
-    )
-
-
-@needs_transformers
-def check_one_run(key: Key, tables: Any) -> Evidence:
-    """One set for all layers, entries as the full run left them, the cost of the full prompt."""
-    model, ids, r = decoder(key / "model", M), prompt(key / "ids", N), 1
+def sees_one_run(settings: Asked, key: Key) -> Mapping[str, Observation]:
+    """`evict` with the indices of `select`."""
+    model, ids = settings.model, settings.ids
     with count_products() as full:
         filled = prefill(model, ids)
-    chosen = select(model, ids, layer=r, keep=K, scoring=RAW).indices[0]
-    cache = evict(filled, "one_run", K, indices=chosen)
-    again = prefill(model, ids[:, chosen]).cache
-    stacked = [torch.stack([x.keys for x in c.layers]).numpy() for c in (filled.cache, cache, again)]
-    with count_products() as early:
-        select(model, ids, layer=r, keep=K, scoring=RAW)
+    cache = evict(filled, "one_run", K, indices=select(model, ids, layer=R, keep=K, scoring=RAW).indices[0])
     with positions(model) as places:
         generate(model, filled, cache, max_new_tokens=T)
-    kept = np.array([kept_places(a.keys, b.keys) for a, b in zip(filled.cache.layers, cache.layers, strict=True)])
-    exact = 2 * M * HEADS * 8 * N * N
-    return Evidence(
-        (
-            Case(
-                "one index set: that of GemFilter",
-                predict=np.tile(chosen.numpy(), (M, GROUPS, 1)),
-                observe=kept,
-                rival=np.tile(np.arange(N - K, N), (M, GROUPS, 1)),
-                rival_says="the last k",
-            ),
-            Case(
-                "keys: those of the full run at J",
-                predict=stacked[0][:, :, :, chosen.numpy()],
-                observe=stacked[1],
-                rival=stacked[2],
-                rival_says="computed again on T_J, as GemFilter's",
-            ),
-            Case(
-                "attention of its prompt: 2 m h d n^2",
-                predict=exact,
-                observe=full.attention,
-                rival=early.attention,
-                rival_says="r / m of it, GemFilter's pass one",
-            ),
-            Case(
-                "positions of the reply: n, n + 1, ...",
-                predict=np.arange(N, N + T - 1),
-                observe=places,
-                rival=np.arange(K, K + T - 1),
-                rival_says="k, k + 1, ..., GemFilter's",
-            ),
-        ),
-        comment=f"n = {N}, k = {K}, m = {M}, r = {r}: the tokens are the same, their keys and positions are not.",
-    )
+    return {
+        "entries of one run": places_of(filled, cache),
+        "keys of one run": np.stack([layer.keys[0].numpy() for layer in cache.layers]),
+        "attention of its prompt": float(full.attention),
+        "positions of its reply": np.array(places),
+    }
 
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
-        "gemfilter.snapkv_baseline",
+        id="gemfilter.snapkv_baseline",
         entries=("gemfilter.snapkv_baseline", "gemfilter.figG_5"),
         says="SnapKV keeps, per group of heads, the last 32 entries and the best others by pooled attention of these "
         "queries; H2O by the attention that they received; k >= n is plain generation.",
-        check=check_snapkv,
+        settings=draw,
+        statements=says_rivals,
+        observe=sees_rivals,
+        remarks="Heads that share keys share their entries here: m h_kv sets, where the paper counts m h. The paper "
+        "leaves open pooling, softmax and whether the window counts towards k. Figure G.5 draws what GemFilter would "
+        "select at every layer; Algorithm 2 uses the set of layer r.",
     ),
     Claim(
-        "gemfilter.snapkv_memory",
-        entries=("gemfilter.theorem9_3",),
-        says="A SnapKV prompt takes 2 h n d and 2 m h k d beside the weights, if each layer drops "
-        "its entries when done.",
-        check=check_snapkv_memory,
-    ),
-    Claim(
-        "gemfilter.one_run",
+        id="gemfilter.one_run",
         entries=("gemfilter.figG_4",),
-        says="One run keeps GemFilter's index set in every layer and head, entries and positions of "
-        "the full prompt, and "
-        "costs the full prompt.",
-        check=check_one_run,
+        says="One run keeps GemFilter's index set in every layer and head, entries and positions of the full prompt, "
+        "and costs the full prompt.",
+        settings=draw,
+        statements=says_one_run,
+        observe=sees_one_run,
     ),
 )
