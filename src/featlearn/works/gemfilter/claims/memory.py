@@ -166,7 +166,7 @@ class Bytes:
 
 
 def by_hand() -> Bytes:
-    """Two bytes a number: queries and output, keys and values of 8 of 32 heads, the three maps of the MLP, two norms."""
+    """Two bytes a number: queries and output, keys and values of 8 of 32 heads, three maps of the MLP, two norms."""
     weights = 2 * HIDDEN**2 + 2 * HIDDEN * KV_WIDTH + 3 * HIDDEN * INNER + 2 * HIDDEN
     return Bytes(2.0 * weights, 2.0 * 2 * KV_WIDTH)
 
@@ -326,8 +326,8 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_memory,
         observe=sees_memory,
         premises=(Premise("n >= max(d, k, t)", True, f"n = {N}"),),
-        remarks="Pass one holds no keys and values of the layers before r, and of layer r its keys alone. SnapKV's row, "
-        "2 h n d + 2 m h k d, needs a program that drops entries inside the forward pass; ours reads the whole prompt "
+        remarks="Pass one holds no keys and values of the layers before r, and of layer r its keys alone. SnapKV's "
+        "row, 2 h n d + 2 m h k d, needs a program that drops entries inside the forward pass; ours reads the whole prompt "
         "first, so its peak is that of standard attention and is not charged to SnapKV.",
     ),
     Claim(

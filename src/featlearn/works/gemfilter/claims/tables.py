@@ -310,8 +310,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gemfilter.table9_1_negligible",
         entries=("gemfilter.table9_1",),
-        says="The drop of GemFilter with 1024 tokens is negligible, and it is comparable to SnapKV (Section 9.4.2, which "
-        "gives no threshold).",
+        says="The drop of GemFilter with 1024 tokens is negligible, and it is comparable to SnapKV (Section 9.4.2, "
+        "which gives no threshold).",
         settings=nine_one,
         statements=says_loss,
         observe=sees_loss,
