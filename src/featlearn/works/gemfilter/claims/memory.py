@@ -327,8 +327,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_memory,
         premises=(Premise("n >= max(d, k, t)", True, f"n = {N}"),),
         remarks="Pass one holds no keys and values of the layers before r, and of layer r its keys alone. SnapKV's "
-        "row, 2 h n d + 2 m h k d, needs a program that drops entries inside the forward pass; ours reads the whole prompt "
-        "first, so its peak is that of standard attention and is not charged to SnapKV.",
+        "row, 2 h n d + 2 m h k d, needs a program that drops entries inside the forward pass; ours reads the whole "
+        "prompt first, so its peak is that of standard attention and is not charged to SnapKV.",
     ),
     Claim(
         id="gemfilter.memory_as_reported",
