@@ -521,7 +521,7 @@ CLAIMS: tuple[Claim, ...] = (
         premises=another_model,
         reads=(Score,),
         remarks="Six generated items of each task. Four of six tasks are left out, in which the full cache itself "
-        "fails: nothing that is dropped can show there.",
+        "scores next to nothing: what is dropped cannot show there.",
     ),
     Claim(
         id="gemfilter.measured_fig9_3",

@@ -179,10 +179,10 @@ def not_comparable(setting: str, row: str, ours: Estimate, arm: tuple[Any, ...])
     made = []
     if arm[0] in names and arm[1] in kept and arm[2] is None:
         for entry in (ENTRIES[2],) if setting == "chat" else (ENTRIES[0],):
-            for cell in reported(entry, row=names[arm[0]] + kept[arm[1]], metric="average"):
-                beside = f"{setting}, beside {cell.setting or 'Table G.1'}"
+            for number in reported(entry, row=names[arm[0]] + kept[arm[1]], metric="average"):
+                beside = f"{setting}, beside {number.setting or 'Table G.1'}"
                 theirs = SummaryRow.of(beside, row, "average", ours, entry=entry, unit="%")
-                made.append(replace(theirs, reported=cell.value, verdict="not comparable"))
+                made.append(replace(theirs, reported=number.value, verdict="not comparable"))
     return made
 
 

@@ -183,11 +183,11 @@ def not_comparable(setting: str, method: str, metric: str, ours: Estimate) -> li
     names = {FULL: "All KV", OURS: "GemFilter", SNAPKV: "SnapKV", ONE_RUN: "GemFilter-One-Run"}
     made = []
     for entry in REPORTED_IN:
-        for cell in reported(entry, metric=metric):
-            if re.fullmatch(re.escape(names.get(method, "-")) + r"(-\d+)?( \(.*\))?", cell.row):
+        for number in reported(entry, metric=metric):
+            if re.fullmatch(re.escape(names.get(method, "-")) + r"(-\d+)?( \(.*\))?", number.row):
                 beside = f"{setting}, beside {entry.split('.')[1]}"
                 row = SummaryRow.of(beside, method, metric, ours, entry=entry)
-                made.append(replace(row, reported=cell.value, verdict="not comparable"))
+                made.append(replace(row, reported=number.value, verdict="not comparable"))
     return made
 
 
