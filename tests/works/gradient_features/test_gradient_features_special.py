@@ -60,7 +60,7 @@ def test_looks_count_features_groups_and_neurons():
     net = TwoLayer(D[None, :2], torch.zeros(1, 2), 2 * signs[None] / 20**0.5, "relu")
     batch = task.sample(truth, 4000, Key("u"))
     found = dict(zip(special.EVALUATED, special.evaluate(net, net, truth, batch).tolist(), strict=False))
-    assert (found["found 0.9"], found["found 0.95"]) == (2, 2)
+    assert (found["found_90"], found["found_95"]) == (2, 2)
     assert found["used"] == pytest.approx(2.0, abs=1e-4)
     assert found["moved"] == 0.0
     margins = special.evaluate(net, net, truth, batch)[7:]

@@ -205,12 +205,12 @@ def neurons(trial: Trial, truth: Truth, one: TwoLayer, batch: Batch, key: Key) -
         g = simplified_gradients(w, b, batch.x, batch.y).double()
     found = membership(g, directions(trial, truth, key / "aside"), gammas, least)
     return {
-        **{f"cone {gamma:g}": 100 * float(v) for gamma, v in zip(GAMMAS, share, strict=True)},
+        **{f"cone_{round(100 * gamma)}": 100 * float(v) for gamma, v in zip(GAMMAS, share, strict=True)},
         "slack": float(1 - near.amax(0).min()),
         "member": 100 * float(found.share[0, 0]),
-        "member low": 100 * float(found.low[0, 0]),
+        "member_low": 100 * float(found.low[0, 0]),
         "rival": 100 * float(found.share[1, 0]),
-        "rival high": 100 * float(found.high[1, 0]),
+        "rival_high": 100 * float(found.high[1, 0]),
         "draws": found.n,
     }
 
@@ -236,7 +236,7 @@ def evaluate(net: TwoLayer, start: TwoLayer, truth: Truth, test: Batch) -> Tenso
     return torch.cat([torch.tensor([float(v) for v in first], dtype=torch.float64), means])
 
 
-EVALUATED = ("found 0.9", "found 0.95", "used", "learned", "error", "loss", "moved")
+EVALUATED = ("found_90", "found_95", "used", "learned", "error", "loss", "moved")
 
 
 def ladder(steps: int) -> list[int]:

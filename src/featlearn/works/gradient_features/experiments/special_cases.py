@@ -6,8 +6,6 @@ beside the best network on the true features at its reported budget, the network
 best second layer on the first layer of the start. Also measured: which neurons the first step sends into cones of true
 features, whether a true feature (and not its rival) is in the gradient-feature set, and the family learned over time,
 on a mixture whose pairs of clusters have different probabilities.
-
-Found: see the claims of `theory.gradient_features.trained`, which read these rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,6 +43,10 @@ from featlearn.works.gradient_features.rows import (
     TIME,
     UNIFORM,
     XOR,
+    Course,
+    Neurons,
+    Reference,
+    Trained,
     chosen,
     reported,
     settings,
@@ -230,47 +232,47 @@ def run_trial(trial: Trial) -> TrialResult:
         return TrialResult(
             [
                 *rows,
-                {**base, "row": BEST, "loss": best.loss, "lower": best.lower},
-                {**base, "row": NEURONS, **special.neurons(trial, truth, one, first, key)},
+                Reference(**base, row=BEST, loss=best.loss, lower=best.lower),
+                Neurons(**base, **special.neurons(trial, truth, one, first, key)),
             ]
         )
     net = special.start_of(trial, trial.m, key / "start")
     one = forgetful_step(net, first.x, first.y, trial.eta_1)
     # Algorithm 6 keeps its one sample; Algorithm 1 sees new ones
     rest = first if trial.case == UNIFORM else task.sample(truth, min(trial.steps * trial.batch, 400_000), key / "rest")
-    rows = [{**base, "row": NEURONS, **special.neurons(trial, truth, one, first, key)}]
+    rows: list[Any] = [Neurons(**base, **special.neurons(trial, truth, one, first, key))]
     used = Batch(torch.cat([first.x, rest.x])[:20_000], torch.cat([first.y, rest.y])[:20_000])
     error, _ = special.error_of(special.frozen(net.w[0], net.b[0], used, test), test.y.double())
-    rows.append({**base, "row": FIXED, "error": error})
+    rows.append(Reference(**base, row=FIXED, error=error))
     error, loss = special.error_of(one(test.x)[:, 0], test.y)
-    rows.append({**base, "row": FIRST, "error": error, "loss": loss})
-    rows.append({**base, "row": BEST, "loss": best.loss, "lower": best.lower})
+    rows.append(Reference(**base, row=FIRST, error=error, loss=loss))
+    rows.append(Reference(**base, row=BEST, loss=best.loss, lower=best.lower))
     arrays = {"start": special.plane(net, truth), "first": special.plane(one, truth)} if trial.case == XOR else {}
     for found in special.train(trial, net, one, first, rest, test, truth, key):
-        row = {**base, "row": NETWORK, "eta": found.eta, "steps": trial.steps, "batch": trial.batch}
+        row = {**base, "eta": found.eta, "steps": trial.steps, "batch": trial.batch}
         if found.net is None:
-            rows.append({**row, "error": None, "loss": None, "gap": None, "moved": None, "used": None})
+            rows.append(Trained(**row))
             continue
         evaluations = [
             dict(zip(special.EVALUATED, v, strict=False)) | {"margins": v[7:]} for v in found.evaluations.tolist()
         ]
         end = evaluations[-1]
         rows.append(
-            {
+            Trained(
                 **row,
-                "error": end["error"],
-                "loss": end["loss"],
-                "gap": end["loss"] - best.loss,
-                "moved": end["moved"],
-                "used": end["used"],
-            }
+                error=end["error"],
+                loss=end["loss"],
+                gap=end["loss"] - best.loss,
+                moved=end["moved"],
+                used=end["used"],
+            )
         )
         for step, evaluation in zip(found.steps, evaluations, strict=True):
             margins = (
-                {f"margin {i}": v for i, v in enumerate(evaluation.pop("margins"))} if trial.case == SKEWED else {}
+                {f"margin_{i}": v for i, v in enumerate(evaluation.pop("margins"))} if trial.case == SKEWED else {}
             )
             evaluation.pop("margins", None)
-            rows.append({**base, "row": TIME, "eta": found.eta, "step": step, **evaluation, **margins})
+            rows.append(Course(**base, eta=found.eta, step=step, **evaluation, **margins))
         if arrays:
             arrays[f"end {found.eta:g}"] = special.plane(found.net, truth)
     return TrialResult(rows, arrays)
@@ -278,7 +280,7 @@ def run_trial(trial: Trial) -> TrialResult:
 
 def _regression(
     trial: Trial, key: Key, train: Any, test: Any, truth: Any, base: Any, best: Any
-) -> tuple[list[dict[str, Any]], Any]:
+) -> tuple[list[Any], Any]:
     """Rows of Algorithm 7 at every first step size, and the network after the first of these steps."""
     rows, kept = [], None
     for eta, one, errors in special.regression(trial, key, train, test):
@@ -286,11 +288,9 @@ def _regression(
         own, other = errors["own"], errors["other"]
         span = special.in_span(one, truth)
         row = {**base, "eta": eta, "steps": trial.steps}
-        rows.append({**row, "row": NETWORK, "loss": own[-1], "gap": own[-1] - best, "span": span})
-        rows.append({**row, "row": FIXED, "loss": other[-1]})
-        rows += [
-            {**row, "row": TIME, "step": t, "loss": v} for t, v in zip(special.times(trial.steps), own, strict=True)
-        ]
+        rows.append(Trained(**row, loss=own[-1], gap=own[-1] - best, span=span))
+        rows.append(Reference(**row, row=FIXED, loss=other[-1]))
+        rows += [Course(**row, step=t, loss=v) for t, v in zip(special.times(trial.steps), own, strict=True)]
     return rows, kept
 
 
@@ -299,9 +299,9 @@ METRICS = {
     FIXED: ("error", "loss"),
     FIRST: ("error", "loss"),
     BEST: ("loss",),
-    NEURONS: (*(f"cone {g:g}" for g in GAMMAS), "slack", "member", "rival"),
+    NEURONS: (*(f"cone_{round(100 * g)}" for g in GAMMAS), "slack", "member", "rival"),
 }
-UNITS = {"error": "%", "span": "%", "member": "%", "rival": "%", **{f"cone {g:g}": "%" for g in GAMMAS}}
+UNITS = {"error": "%", "span": "%", "member": "%", "rival": "%", **{f"cone_{round(100 * g)}": "%" for g in GAMMAS}}
 
 
 def _all_settings(table: Rows) -> list[str]:
@@ -400,7 +400,7 @@ def _draw_family(table: Rows) -> Picture:
     lines = []
     for i, share in enumerate(SHARES):
         at = [
-            {"step": r["step"], "seed": r["seed"], "v": (r[f"margin {2 * i}"] + r[f"margin {2 * i + 1}"]) / 2}
+            {"step": r["step"], "seed": r["seed"], "v": (r[f"margin_{2 * i}"] + r[f"margin_{2 * i + 1}"]) / 2}
             for r in rows
         ]
         found = estimates(at, by=("step",), metrics=("v",))
@@ -421,8 +421,8 @@ def _draw_family(table: Rows) -> Picture:
     )
     names = {
         "learned": "clusters of margin 1/2",
-        "found 0.9": "with a neuron of cosine 0.9",
-        "found 0.95": "with a neuron of cosine 0.95",
+        "found_90": "with a neuron of cosine 0.9",
+        "found_95": "with a neuron of cosine 0.95",
     }
     counts = []
     for metric, name in names.items():
@@ -441,7 +441,7 @@ def _draw_family(table: Rows) -> Picture:
         "Clusters come in opposite pairs of probability 0.4, 0.3, 0.2 and 0.1. Left: mean margin of each pair. Right: "
         "how many clusters the network has learned, and how many have a neuron that points to them."
     )
-    keep = ("seed", "step", "learned", "found 0.9", "found 0.95", "used", "error", "loss")
+    keep = ("seed", "step", "learned", "found_90", "found_95", "used", "error", "loss")
     return Picture(fig, caption, data=[{k: r[k] for k in keep} for r in rows])
 
 
@@ -462,6 +462,7 @@ EXPERIMENT = Experiment(
     id=SPECIAL,
     title="Special cases of the framework: gradient features found, networks trained",
     reproduces=ENTRIES,
+    rows=(Trained, Reference, Neurons, Course),
     Config=Config,
     presets={
         "smoke": Config(
