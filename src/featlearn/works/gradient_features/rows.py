@@ -50,7 +50,7 @@ class Setting(row.Row):
 @dataclass(frozen=True, kw_only=True)
 class Trained(Setting):
     """A network at the end, at one step size: test error in percent, loss and its gap to the best on true features, how
-    far W moved after the first step, neurons in use, share of ||w||^2 in the span. None after it left the finite numbers."""
+    far W moved after the first step, neurons in use, share of ||w||^2 in the span. None where it is not finite."""
 
     key = ("setting", "eta")
     kind: Literal["trained"] = "trained"
@@ -151,8 +151,3 @@ def settings(table: Rows, case: str) -> list[str]:
     """Settings of a case that have a chosen step size and reported rows, in order of size."""
     names = {r["setting"]: (r["d"], r["r"], r["k"]) for r in table.rows if r["case"] == case}
     return [n for n in sorted(names, key=lambda n: names[n]) if reported(table, n, NETWORK)]
-
-
-def column(rows: list[Row], metric: str) -> np.ndarray:
-    """One metric of rows; None, a run that left the finite numbers, counts as infinite."""
-    return np.array([np.inf if r[metric] is None else r[metric] for r in rows], dtype=np.float64)
