@@ -45,6 +45,7 @@ class Setting(row.Row):
     k: Annotated[int, COUNT]
     m: Annotated[int, COUNT]
     seed: Annotated[int, SEED]
+    role: Literal["reported", "validation"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from featlearn.lab.claim import Claim, Premise
-from featlearn.lab.estimate import VALIDATION
 from featlearn.lab.quantity import PERCENT, POSITIVE, REAL
 from featlearn.lab.statement import Control, Statement, at_least, at_most, control, order
 from featlearn.lab.table import Table
@@ -48,19 +47,21 @@ def chosen(trained: Table[Trained], setting: str) -> float:
     """The step size with the smallest mean loss over the validation seeds, all of which must have stayed finite."""
     found: dict[float, list[float | None]] = {}
     for r in trained.where(setting=setting).rows:
-        if r.seed >= VALIDATION:
+        if r.role == "validation":
             found.setdefault(r.eta, []).append(r.loss)
     means = {eta: sum(filter(None, v)) / len(v) for eta, v in found.items() if None not in v}
     return min(means, key=lambda eta: (means[eta], eta))
 
 
 def ends(tables: Tables, setting: str, row: str, name: str) -> Array:
-    """One column of the reported seeds in order of seed, at the chosen step size where rows differ by it. A run that left
-    the finite numbers is at the worst: 100."""
+    """One column of the reported seeds in order of seed, at the chosen step size where rows differ by it.
+
+    A run that left the finite numbers is at the worst: 100.
+    """
     trained, references, _ = tables
     eta = chosen(trained, setting)
     part = trained if row == "network" else references.where(row=row)
-    rows = [r for r in part.where(setting=setting).rows if r.seed < VALIDATION and r.eta in (None, eta)]
+    rows = [r for r in part.where(setting=setting).rows if r.role == "reported" and r.eta in (None, eta)]
     values = [getattr(r, name) for r in sorted(rows, key=lambda r: r.seed)]
     return np.array([100.0 if v is None else v for v in values])
 
@@ -82,7 +83,9 @@ def says_trained(target: float | int, eps: float | int, member: bool = True) -> 
 
     def statements(settings: None) -> Sequence[Statement]:
         found = [
-            at_most(ERROR, PERCENT, float(target), "work.toml: check", rival=control_of(ERROR), rival_says=fixed, **axis),
+            at_most(
+                ERROR, PERCENT, float(target), "work.toml: check", rival=control_of(ERROR), rival_says=fixed, **axis
+            ),
             at_most(GAP, REAL, float(eps), "OPT + eps, in words", rival=control_of(GAP), rival_says=first, **axis),
         ]
         if member:
@@ -105,7 +108,7 @@ def sees_trained(cases: Sequence[str], counted: str = "") -> Callable[..., Mappi
             GAP: across(t, names, "network", "loss") - best,
             f"{GAP}, compared": across(t, names, FIRST, "loss") - best,
         }
-        rows = [r for r in tables[2].rows if r.case == counted and r.seed < VALIDATION]
+        rows = [r for r in tables[2].rows if r.case == counted and r.role == "reported"]
         return found | ({FEATURE: np.array([r.member_low - r.rival_high for r in rows])} if rows else {})
 
     return observe
@@ -121,8 +124,13 @@ def says_xor(settings: None) -> Sequence[Statement]:
     return (
         *says_trained(5.0, 0.05)(settings),
         at_most(
-            RISE, REAL, 2.0, "work.toml, theorem_b42: check, flat or falling; within 2 points", axis="seed",
-            rival=control(f"{RISE}, compared"), rival_says="the fixed first layer's error in the largest",
+            RISE,
+            REAL,
+            2.0,
+            "work.toml, theorem_b42: check, flat or falling; within 2 points",
+            axis="seed",
+            rival=control(f"{RISE}, compared"),
+            rival_says="the fixed first layer's error in the largest",
             form="criterion",
         ),
     )
@@ -146,7 +154,12 @@ def says_main(settings: None) -> Sequence[Statement]:
     """r B_a1 B_x1 sqrt(2 gamma), by hand from Lemmas B.41 and B.51; the zero network's hinge loss is 1."""
     mixture = Law(lambda d: 8 * 4.35 * math.sqrt(2) * d**-0.25)
     parity = Law(lambda k, gamma: 6 * (k + 1) * np.sqrt(k) * np.sqrt(3 * k) * np.sqrt(2 * gamma))
-    zero = {"trivial": 1.0, "trivial_says": "the zero network", "axis": "setting and seed", "expect": "too weak to test"}
+    zero = {
+        "trivial": 1.0,
+        "trivial_says": "the zero network",
+        "axis": "setting and seed",
+        "expect": "too weak to test",
+    }
     return (
         at_most(ON_XOR, REAL, mixture, "Theorem 3.12 with Lemma B.41", **zero),
         at_most(ON_PARITY, REAL, parity, "Theorem 3.12 with Lemma B.51, gamma of the best neuron", **zero),
@@ -158,7 +171,7 @@ def sees_main(settings: None, *tables: Table) -> Mapping[str, Observation]:
     t, found = (tables[0], tables[1], tables[2]), {}
     for name, case in ((ON_XOR, XOR), (ON_PARITY, PARITY)):
         names = settings_of(t[0], (case,))
-        rows = [r for s in names for r in t[2].where(setting=s).rows if r.seed < VALIDATION]
+        rows = [r for s in names for r in t[2].where(setting=s).rows if r.role == "reported"]
         value = across(t, names, "network", "loss") - across(t, names, BEST, "loss")
         d, k, gamma = (np.array([getattr(r, c) for r in rows], dtype=float) for c in ("d", "k", "slack"))
         found[name] = Derived(value, {"d": d} if case == XOR else {"k": k, "gamma": gamma})
@@ -173,8 +186,14 @@ def says_uniform(settings: None) -> Sequence[Statement]:
     return (
         *says_trained(5.0, 0.2, member=False)(settings),
         at_most(
-            LOSS, POSITIVE, 0.2, "Theorem B.56: eps", axis="setting and seed", rival=control_of(LOSS),
-            rival_says="the step size 1/(d^2 m) after as many steps", form="criterion",
+            LOSS,
+            POSITIVE,
+            0.2,
+            "Theorem B.56: eps",
+            axis="setting and seed",
+            rival=control_of(LOSS),
+            rival_says="the step size 1/(d^2 m) after as many steps",
+            form="criterion",
         ),
     )
 
@@ -184,7 +203,7 @@ def sees_uniform(settings: None, *tables: Table) -> Mapping[str, Observation]:
     names, t = settings_of(tables[0], (UNIFORM,)), (tables[0], tables[1], tables[2])
     theirs = []
     for s in names:
-        rows = [r for r in t[0].where(setting=s).rows if r.seed < VALIDATION]
+        rows = [r for r in t[0].where(setting=s).rows if r.role == "reported"]
         theirs += [r.loss for r in rows if r.eta == min(v.eta for v in rows)]
     return {
         **sees_trained((UNIFORM,))(settings, *tables),
@@ -200,11 +219,23 @@ def says_multi(settings: None) -> Sequence[Statement]:
     """80 % of the first layer, and eps = 0.1."""
     return (
         at_least(
-            SPAN, PERCENT, 80.0, "work.toml, lemma_b68: check", axis="seed", rival=4.0, form="criterion",
+            SPAN,
+            PERCENT,
+            80.0,
+            "work.toml, lemma_b68: check",
+            axis="seed",
+            rival=4.0,
+            form="criterion",
             rival_says="r/d, random weights",
         ),
         at_most(
-            GAP, REAL, 0.1, "Theorem B.69: eps", axis="seed", rival=control_of(GAP), form="criterion",
+            GAP,
+            REAL,
+            0.1,
+            "Theorem B.69: eps",
+            axis="seed",
+            rival=control_of(GAP),
+            form="criterion",
             rival_says="the same training on the first layer of the start",
         ),
     )
@@ -236,9 +267,7 @@ def sees_family(settings: None, trained: Table[Trained], course: Table[Course]) 
     lower bound."""
     [setting] = settings_of(trained, (SKEWED,))
     part, found = course.where(setting=setting, eta=chosen(trained, setting)), []
-    for seed, here in part.by("seed").items():
-        if seed >= VALIDATION:
-            continue
+    for here in part.where(role="reported").by("seed").values():
         rows, times = sorted(here.rows, key=lambda r: r.step), []
         for i in (0, len(SHARES) - 1):
             margins = [getattr(r, f"margin_{2 * i}") + getattr(r, f"margin_{2 * i + 1}") for r in rows]
@@ -287,8 +316,10 @@ CLAIMS: tuple[Claim, ...] = (
         sees_main,
         "theorem_b3",
         "theorem_b23",
-        remarks="The bound is above the loss of the zero network at these sizes: on the mixture up to 6 million dimensions, "
-        "on the parity unless some neuron has a slack below 1e-4. That training ends near OPT is in theorem_b42_trained "
+        remarks="The bound is above the loss of the zero network at these sizes: on the mixture up to 6 million "
+        "dimensions, "
+        "on the parity unless some neuron has a slack below 1e-4. That training ends near OPT is in "
+        "theorem_b42_trained "
         "and theorem3_22_trained.",
     ),
     _claim(

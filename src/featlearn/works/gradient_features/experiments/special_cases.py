@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from featlearn.core import Batch, Key, SettingError
-from featlearn.lab.estimate import estimates, interval
+from featlearn.lab.estimate import VALIDATION, estimates, interval
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.learn.framework import forgetful_step
 from featlearn.report import style
@@ -225,6 +225,7 @@ def run_trial(trial: Trial) -> TrialResult:
         "k": trial.k,
         "m": trial.m,
         "seed": trial.seed,
+        "role": "validation" if trial.seed >= VALIDATION else "reported",
     }
     best = special.best_of(trial, truth, test)
     if trial.case == MULTI:
