@@ -55,6 +55,13 @@ def edit(row_name: str, **changes: float):
     return lambda row: {**row, **changes} if row["row"] == row_name else row
 
 
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_a_network_that_memorises_as_reported_is_not_refuted(number):
+    assert verdict(f"memorised{number}", **{f"table{number}": canned(number)}) != "refuted"
+    weak = canned(number, edit("Network w/o structure", train_acc=51.8))
+    assert verdict(f"memorised{number}", **{f"table{number}": weak}) == "refuted"
+
+
 def test_without_rows_nothing_is_judged():
     for name, claim in CLAIMS.items():
         if name != "cluster_sizes":

@@ -376,7 +376,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=start_statements,
         observe=start_observe,
         remarks="At D - k = 95 and m = 300 the term 2 m exp(-c (D-k)) is above 1: the joint bound says nothing at the "
-        "size of Table 1, where the events themselves are as rare as they should be.",
+        "size of Table 1, where the events themselves are rare.",
     ),
     Claim(
         id="emergence.lemma11",

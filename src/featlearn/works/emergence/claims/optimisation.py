@@ -500,7 +500,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=run_observe,
         remarks="t counts the steps after step 2. Biases carry no penalty, so that the lam term that the bound on b "
         "allows is not used. The factor t of the penalty part is that of the ICLR paper, (265); our copy of the thesis "
-        "lacks it in (A.262), a misprint or a fault of the copy, and the last planted run needs it. The sum of g~ runs "
+        "lacks it in (A.262), which may be the copy, and the last planted run needs it. The sum of g~ runs "
         "over the neurons that a~ uses, m or 2m.",
     ),
     Claim(
