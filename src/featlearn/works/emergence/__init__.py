@@ -23,6 +23,7 @@ CLAIMS: tuple[str, ...] = (
     "second_step",
     "optimisation",
     "general",
+    "general_network",
     "general_steps",
     "general_second",
     "simulations",
