@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import verdict_of
+from featlearn.lab.claim import settle, verdict_of
+from featlearn.lab.judge import judge
 from featlearn.works.emergence import setup
-from featlearn.works.emergence.claims import general_second, general_steps
+from featlearn.works.emergence.claims import general, general_network, general_second, general_steps
 
-MODULES = (general_steps, general_second)
+MODULES = (general, general_network, general_steps, general_second)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 fit, two_steps = general_steps.fit, general_second.two_steps
+gradients, build = general.gradients, general_network.build
 
 
 def unweighted(law, w, b, noise, weights=None):
@@ -29,7 +31,29 @@ def keeping(net, x, y, stages, key, **more):
     return fit(net, x, y, [dataclasses.replace(s, keep_w=0.5) for s in stages], key, **more)
 
 
+def tilted(*sizes, negative_share, **more):
+    return setup.general_parity(*sizes, negative_share=0.9 * negative_share, **more)
+
+
+def noisier(*given, noise, **more):
+    return gradients(*given, noise=1.001 * noise, **more)
+
+
+def lower(k, mu, positive):
+    g = build(k, mu, positive)
+    return dataclasses.replace(g, a=0.95 * g.a)
+
+
+def one_fewer(k, mu, positive):
+    g = build(k, mu, positive)
+    return dataclasses.replace(g, a=g.a[:-1], b=g.b[:-1])
+
+
 FAULTS = {
+    "definition_general": (general, "general_parity", tilted),
+    "lemma39": (general, "gradients", noisier),
+    "lemma35": (general_network, "build", lower),
+    "lemma35 neuron": (general_network, "build", one_fewer),
     "lemma40 weights": (general_steps, "general_terms", unweighted),
     "lemma40 background": (general_steps, "general_terms", biased),
     "lemma40 start": (general_steps, "fit", keeping),
@@ -45,8 +69,15 @@ FAULTS = {
 def test_a_fault_in_what_is_measured_contradicts(name, monkeypatch):
     module, attribute, fault = FAULTS[name]
     claim = CLAIMS[name.split()[0]]
-    settings = claim.settings(Key("verify") / claim.id / "settings")
+    settings = settle(claim, Key("verify") / claim.id)
     said = claim.statements(settings)  # predicted without the fault
     monkeypatch.setattr(module, attribute, fault)
     verdict = verdict_of(dataclasses.replace(claim, settings=settings, statements=lambda _: said), Key("verify"))
     assert not verdict.as_expected
+
+
+def test_columns_that_are_no_unit_vectors_contradict_a_typical_start():
+    claim = CLAIMS["lemma36"]
+    seen = claim.observe(1.3 * claim.settings(Key("columns")), Key("columns"))
+    findings = [judge(s, seen) for s in claim.statements(claim.settings(Key("columns")))]
+    assert sum(f.outcome == "contradicted" for f in findings) >= 2
