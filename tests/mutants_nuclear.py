@@ -58,7 +58,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _ROWS,
         "(-r.validation, r.weight, r.rate)",
         "(-r.test, r.weight, r.rate)",
-        f"{_X}digits.py::test_validation_alone_chooses_the_weight",
+        f"{_X}digits.py::test_validation_alone_chooses",
     ),
     (
         _AVERAGING,

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from featlearn.lab.inventory import reported
-from featlearn.lab.pending import Case
 from featlearn.lab.quantity import PERCENT, Quantity
 from featlearn.lab.statement import Statement, equal
 
@@ -90,42 +89,12 @@ def averages_fit(
     )
 
 
-def fits(
-    name: str,
-    rows: Mapping[str, Row],
-    slack: float,
-    unit: str = "",
-    rival: np.ndarray | None = None,
-    rival_says: str = "the last column left out",
-) -> Case:
-    """Reported averages against the means of their rows, to within `slack`.
-
-    rival: another summary of each row that a reader might report; None leaves the last column out.
-    """
-    if rival is None:
-        rival = np.array([cells(row)[:-1].mean() for row in rows.values()])
-    return Case(
-        name,
-        predict=means(rows),
-        observe=averages(rows),
-        rival=rival,
-        tolerance=slack,
-        rival_says=rival_says,
-        unit=unit,
-    )
-
-
 # --- orders ----------------------------------------------------------------------------------------------------------
 
 
 def less(one: Row, other: Row, columns: Sequence[str]) -> np.ndarray:
     """One row less another, column by column."""
     return np.array([one[c] - other[c] for c in columns])
-
-
-def best(rows: Mapping[str, Row], column: str = "average") -> str:
-    """The row that is highest in a column; of equal ones the first."""
-    return max(rows, key=lambda name: rows[name][column])
 
 
 def place(value: float, among: Sequence[float] | np.ndarray) -> int:
