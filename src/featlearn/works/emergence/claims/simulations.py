@@ -7,16 +7,22 @@ as the paper lists none: what they do not reproduce is named, and contradicts no
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 from scipy.stats import chi2
 
+from featlearn.core import Key
+from featlearn.lab import claim as typed
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Rows
 from featlearn.lab.inventory import entry, reported
 from featlearn.lab.pending import Case, Claim, Evidence, Tables, needs, reads
+from featlearn.lab.quantity import COUNT, POSITIVE
+from featlearn.lab.statement import Statement, equal
+from featlearn.lab.uncertainty import Observation
+from featlearn.tasks import GaussianClusters
 
 ORDERED = ("Network", "NTK", "RF", "One Step", "Two Step")
 WITHOUT = " w/o structure"
@@ -584,50 +590,69 @@ def two_clusters(table: Rows) -> Evidence:
     return Evidence(cases)
 
 
-def cluster_sizes(key: object, tables: Tables) -> Evidence:
-    """Table 6: number of clusters, norm of a centre and noise energy of the three settings."""
-    from featlearn.tasks import GaussianClusters
+MIXTURES = ((100, 4, 1.0), (25, 4, 0.7), (100, 5, 1.0))
+"""d, k and sigma_r of the experiments 1, 2 and 3 of Table A.6."""
+DRAWN = 20_000
 
-    cases = []
-    for name, (d, k, r) in {"1": (100, 4, 1.0), "2": (25, 4, 0.7), "3": (100, 5, 1.0)}.items():
+
+def mixture_statements(settings: None) -> tuple[Statement, ...]:
+    """Clusters, centres and noise of x = sum_i eps_i M_i + g, g ~ N(0, sigma_r^2 (k/d) I)."""
+    d, k, r = (np.array(v, dtype=np.float64) for v in zip(*MIXTURES, strict=True))
+    energy = r**2 * k
+    return (
+        equal(
+            "clusters",
+            COUNT,
+            2.0**k,
+            "emergence.table6, numbers: clusters",
+            axis="experiment",
+            rival=2 * k,
+            rival_says="2 k clusters",
+        ),
+        equal(
+            "norm of a centre",
+            POSITIVE,
+            np.sqrt(np.repeat(k, (2**k).astype(int))),
+            "k orthonormal directions with signs",
+            axis="centre",
+            margin=1e-5,
+            rival=np.ones(int((2**k).sum())),
+            rival_says="centres of norm 1",
+        ),
+        equal(
+            "E||g||^2",
+            POSITIVE,
+            energy,
+            "sigma_r^2 (k/d) in each of d coordinates",
+            axis="experiment",
+            margin=5 * energy * np.sqrt(2 / (d * DRAWN)),
+            rival=r**2 * d,
+            rival_says="sigma_r^2 in each coordinate",
+        ),
+    )
+
+
+def mixture_observe(settings: None, key: Key) -> Mapping[str, Observation]:
+    """Of the task."""
+    clusters, norms, energies = [], [], []
+    for number, (d, k, r) in enumerate(MIXTURES, 1):
         task = GaussianClusters(d, k, r)
-        truth = task.draw(key / name)  # type: ignore[operator]
-        batch = task.sample(truth, 20000, key / name / "x")  # type: ignore[operator]
+        truth = task.draw(key / number)
+        batch = task.sample(truth, DRAWN, key / number / "x")
         assert batch.group is not None
-        noise = (batch.x - truth.centres[batch.group]).square().sum(1).double()
-        error = float(5 * noise.std() / len(noise) ** 0.5)
-        [says] = reported("emergence.table6", setting="", row=f"Experiment {name}", metric="clusters") or [None]
-        clusters = float(says.value) if says else 2.0**k
-        cases += [
-            Case(
-                f"experiment {name}: clusters",
-                predict=clusters,
-                observe=len(truth.centres),
-                rival=2.0 * k,
-                relation="equal",
-                tolerance=0.5,
-                rival_says="2k clusters",
-            ),
-            Case(
-                f"experiment {name}: norm of centres",
-                predict=k**0.5,
-                observe=truth.centres.norm(dim=1).numpy(),
-                rival=1.0,
-                relation="equal",
-                tolerance=1e-5,
-                rival_says="1",
-            ),
-            Case(
-                f"experiment {name}: noise energy",
-                predict=r * r * k,
-                observe=float(noise.mean()),
-                rival=r * r,
-                relation="equal",
-                tolerance=error,
-                rival_says="per input",
-            ),
-        ]
-    return Evidence(cases)
+        clusters.append(float(len(truth.centres)))
+        norms.append(truth.centres.norm(dim=1).double().numpy())
+        energies.append(float((batch.x - truth.centres[batch.group]).square().sum(1).double().mean()))
+    return {"clusters": np.array(clusters), "norm of a centre": np.concatenate(norms), "E||g||^2": np.array(energies)}
+
+
+CLUSTER_SIZES = typed.Claim(
+    id="emergence.cluster_sizes",
+    entries=("emergence.table6",),
+    says="2^k clusters with centres of norm sqrt(k) and noise of energy sigma_r^2 k.",
+    statements=mixture_statements,
+    observe=mixture_observe,
+)
 
 
 def _claim(
@@ -657,7 +682,7 @@ def _order(number: int, aside: Sequence[tuple[str, str, str]] = (), remark: str 
     return _claim(f"order{number}", [f"table{number}"], says, reads(f"emergence/table{number}", judge))
 
 
-CLAIMS: tuple[Claim, ...] = (
+CLAIMS: tuple[Claim | typed.Claim, ...] = (
     _table(1, "Parity: Network and Two Step are perfect, NTK and RF fall short, nothing learns without structure."),
     _table(2, "Interval labels: Network and Two Step succeed, also without structure."),
     _table(3, "Parity: the conclusions do not depend on the input dimension."),
@@ -781,12 +806,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Gaussian mixture: every cluster centre is covered by some neuron, in the median run of each experiment.",
         reads("emergence/figure16", clusters_covered),
     ),
-    _claim(
-        "cluster_sizes",
-        ["table6"],
-        "2^k clusters with centres of norm sqrt(k) and noise of energy sigma_r^2 k.",
-        cluster_sizes,
-    ),
+    CLUSTER_SIZES,
     _claim(
         "two_clusters",
         ["figure3", "figure17"],
