@@ -255,7 +255,7 @@ def readme(text: str) -> str:
 def claims_page(work: str, claims: tuple[Any, ...]) -> str:
     """The claims of one work."""
     from featlearn import works
-    from featlearn.lab import inventory
+    from featlearn.lab import inventory, pending
     from featlearn.lab.claim import HITS
     from featlearn.lab.coverage import PENDING
 
@@ -265,13 +265,13 @@ def claims_page(work: str, claims: tuple[Any, ...]) -> str:
         out.append(f"These claims have the former form: {PENDING}. They count for nothing until they are re-examined.")
     for c in claims:
         out += [f"## {escape(c.id)}", escape(c.says)]
-        if waiting and c.reported:
-            out.append(f"{HITS[c.hits] if c.hits else 'Remark on the text'}: {escape(c.reported)}")
-        if not waiting and c.accuses:
+        if isinstance(c, pending.Claim):
+            said = f"{HITS[c.hits] if c.hits else 'Remark on the text'}: {escape(c.reported)}" if c.reported else ""
+        else:
             a = c.accuses
-            out.append(f'{HITS[a.hits]}: "{escape(a.quote)}" ({escape(a.place)}). {escape(a.reading)}')
-        if not waiting and c.remarks:
-            out.append(escape(c.remarks))
+            said = f'{HITS[a.hits]}: "{escape(a.quote)}" ({escape(a.place)}). {escape(a.reading)}' if a else ""
+            said = "\n\n".join(filter(None, (said, escape(c.remarks))))
+        out += [said] if said else []
         out.append("Entries: " + ", ".join(f"`{e}`" for e in c.entries) + ".")
         out.append(code(f"featlearn verify {c.id}", "sh"))
     return "\n\n".join(out)
