@@ -83,7 +83,7 @@ def second_statements(s: Start) -> tuple[Statement, ...]:
     """Lemma 44, the leading orders of Lemma 45, and Lemma 48 with constant 1 and its logarithm."""
     law, k, m, st = s.law, s.law.k, HALF, s.law.scale
     b = np.r_[s.b, s.b]
-    on = np.repeat((gate(b, s.noise) * float(law.gamma[0]) / st)[:, None], k, 1)
+    on = np.repeat(gate(b, s.noise) * float(law.gamma[0]) / st, k)
     tail = math.sqrt(2 * math.log(2 * m / DELTA))
     return (
         equal(

@@ -303,7 +303,7 @@ def negative_statements(s: Start) -> tuple[Statement, ...]:
             exact,
             "Lemma 42, corrected: F(b) gamma |sum_A q|/st, which is O(max_l |q_l|)",
             axis="neuron",
-            margin=np.ravel(0.01 * exact),
+            margin=0.01 * exact,
             rival=gate(s.b, s.noise) * np.abs(q[:, :k]).max(1) * share,
             rival_says="the largest q_l alone",
             form="corrected",
