@@ -40,7 +40,8 @@ def planted(error=0.1, loss=0.02, fixed=30.0, member=5.0, rise=0.0, span=90.0, l
                 made = Trained(**base, eta=eta, steps=300, error=end, loss=loss + noise + more, span=span)
                 rows[Trained].append(made)
                 for step in (0, 1, 3, 7, 63, 100):
-                    margins = {f"margin_{i}": 1.0 if step + 1 >= (2, 4, 8, late)[i // 2] else 0.1 for i in range(8)}
+                    times = (2, 4, 8, late + 37 * (seed % 2))
+                    margins = {f"margin_{i}": 1.0 if step + 1 >= times[i // 2] else 0.1 for i in range(8)}
                     rows[Course].append(Course(**base, eta=eta, step=step, **margins))
             rows[Reference] += [
                 Reference(**base, row=FIXED, error=fixed, loss=0.6),
