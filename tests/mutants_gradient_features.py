@@ -5,7 +5,7 @@ _PARITIES, _MIXTURE = (f"src/featlearn/tasks/{name}.py" for name in ("parities",
 _THEORY = "src/featlearn/works/gradient_features/claims/"
 _TASKS = "tests/tasks/test_gradient_feature_tasks.py::test_"
 _MEASURE = "tests/measure/test_gradient_features.py::test_"
-_VERDICT = "tests/works/gradient_features/test_gradient_features_claims.py::test_verdict_is_the_expected_one"
+_VERDICT = "tests/works/test_typed_claims.py::test_the_verdict_is_the_one_that_we_stand_behind"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (
@@ -65,16 +65,16 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tests/learn/test_framework.py::test_first_step_forgets_and_joint_steps_follow_the_listing[hinge]",
     ),
     (
-        f"{_THEORY}parities.py",
-        "(-1) ** (i + 1 + shift) * height",
-        "(-1) ** (i + shift) * height",
-        f"{_VERDICT}[lemma3_21]",
+        "src/featlearn/works/gradient_features/setup.py",
+        "total += (-1) ** (i + 1 + shift) * math.sqrt(k) * bump",
+        "total += (-1) ** (i + shift) * math.sqrt(k) * bump",
+        f"{_VERDICT}[gradient_features.lemma3_21]",
     ),
     (
         f"{_THEORY}uniform_parity.py",
-        "outside = 0.5 * xi(d, A + 1)",
-        "outside = 0.5 * xi(d, A - 1)",
-        f"{_VERDICT}[lemma_b63]",
+        "xi(d, A + 1) * sign * w[:, A:]",
+        "xi(d, A - 1) * sign * w[:, A:]",
+        f"{_VERDICT}[gradient_features.lemma_b63]",
     ),
-    (f"{_THEORY}xor_mixture.py", "* erf(sigma))", "* norm.cdf(sigma))", f"{_VERDICT}[lemma_b37]"),
+    (f"{_THEORY}xor_mixture.py", "* erf(s))", "* norm.cdf(s))", f"{_VERDICT}[gradient_features.lemma_b37]"),
 ]

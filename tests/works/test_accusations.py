@@ -58,11 +58,9 @@ WITHDRAWN = (
 )
 """Accused a paper once and did not stand: nothing of the paper is hit."""
 WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
-    "gradient_features.prop_b1_random",
-    "gradient_features.theorem_b56",
     "gradient_features.theorem_b56_trained",
     "gradient_features.claim_xor_kernels",
-    "gradient_features.assumption3_1_logistic",
+    "gradient_features.assumption3_1",
     "gradient_features.theorem3_12",
     "gradient_features.theorem_b62",
     "gradient_features.algorithm7",
