@@ -526,3 +526,9 @@ def test_an_interrupt_promises_only_what_is_true(featlearn, monkeypatch, words, 
     monkeypatch.setitem(cli.COMMANDS, words[0], interrupted)
     more = ": what was finished is kept; the same command resumes" if kept else ""
     assert featlearn(*words) == (130, "", f"featlearn: interrupted{more}\n")
+
+
+def test_a_statement_that_no_element_meets_is_shown_as_nothing():
+    from featlearn.cli.verify import span
+
+    assert [span(v) for v in ([], [2.0], [3.0, 2.0])] == ["nothing", "2", "2 .. 3 (2)"]

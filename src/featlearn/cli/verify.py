@@ -159,7 +159,9 @@ def line(s: "JudgedStatement") -> str:
 
 
 def span(values: Sequence[float]) -> str:
-    """One number, or the least and the largest of several."""
+    """One number, or the least and the largest of several; nothing where no element meets the premise."""
+    if not values:
+        return "nothing"
     low, high = min(values), max(values)
     return f"{low:.5g}" if low == high else f"{low:.5g} .. {high:.5g} ({len(values)})"
 

@@ -1,6 +1,7 @@
 """Claims of the Fourier work: faults of the engine and rows of another kind contradict them; ascent; smaller sizes."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from featlearn.measure import fourier as measured
 from featlearn.works import load_claims, load_experiment
 from featlearn.works.fourier import setup
 from featlearn.works.fourier.claims import (
+    by_hand,
     counting,
+    exact,
     identities,
     margins,
     minimised,
@@ -24,7 +27,7 @@ from featlearn.works.fourier.claims import (
     trained,
     transformers,
 )
-from featlearn.works.fourier.rows import REPORTED, SWAPPED, TRAINED, Arrival, Heads, Learned, Minimised, Network
+from featlearn.works.fourier.rows import REPORTED, SWAPPED, TRAINED, Arrival, Climb, Heads, Learned, Minimised, Network
 
 CLAIMS = {c.id.removeprefix("fourier."): c for c in load_claims("fourier")}
 EVIDENCE = Store("runs-that-are-not-there", below=[Path(__file__).parents[3] / "evidence"])
@@ -185,7 +188,10 @@ def test_sizes_other_than_k_and_p_are_premises(tables):
     for name in ("grokking", "grokking_equal_data"):
         premises = {p.says: p.met for p in judged(name, tables(Arrival)).premises}
         assert [premises[f"{what}"] for what in ("heads = 160", "width = 128", "batch = 1024")] == [False] * 3
-    assert judged("transformer_accuracy", tables(Learned)).scope == "other size"
+    learned = judged("transformer_accuracy", tables(Learned))
+    assert {p.says: p.met for p in learned.premises}["heads = 160"] is False
+    for verdict in (learned, judged("trained_recipe", tables(Network)), judged("attention", tables(Heads))):
+        assert {p.says: p.met for p in verdict.premises}["as many steps as reported"] is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,27 @@ def test_sizes_other_than_k_and_p_are_premises(tables):
 )
 def test_one_run_contradicts_claims_on_all_points(tables, claim, change, statement):
     other = changed(tables(Minimised), lambda r: change if (r.k, r.p, r.seed, r.penalty) == (3, 11, 2, 0.01) else {})
-    assert outcomes(judged(claim, other))[statement] == "contradicted"
+    more = (tables(Climb),) if claim == "trained_loss" else ()
+    assert outcomes(judged(claim, other, *more))[statement] == "contradicted"
+
+
+def test_a_loss_that_was_once_below_the_closed_form_contradicts_it(tables):
+    """At one evaluation of one run, whatever the loss is at the end."""
+    least = next(r.least_loss for r in tables(Minimised).rows if (r.k, r.p, r.penalty) == (2, 31, 0.003))
+    first = next(r for r in tables(Climb).rows if (r.k, r.p, r.penalty) == (2, 31, 0.003) and r.step > 0)
+    below = changed(tables(Climb), lambda r: {"loss": least - 1e-6} if r == first else {})
+    found = outcomes(judged("trained_loss", tables(Minimised), below))
+    assert found == {minimised.OVER: "confirmed", minimised.ALONG: "contradicted", minimised.WITHIN: "confirmed"}
+
+
+def test_inputs_are_one_hot_in_predictions():
+    """Products with one-hot vectors, weight by weight, and the powers that an argument asks for."""
+    net = exact.random_network(2, 2, 3, Key("tests/one-hot"))
+    phi, y = by_hand.neurons_by_hand(net)
+    u, w = (t.numpy() for t in net)
+    for i, (a, b) in enumerate(itertools.product(range(3), repeat=2)):
+        assert y[i] == (a + b) % 3
+        assert phi[1, i] == pytest.approx((u[1, 0, a] + u[1, 1, b]) ** 2 * w[1])
 
 
 def test_runs_that_are_no_minimisers_are_dropped_and_counted(tables):
@@ -287,6 +313,15 @@ def test_a_run_that_loses_its_accuracy_counts_as_never_arrived(tables):
     assert (
         transformers.fall(tied.rows).value < transformers.fall(grokked(tables(Arrival), lambda k, s: 20 / k).rows).value
     )
+
+
+def test_points_that_are_never_learnt_are_no_grokking(tables):
+    """A wait as long as can be decides nothing; one run that arrives does."""
+    never = grokked(tables(Arrival), lambda k, s: None)
+    assert outcomes(judged("grokking", never))[transformers.RATIO] == "inconclusive"
+    for ratio, outcome in ((3.0, "confirmed"), (1.5, "contradicted")):
+        one = grokked(tables(Arrival), lambda k, s, ratio=ratio: ratio if s == 1 else None)
+        assert outcomes(judged("grokking", one))[transformers.RATIO] == outcome
 
 
 def test_a_test_accuracy_that_comes_at_once_contradicts_a_delay(tables):

@@ -14,7 +14,7 @@ def neurons_by_hand(net: Network, power: int = 0) -> tuple[Array, Array]:
     u, w = (t.numpy() for t in net)
     k, p = u.shape[1:]
     a = np.array(list(itertools.product(range(p), repeat=k)))
-    inside = np.sum([u[:, j, a[:, j]] for j in range(k)], 0)
+    inside = np.sum([u[:, j] @ np.eye(p)[a[:, j]].T for j in range(k)], 0)  # one-hot inputs
     return inside[:, :, None] ** (power or k) * w[:, None, :], a.sum(1) % p
 
 

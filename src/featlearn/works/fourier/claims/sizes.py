@@ -23,3 +23,9 @@ def pairs(table: Table[Any], *figures: str) -> Premise:
     found = {(r.k, r.p) for r in table.rows}
     words = ["; ".join(f"k = {k}, p = {p}" for k, p in sorted(s)) for s in (wanted, found)]
     return Premise(words[0], wanted == found, words[1], size=True)
+
+
+def unstated_steps(table: Table[Any]) -> Premise:
+    """That a figure's steps are not given, and those of the rows."""
+    steps = ", ".join(map(str, sorted({r.steps for r in table.rows})))
+    return Premise("as many steps as reported", None, f"not reported; {steps} here")
