@@ -296,7 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="fourier.necessary_neurons",
-        entries=("fourier.theorem4_9",),
+        entries=("fourier.lemma4_11",),
         says="2^(2k-2) (p-1) is the necessary number of neurons: no fewer attain the maximum margin.",
         statements=fewer_statements,
         observe=fewer_observed,

@@ -215,7 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="fourier.trained_starts",
-        entries=("fourier.lemma4_7",),
+        entries=("fourier.method_nn_training",),
         says="At the reported number of neurons training on all points reaches 0.9 gamma* from every start.",
         statements=starts_statements,
         observe=starts_observed,

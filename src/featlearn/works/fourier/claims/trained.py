@@ -329,7 +329,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="fourier.trained_reached",
-        entries=("fourier.theorem4_9",),
+        entries=("fourier.method_nn_training",),
         says="Networks trained as in the figures reach 0.95 gamma* over all points.",
         statements=reached_statements,
         observe=reached_observed,
