@@ -222,6 +222,12 @@ def test_a_loss_that_was_once_below_the_closed_form_contradicts_it(tables):
     assert found == {minimised.OVER: "confirmed", minimised.ALONG: "contradicted", minimised.WITHIN: "confirmed"}
 
 
+@pytest.mark.parametrize("k, within", [(2, "contradicted"), (3, "confirmed")])
+def test_the_inventorys_one_percent_is_of_runs_at_two_inputs(tables, k, within):
+    far = changed(tables(Minimised), lambda r: {"loss": 1.02 * r.least_loss} if (r.k, r.seed) == (k, 1) else {})
+    assert outcomes(judged("trained_loss", far, tables(Climb)))[minimised.WITHIN] == within
+
+
 def test_inputs_are_one_hot_in_predictions():
     """Products with one-hot vectors, weight by weight, and the powers that an argument asks for."""
     net = exact.random_network(2, 2, 3, Key("tests/one-hot"))
