@@ -60,7 +60,6 @@ TEXTS = {
     ("choose", "apply/gemfilter/answer.py"): "a verb: the function that chooses tokens",
     ("choose", "cli/gemfilter/generate.py"): "a verb: the function that chooses tokens",
     ("cells", "works/xor_sgd/claims/limits.py"): "of a cube that hyperplanes cut",
-    ("fresh", "works/emergence/claims/general_steps.py"): "a part of the path of random keys",
 }
 """(text, file): the sense that it has there."""
 

@@ -226,7 +226,7 @@ def envelope_observed(settings: Ball, key: Key) -> Mapping[str, Observation]:
         u, s, vt = np.linalg.svd(m, full_matrices=False)
         share, rank = s - np.append(s[1:], 0.0), int((s > 1e-9).sum())
         mean.append(float(share @ np.arange(1, len(s) + 1)))
-        rebuilt.append(sum(w * u[:, : k + 1] @ vt[: k + 1] for k, w in enumerate(share)).ravel())
+        rebuilt.append(np.sum([w * u[:, : k + 1] @ vt[: k + 1] for k, w in enumerate(share)], axis=0).ravel())
         if rank > 1:
             gap.append(float(nuclear_norm(tensor(m), "sum")) - rank)
     return {
@@ -301,13 +301,16 @@ def method_said(settings: Step) -> tuple[Statement, ...]:
     )
 
 
+def linear(weight: np.ndarray) -> nn.Linear:
+    """A linear layer of these weights."""
+    module = nn.Linear(weight.shape[1], weight.shape[0], bias=False, dtype=torch.float64)
+    module.weight.data = tensor(weight)
+    return module
+
+
 def method_observed(settings: Step, key: Key) -> Mapping[str, Observation]:
     """One step of the objective that ships."""
-    modules = []
-    for w in (settings.features, settings.head):
-        module = nn.Linear(w.shape[1], w.shape[0], bias=False, dtype=torch.float64)
-        module.weight.data = tensor(w)
-        modules.append(module)
+    features, head = (linear(w) for w in (settings.features, settings.head))
     batches = [
         Minibatch(tensor(x), tensor(y)) for x, y in zip(np.split(settings.x, 3), np.split(settings.y, 3), strict=True)
     ]
@@ -315,7 +318,8 @@ def method_observed(settings: Step, key: Key) -> Mapping[str, Observation]:
     def extra(step: int, **how: object) -> float:
         state = State(key, step=step)
         objective = with_nuclear_norm(erm, LAMBDA, **how)  # pyright: ignore[reportArgumentType]
-        return float((objective(*modules, batches, state).loss - erm(*modules, batches, state).loss).detach())
+        added = objective(features, head, batches, state).loss - erm(features, head, batches, state).loss
+        return float(added.detach())
 
     wide = tensor(settings.wide).float()
     return {
