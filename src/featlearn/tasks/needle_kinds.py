@@ -207,7 +207,9 @@ The soap of {name} is scented with {value}. | With what is the soap of {name} sc
     ),
 )
 KINDS: tuple[Kind, ...] = tuple(
-    Kind(*line.split(" | "), names, values) for names, values, text in GROUPS for line in text.splitlines()
+    Kind(*line.split(" | "), names, values)  # pyright: ignore[reportCallIssue]
+    for names, values, text in GROUPS
+    for line in text.splitlines()
 )
 
 

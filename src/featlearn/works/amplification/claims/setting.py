@@ -37,7 +37,7 @@ class Start:
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
         """w (m, d), a (m) and x (n, d)."""
-        return tuple(v.double().numpy() for v in (self.net.w[0], self.net.a[0], self.x))
+        return tuple(v.double().numpy() for v in (self.net.w[0], self.net.a[0], self.x))  # pyright: ignore[reportReturnType]
 
 
 def draw_start(key: Key) -> Start:

@@ -112,8 +112,8 @@ def run_trial(trial: Trial) -> TrialResult:
         probes={"net": keep},
         probe_at=grid,
     ).net
-    rows: list[Plane | PlanePoint] = [
-        PlanePoint(seed=trial.seed, step=t, **_percent(net, train, "train"), **_percent(net, test, "test"))
+    rows: list[Plane | PlanePoint] = [  # pyright: ignore[reportAssignmentType]
+        PlanePoint(seed=trial.seed, step=t, **_percent(net, train, "train"), **_percent(net, test, "test"))  # pyright: ignore[reportArgumentType]
         for t, net in zip(grid, seen, strict=True)
     ]
     seen_end, unseen = ensembles.fits(end, train), ensembles.fits(end, test)

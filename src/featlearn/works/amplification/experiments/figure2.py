@@ -183,7 +183,7 @@ def run_trial(trial: Trial) -> TrialResult:
         interpolated=100.0 * (fitted is not None),
         steps=done,
     )
-    return TrialResult([end, *(Point(**base, **p) for p in curve)])
+    return TrialResult([end, *(Point(**base, **p) for p in curve)])  # pyright: ignore[reportArgumentType]
 
 
 def _evaluate(net: TwoLayer, whole: TwoLayer, train: Data, test: Data, step: int) -> dict[str, float | int]:

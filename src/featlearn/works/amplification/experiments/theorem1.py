@@ -117,7 +117,7 @@ def trials(config: Config) -> list[Trial]:
         seeds, chunk = (c.seeds_few, 4 * c.chunk) if few else (c.seeds, c.chunk)
         alpha = (max(c.alpha),) if part in (FEW, REGIME) else c.alpha
         for i in range(0, len(seeds), chunk):
-            setting = Setting(d, n, sigma, c.eta, c.m, scale, *how)
+            setting = Setting(d, n, sigma, c.eta, c.m, scale, *how)  # pyright: ignore[reportArgumentType]
             n_test = c.n_test_few if few else c.n_test
             out.append(Trial(part, setting, alpha, c.rounding, n_test, seeds[i : i + chunk]))
     return out

@@ -254,7 +254,7 @@ def rates_statements(settings: None) -> tuple[Statement, ...]:
     def rate(name: str, relation: str, value: float, margin: float, rival: float, says: str, **more: str) -> Statement:
         source = more.pop("source", "Lemma 6: the bound of order eps_e, as D^(-1/2)")
         given = {"margin": margin, "rival": rival, "rival_says": says, **more}
-        return exponent(f"exponent in D of {name}", relation, value, source, **given)
+        return exponent(f"exponent in D of {name}", relation, value, source, **given)  # pyright: ignore[reportArgumentType]
 
     late = "one more order than the proof uses: E y = 0"
     return (
@@ -307,7 +307,7 @@ def bounds_observe(settings: None, key: Key) -> Mapping[str, Observation]:
     return {
         "largest |T_j - beta gamma/st|, j in A": float(np.abs(t.T[:, :K] - law).max()),
         "largest |T_j|, j not in A": float(np.abs(t.T[:, K:]).max()),
-        "largest |T_b|": float(np.abs(t.T_b).max()),
+        "largest |T_b|": float(np.abs(t.T_b).max()),  # pyright: ignore[reportAttributeAccessIssue]
     }
 
 

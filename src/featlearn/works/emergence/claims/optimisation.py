@@ -218,7 +218,7 @@ def descent_settings(key: Key) -> tuple[Losses, ...]:
     for signs, start, star, eta in (([1.0] * 4, 0.0, -0.4, 0.1), ([1.0], 5.0, 0.0, 0.01), ([1.0, -1.0], 0.0, 0.0, 0.5)):
         y = np.array([signs])
         ends = [np.full((1, 1), v) for v in (start, star)]
-        blocks.append(Losses(np.full(1, 3), np.ones((*y.shape, 1)), y, *ends, np.full(1, eta)))
+        blocks.append(Losses(np.full(1, 3), np.ones((*y.shape, 1)), y, *ends, np.full(1, eta)))  # pyright: ignore[reportCallIssue]
     return tuple(blocks)
 
 

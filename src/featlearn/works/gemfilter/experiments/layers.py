@@ -170,7 +170,7 @@ def by_rule(layout: Layout, seen: tuple[Any, ...], prompt: Prompt, keep: int, ke
     each = [_measures(kept.sort().values, prompt, n) for kept in snap]
     out[SNAPKV] = {name: float(np.mean([m[name] for m in each])) for name in each[0]}
     out[SNAPKV]["union"] = float(len(torch.cat(snap).unique()))
-    return out
+    return out  # pyright: ignore[reportReturnType]
 
 
 def _measures(kept: Tensor, prompt: Prompt, n: int) -> dict[str, float]:

@@ -85,5 +85,5 @@ def replies(
             caches[ONE_RUN] = kv_eviction.evict(filled, "one_run", budget, indices=ours)
         texts = continued(kv_eviction.stacked(list(caches.values()))) if caches else []
         for row, text in zip(caches, texts, strict=True):
-            out[row, budget] = Reply(text, ours if row == ONE_RUN else None)
+            out[row, budget] = Reply(text, ours if row == ONE_RUN else None)  # pyright: ignore[reportArgumentType]
     return out

@@ -189,8 +189,8 @@ def sees_parameters(settings: Problem, key: Key) -> Mapping[str, Observation]:
         ),
         "|a_i^(1)|": np.array([*np.abs(a1), float(step.a.abs())]),
         "||w_i^(1)||": np.array([*np.linalg.norm(w1, axis=1), float(step.w.norm())]),
-        "|a_i^(t)|": Derived(grown, covariates),
-        "||w_i^(t) - w_i^(1)||": Derived(moved, covariates),
+        "|a_i^(t)|": Derived(grown, covariates),  # pyright: ignore[reportArgumentType]
+        "||w_i^(t) - w_i^(1)||": Derived(moved, covariates),  # pyright: ignore[reportArgumentType]
         "exponent in t of the drift of a neuron that meets one point": float(
             np.polyfit(np.log(t), np.log(small), 1)[0]
         ),
@@ -203,7 +203,7 @@ CONSTANTS = ((0.3, 1.7, 0.02, 2.5), (1.0, 0.1, 0.1, 3.0), (0.0, 2.0, 0.05, 10.0)
 
 def says_recursion(settings: None) -> Sequence[Statement]:
     """h by its recursion, relative to its size."""
-    h = np.array([recursion(*(np.array(v) for v in c), 80) for c in CONSTANTS])
+    h = np.array([recursion(*(np.array(v) for v in c), 80) for c in CONSTANTS])  # pyright: ignore[reportCallIssue]
     scale = np.maximum(np.abs(h), 1)
     shift = np.array([2 * z / (eta * B * B) for _, z, eta, B in CONSTANTS])[:, None]
     return (

@@ -51,7 +51,7 @@ def sees_definition(settings: tuple[Truth, ...], key: Key) -> Mapping[str, Obser
     """200 000 samples of either task."""
     stein, second, eye = [], [], np.eye(6)
     for i, (task, truth) in enumerate(zip(TASKS, settings, strict=True)):
-        batch = task.sample(truth, 200_000, key / i)
+        batch = task.sample(truth, 200_000, key / i)  # pyright: ignore[reportArgumentType]
         x, y = batch.x.double().numpy(), batch.y.double().numpy()
         parts = zip(np.array_split(x, 20), np.array_split(y, 20), strict=True)
         groups = np.array([((u * v[:, None]).T @ u / len(v) - v.mean() * eye).ravel() for u, v in parts])
@@ -199,7 +199,7 @@ def sees_features(settings: None, key: Key) -> Mapping[str, Observation]:
     """d = 50, n = 50 000, 400 neurons."""
     task = MultiIndex(d=D)
     truth, batch, left, net, moved = one_step(task, N, M, key)
-    test, few = task.sample(truth, 4000, key / "test"), slice(0, 12_000)
+    test, few = task.sample(truth, 4000, key / "test"), slice(0, 12_000)  # pyright: ignore[reportArgumentType]
     net = replace(net, b=moved.b)
     return {
         "share of ||w^(1)||^2 in span(u_1, u_2)": mean_of(energy(moved.w[0], truth.features).numpy(), SHARE, "neuron"),

@@ -381,7 +381,7 @@ def says_features(settings: Rare) -> Sequence[Statement]:
 def sees_features(settings: Rare, key: Key) -> Mapping[str, Observation]:
     """The library's gradients on 40 000 samples."""
     task, truth = settings.task, settings.truth
-    batch, w = task.sample(truth, 40_000, key / "data"), torch.as_tensor(settings.w).float()
+    batch, w = task.sample(truth, 40_000, key / "data"), torch.as_tensor(settings.w).float()  # pyright: ignore[reportArgumentType]
     g = simplified_gradients(w, torch.full((len(w),), settings.bias), batch.x, batch.y).double()
     D = truth.features.double()
     wrong, blocks = D[0].clone(), truth.blocks  # pyright: ignore[reportAttributeAccessIssue]
@@ -445,7 +445,7 @@ def sees_sign(settings: tuple[Rare, ...], key: Key) -> Mapping[str, Observation]
     """The library's gradients on 20 000 samples; every choice of silent clusters."""
     cosines = []
     for s in settings:
-        batch, w = s.task.sample(s.truth, 20_000, key / s.task.r), torch.as_tensor(s.w).float()
+        batch, w = s.task.sample(s.truth, 20_000, key / s.task.r), torch.as_tensor(s.w).float()  # pyright: ignore[reportArgumentType]
         g = simplified_gradients(-w, torch.full((len(w),), -s.bias), batch.x, batch.y).double()
         cosines.append(float((g @ s.truth.features[0].double() / g.norm(dim=1)).median()))
     best = []
@@ -522,7 +522,7 @@ def says_activation(settings: Rare) -> Sequence[Statement]:
 def sees_activation(settings: Rare, key: Key) -> Mapping[str, Observation]:
     """The library's gates on 40 000 samples."""
     s, A = settings, settings.truth.blocks.flatten()  # pyright: ignore[reportAttributeAccessIssue]
-    batch, w = s.task.sample(s.truth, 40_000, key / "data"), torch.as_tensor(s.w).float()
+    batch, w = s.task.sample(s.truth, 40_000, key / "data"), torch.as_tensor(s.w).float()  # pyright: ignore[reportArgumentType]
     assert batch.group is not None
     assert batch.hidden is not None
     seen = gate_shares(w[None], batch.x, batch.group, 7, torch.full((1, len(w)), -s.bias))[0].double().numpy()

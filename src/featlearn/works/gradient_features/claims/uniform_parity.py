@@ -548,7 +548,7 @@ def sees_concentration(settings: Coordinates, key: Key) -> Mapping[str, Observat
     for n in SIZES:
         found[n] = []
         for i in range(GROUPS):
-            batch: Batch = task.sample(s.truth, n, key / n / i)
+            batch: Batch = task.sample(s.truth, n, key / n / i)  # pyright: ignore[reportArgumentType]
             g = simplified_gradients(s.net.w[0], -s.net.b[0], batch.x, batch.y).double().numpy()
             found[n].append(g[:, s.order])
     weights = np.concatenate([np.full(GROUPS, n) for n in SIZES]).astype(float)

@@ -180,7 +180,7 @@ def run_trial(trial: Trial) -> TrialResult:
         for i, seed in enumerate(trial.seeds):
             other = {name: float(v[s, i, j]) for name, v in more.items()}
             at = {"first": points[j][0], "second": points[j][1]}
-            rows.append(Fit(**base, seed=seed, error=float(error[s, i, j]), **other, **at))
+            rows.append(Fit(**base, seed=seed, error=float(error[s, i, j]), **other, **at))  # pyright: ignore[reportArgumentType]
     return TrialResult(rows)
 
 

@@ -286,7 +286,7 @@ def run_trial(trial: Trial) -> TrialResult:
         rows.append(
             Total(
                 **base,
-                row=name,
+                row=name,  # pyright: ignore[reportArgumentType]
                 end_error=float(error[-1]),
                 end_loss=float(loss[-1]),
                 mean_error=float(np.trapezoid(error.numpy(), evaluations) / trial.steps),
@@ -296,7 +296,7 @@ def run_trial(trial: Trial) -> TrialResult:
             )
         )
         rows += [
-            Course(**base, row=name, step=t, error=float(e), loss=float(v))
+            Course(**base, row=name, step=t, error=float(e), loss=float(v))  # pyright: ignore[reportArgumentType]
             for t, e, v in zip(evaluations, error, loss, strict=True)
         ]
     return TrialResult(rows)
@@ -335,7 +335,7 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
             high=e.high,
             n=e.n,
             entry=ENTRIES[0],
-            unit=UNITS.get(e.metric, ""),
+            unit=UNITS.get(e.metric, ""),  # pyright: ignore[reportArgumentType, reportCallIssue]
         )
         for e in estimates(rows, metrics=tuple(METRICS))
     ]
