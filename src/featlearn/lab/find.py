@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from featlearn.errors import RunError, StoreError
+from featlearn.errors import ReportError, RunError, StoreError
 from featlearn.lab import coverage
 from featlearn.lab.coverage import Reproduction
 from featlearn.lab.digest import code_digest
@@ -103,11 +103,16 @@ def run_named(store: Store, name: str) -> Run:
 def summary_rows(manifest: Manifest) -> tuple[SummaryRow, ...]:
     """The summary that a manifest keeps. Errors: StoreError where it is no summary."""
     kinds = {"value": NUMBER, "low": NUMBER, "high": NUMBER, "n": (int,), "reported": (*NUMBER, type(None))}
+    kinds["tolerance"] = kinds["reported"]  # absent from manifests of before it was kept
     names = [f.name for f in fields(SummaryRow)]
+    damaged = StoreError(f"the summary of run {manifest.hash} of {manifest.experiment} is damaged: run it again")
     for row in manifest.summary:
         if any(type(row.get(name)) not in kinds.get(name, (str,)) for name in names):
-            raise StoreError(f"the summary of run {manifest.hash} of {manifest.experiment} is damaged: run it again")
-    return tuple(SummaryRow(**{name: row[name] for name in names}) for row in manifest.summary)
+            raise damaged
+    try:
+        return tuple(SummaryRow(**{name: row.get(name) for name in names}) for row in manifest.summary)
+    except ReportError as error:
+        raise damaged from error
 
 
 def evidence_state(experiment: Experiment, store: Store, found: Found | None) -> str:
