@@ -110,7 +110,7 @@ def summary_rows(manifest: Manifest) -> tuple[SummaryRow, ...]:
         if any(type(row.get(name)) not in kinds.get(name, (str,)) for name in names):
             raise damaged
     try:
-        return tuple(SummaryRow(**{name: row.get(name) for name in names}) for row in manifest.summary)
+        return tuple(SummaryRow(**{n: row[n] for n in names if n in row}) for row in manifest.summary)
     except ReportError as error:
         raise damaged from error
 
