@@ -4,7 +4,7 @@ _LITERAL, _METER, _MEASURED = (
     f"src/featlearn/works/gemfilter/claims/{name}.py" for name in ("literal", "meters", "measured")
 )
 _ROWS_FILE = "src/featlearn/works/gemfilter/rows.py"
-_VERDICT = "tests/works/test_typed_claims.py::test_the_verdict_is_the_one_that_we_stand_behind"
+_VERDICT = "tests/works/test_typed_claims.py::test_the_verdict_stands_and_planted_numbers_are_told_apart"
 _ROWS = "tests/works/gemfilter/test_gemfilter_measured.py::test_"
 _METERS = "tests/works/gemfilter/test_gemfilter_meters.py::test_"
 

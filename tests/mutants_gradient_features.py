@@ -5,7 +5,7 @@ _PARITIES, _MIXTURE = (f"src/featlearn/tasks/{name}.py" for name in ("parities",
 _THEORY = "src/featlearn/works/gradient_features/claims/"
 _TASKS = "tests/tasks/test_gradient_feature_tasks.py::test_"
 _MEASURE = "tests/measure/test_gradient_features.py::test_"
-_VERDICT = "tests/works/test_typed_claims.py::test_the_verdict_is_the_one_that_we_stand_behind"
+_VERDICT = "tests/works/test_typed_claims.py::test_the_verdict_stands_and_planted_numbers_are_told_apart"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     (

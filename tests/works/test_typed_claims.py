@@ -67,7 +67,7 @@ def measured_once(claim):
 
 
 @pytest.mark.parametrize("id_", CLAIMS)
-def test_the_verdict_is_the_one_that_we_stand_behind_and_planted_numbers_are_told_apart(id_, tables):
+def test_the_verdict_stands_and_planted_numbers_are_told_apart(id_, tables):
     claim = measured_once(CLAIMS[id_])
     verdict = verdict_of(claim, Key("verify"), tables(claim))
     assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]

@@ -51,7 +51,7 @@ def student_quantile(df: int, share: float = 0.95) -> float:
     return math.sqrt(df) * math.tan(low)
 
 
-def interval(values: Sequence[float] | np.ndarray, share: float = 0.95) -> tuple[float, float, float]:
+def interval(values: Sequence[float | int] | np.ndarray, share: float = 0.95) -> tuple[float, float, float]:
     """Mean, low and high of independent values: mean -+ t s / sqrt(n); for n = 1 three times the value."""
     x = np.asarray(values, dtype=np.float64)
     if x.size == 0 or not np.all(np.isfinite(x)):
@@ -63,7 +63,7 @@ def interval(values: Sequence[float] | np.ndarray, share: float = 0.95) -> tuple
     return mean, mean - half, mean + half
 
 
-def geometric_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
+def geometric_interval(values: Sequence[float | int] | np.ndarray) -> tuple[float, float, float]:
     """Geometric mean, low and high of independent positive values: the interval is that of the mean logarithm."""
     mean, low, high = interval(np.log(values))
     return math.exp(mean), math.exp(low), math.exp(high)
