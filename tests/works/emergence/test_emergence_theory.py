@@ -7,12 +7,13 @@ import pytest
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
 from featlearn.works.emergence import setup
-from featlearn.works.emergence.claims import definitions, existence, first_step, main_theorem, second_step
+from featlearn.works.emergence.claims import definitions, existence, first_step, main_theorem, second_step, training
 
-MODULES = (definitions, existence, first_step, second_step, main_theorem)
+MODULES = (definitions, existence, first_step, second_step, main_theorem, training)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 NAMES = {
-    definitions: ("slope", "ParityMix", "Interval"),
+    definitions: ("ParityMix", "Interval"),
+    training: ("slope",),
     existence: ("bump_neurons", "construct"),
     first_step: ("gradients", "fit", "population_terms"),
     main_theorem: ("loss_bound", "two_sampled_steps"),
@@ -93,8 +94,8 @@ FAULTS = {
     "parity_mix_membership": (definitions, "parity_mix", wrong_rate),
     "definition_no_structure": (definitions, "ParityMix", task(definitions, "ParityMix", structure=True)),
     "definition_interval": (definitions, "Interval", task(definitions, "Interval", t1=21)),
-    "method_training": (definitions, "slope", lambda z, kind, s: honest[definitions, "slope"](z, kind, 1.01 * s)),
-    "lemma14": (definitions, "by_count", tilted),
+    "method_training": (training, "slope", lambda z, kind, s: honest[training, "slope"](z, kind, 1.01 * s)),
+    "lemma14": (training, "by_count", tilted),
 }
 """Claim -> module, name of what is at fault, and the fault."""
 

@@ -19,10 +19,13 @@ from featlearn.works.gradient_features.claims import (
     framework,
     frozen,
     linear,
+    mixture_networks,
     mixtures,
     multi_index,
     parities,
+    parity_features,
     uniform_parity,
+    uniform_samples,
     xor_mixture,
 )
 from featlearn.works.gradient_features.setup import xor_components
@@ -74,8 +77,8 @@ FAULTS = {
     "definition_b29": (mixtures, "draw_in_box", lambda f, low, high, *a: box(f, low - 0.5, high, *a)),
     "lemma_b32": (mixtures, "gate_shares", lambda *a: gates(*a).flip(-1)),
     "lemma3_17_features": (mixtures, "gaussian_gradients", lambda *a: 1.1 * exact(*a)),
-    "lemma3_17_network": (mixtures, "own_loss", lambda C, s: own(C - 0.4, s)),
-    "theorem3_18": (mixtures, "opt_bound", lambda d, tau: 1.0),
+    "lemma3_17_network": (mixture_networks, "own_loss", lambda C, s: own(C - 0.4, s)),
+    "theorem3_18": (mixture_networks, "opt_bound", lambda d, tau: 1.0),
     "lemma_b37": (xor_mixture, "gaussian_gradients", lambda *a: 1.1 * exact(*a)),
     "lemma_b37_gamma": (xor_mixture, "slack", lambda u, v, r, d: (near(u, v, r, d)[0] / 3, near(u, v, r, d)[1])),
     "lemma_b41": (xor_mixture, "own_loss", lambda C, s: own(C - 0.6, s)),
@@ -83,17 +86,17 @@ FAULTS = {
     "definition_parity": (parities, "over_groups", lambda v, n, q: linear.over_groups(v + 0.2, n, q)),
     "lemma3_21": (parities, "hats", lambda u, k, shift=0: 0.97 * bumps(u, k, shift)),
     "lemma3_21_norm": (parities, "twin_tips", lambda k: (tips(k)[0] * 1.01, tips(k)[1])),
-    "lemma3_21_features": (parities, "simplified_gradients", lambda w, b, x, y: gradient(w, 0 * b, x, y)),
-    "lemma3_21_sign": (parities, "simplified_gradients", lambda w, b, x, y: gradient(w, 0 * b, x, y)),
-    "definition_b46": (parities, "gate_shares", lambda *a: 1 - gates(*a)),
+    "lemma3_21_features": (parity_features, "simplified_gradients", lambda w, b, x, y: gradient(w, 0 * b, x, y)),
+    "lemma3_21_sign": (parity_features, "simplified_gradients", lambda w, b, x, y: gradient(w, 0 * b, x, y)),
+    "definition_b46": (parity_features, "gate_shares", lambda *a: 1 - gates(*a)),
     "prop3_23": (parities, "best_network", lambda *a, **k: SimpleNamespace(loss=0.3, lower=0.3)),
     "definition_uniform_parity": (uniform_parity, "log_xi", lambda d, k: d * k / 100),
     "lemma_b63": (uniform_parity, "simplified_gradients", lambda w, b, x, y: gradient(w, b, x, -y)),
     "definition_b57": (uniform_parity, "in_max_cone", lambda v, D, g: cones(v, D, 2 * g)),
     "lemma_b64": (uniform_parity, "hats", lambda u, k, shift=0: 0.97 * bumps(u, k, shift)),
-    "lemma_b54": (uniform_parity, "forgetful_step", lambda net, *a: net),
-    "lemma_b54_samples": (uniform_parity, "log_samples", lambda d, k, m: float(k)),
-    "lemma_b59": (uniform_parity, "simplified_gradients", lambda w, b, x, y: gradient(w, b, x, -y)),
+    "lemma_b54": (uniform_samples, "forgetful_step", lambda net, *a: net),
+    "lemma_b54_samples": (uniform_samples, "log_samples", lambda d, k, m: float(k)),
+    "lemma_b59": (uniform_samples, "simplified_gradients", lambda w, b, x, y: gradient(w, b, x, -y)),
     "definition_multi_index": (multi_index, "over_groups", lambda v, n, q: linear.over_groups(1.5 * v, n, q)),
     "algorithm7": (multi_index, "residual", lambda x, y: (y, 0.0, 0 * x[0])),
     "lemma_b68": (multi_index, "forgetful_step", lambda net, *a, **k: net),
@@ -101,7 +104,7 @@ FAULTS = {
     "lemma_b26": (linear, "mean_loss", lambda s, y, kind: float((1 - s * y).abs().mean())),
 }
 path, best, box, gates = dynamics.trajectory, mixtures.best_network, mixtures.draw_in_box, mixtures.gate_shares
-own, near, bumps, tips = mixtures.own_loss, xor_mixture.slack, parities.hats, parities.twin_tips
+own, near, bumps, tips = mixture_networks.own_loss, xor_mixture.slack, parities.hats, parities.twin_tips
 cones = uniform_parity.in_max_cone
 
 

@@ -14,6 +14,7 @@ EXPERIMENTS: tuple[str, ...] = (
 )
 CLAIMS: tuple[str, ...] = (
     "definitions",
+    "training",
     "main_theorem",
     "lower_bounds",
     "statistical_queries",

@@ -56,20 +56,11 @@ class Answer(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KindAnswer(Row):
+class KindAnswer(Answer):
     """As Answer, of the experiment that has a sentence kind, a needle and a text of its own for each unit."""
 
     experiment, unit, key = "gemfilter/kinds", "sentence", ("length", "depth", "method")
-    kind: Literal["kind answer"] = "kind answer"
-    length: Annotated[int, COUNT]
-    sentence: Annotated[int, SEED]
-    needle: Annotated[int, SEED]
-    depth: Annotated[float, SHARE]
-    method: Method
-    accuracy: Annotated[float, PERCENT]
-    needle_score: Annotated[float, SHARE]
-    recall: Annotated[float, PERCENT] | None
-    reply: Annotated[str, NAME]
+    kind: Literal["kind answer"] = "kind answer"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 @dataclass(frozen=True, kw_only=True)

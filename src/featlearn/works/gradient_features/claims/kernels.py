@@ -157,8 +157,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="gradient_features.claim_xor_beyond_kernel",
         entries=("gradient_features.claim_xor_beyond_kernel",),
         says="XOR mixture: with d^1.5 samples and C log d neurons the network errs on at most 5 % near sigma = 1, and "
-        "is "
-        "10 points better than d random features at the largest sigma where it succeeds.",
+        "is 10 points better than d random features at the largest sigma where it succeeds.",
         statements=says_network,
         observe=sees_network,
         reads=(Fit,),
@@ -171,15 +170,14 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_samples,
         reads=(Fit,),
         remarks="For large enough d fixed features need Omega(d^2) samples. With the constant and the smallest d "
-        "open, what "
-        "the NTK and a Gaussian kernel need at three dimensions is compatible with that rate and with smaller ones.",
+        "open, what the NTK and a Gaussian kernel need at three dimensions is compatible with that rate and with "
+        "smaller ones.",
     ),
     Claim(
         id="gradient_features.prop3_23_trained",
         entries=("gradient_features.prop3_23",),
         says="Structured parities: fixed features are at least 10 points worse than the trained network, and their "
-        "hinge "
-        "loss is above the bound.",
+        "hinge loss is above the bound.",
         statements=says_parities,
         observe=sees_parities,
         premises=premises,

@@ -265,10 +265,8 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_residual,
         observe=sees_residual,
         remarks="Which target the later steps use is not said; (B.569) has g*. With the residual as the target, as "
-        "here, "
-        "the linear part comes back in the predictor. Mean and correlation are of order 1/sqrt n, not 0: rho and beta "
-        "are "
-        "no least-squares fit.",
+        "here, the linear part comes back in the predictor. Mean and correlation are of order 1/sqrt n, not 0: rho "
+        "and beta are no least-squares fit.",
     ),
     Claim(
         id="gradient_features.lemma_b68",
@@ -286,7 +284,6 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_theorem,
         observe=sees_theorem,
         remarks="The proof puts on ||a~||_2 what Lemma B.68 gives for its square, which leaves the number of steps as "
-        "it is. "
-        "The squared loss and real targets lie outside Assumption 3.1. Training is in theorem_b69_trained.",
+        "it is. The squared loss and real targets lie outside Assumption 3.1. Training is in theorem_b69_trained.",
     ),
 )

@@ -317,10 +317,8 @@ CLAIMS: tuple[Claim, ...] = (
         "theorem_b3",
         "theorem_b23",
         remarks="The bound is above the loss of the zero network at these sizes: on the mixture up to 6 million "
-        "dimensions, "
-        "on the parity unless some neuron has a slack below 1e-4. That training ends near OPT is in "
-        "theorem_b42_trained "
-        "and theorem3_22_trained.",
+        "dimensions, on the parity unless some neuron has a slack below 1e-4. That training ends near OPT is in "
+        "theorem_b42_trained and theorem3_22_trained.",
     ),
     _claim(
         "theorem_b27",

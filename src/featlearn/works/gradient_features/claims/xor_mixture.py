@@ -17,7 +17,8 @@ from featlearn.measure.gradient_features import gaussian_gradients
 from featlearn.tasks import GaussianMixture
 from featlearn.tasks.gaussian_mixture import MixtureTruth
 from featlearn.works.gradient_features.claims.bounds import excess, xor_numbers
-from featlearn.works.gradient_features.claims.mixtures import TAU, other_loss, own_loss
+from featlearn.works.gradient_features.claims.mixture_networks import other_loss, own_loss
+from featlearn.works.gradient_features.claims.mixtures import TAU
 from featlearn.works.gradient_features.setup import Array, chance, over_groups, xor_components
 
 # Assumption B.36 -----------------------------------------------------------------------------------------------------
@@ -403,8 +404,7 @@ CLAIMS: tuple[Claim, ...] = (
             hits="proof",
             derivation="The means +-mu_3 of the label -1 have a component along D_perp = D_3, so that <G, D_3> = "
             "-(sqrt d/4)(P_3 - P_4) beside the Gaussian term, with the activation probabilities of the two clusters; "
-            "for "
-            "|<w, D_3>| of order sigma_w this grows like sqrt d up to powers of log d.",
+            "for |<w, D_3>| of order sigma_w this grows like sqrt d up to powers of log d.",
         ),
         remarks="tau = sigma_B = 1. (B.353) bounds a two-sided probability by what bounds one side, which the Theta of "
         "the lemma absorbs.",
@@ -422,12 +422,9 @@ CLAIMS: tuple[Claim, ...] = (
             reading="sigma_B fixed and d large",
             hits="statement",
             derivation="G has the component -(sqrt d/4)(P_3 - P_4) along D_3, of order sqrt d <w, D_3>/(log d)^(1/2). "
-            "A "
-            "cone of sigma_B/sqrt d allows an angle of order d^(-1/4), so <w, D_3> has to lie in a strip of that "
-            "width, "
-            "whose chance falls like d^(-1/4) while p falls like a power of log d. With a gamma that falls like a "
-            "power "
-            "of 1/log d the lemma would stand.",
+            "A cone of sigma_B/sqrt d allows an angle of order d^(-1/4), so <w, D_3> has to lie in a strip of that "
+            "width, whose chance falls like d^(-1/4) while p falls like a power of log d. With a gamma that falls "
+            "like a power of 1/log d the lemma would stand.",
         ),
         remarks="||G|| >= sqrt d/5 of Lemma B.41 asks for d beyond e^(e^17), which 'd is large enough' allows.",
     ),
