@@ -7,13 +7,14 @@ import importlib
 import os
 import queue
 import re
+import textwrap
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from mutants import Mutant
-from mutation import CHECKOUT, Server, commit, draw, mutate
+from mutation import CHECKOUT, FORKS, Server, commit, draw, mutate
 
 import featlearn
 
@@ -148,3 +149,24 @@ def test_an_edit_that_does_not_fit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="stands there once"):
         mutate(PACKAGE, tmp_path, "lab/trial.py", "return", "yield")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not FORKS, reason="without fork there is no group of processes to end")
+def test_what_a_test_leaves_running_ends_with_it(tmp_path):
+    code = """
+        import pathlib, subprocess, sys
+        def test_it():
+            left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+            pathlib.Path(PID).write_text(str(left.pid))
+            left.returncode = 0
+        """
+    pid = tmp_path / "pid"
+    test = tmp_path / "test_left.py"
+    test.write_text(textwrap.dedent(code).replace("PID", repr(str(pid))))
+    server = Server()
+    try:
+        assert server.ask(PACKAGE.parent, f"{test}::test_it", tmp_path)["ran"]
+    finally:
+        server.close()
+    state = Path("/proc", pid.read_text(), "stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"

@@ -77,7 +77,10 @@ def start(*words, **env):
 
 def featlearn_apart(*words, status=0, **env):
     process = start(*words, **env)
-    out, err = process.communicate(timeout=120)
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == status, (out, err)
     assert "Traceback" not in err
     return out, err
