@@ -9,6 +9,11 @@ tests of TESTS. A run of three times its usual length counts as noticed. A test 
 the same (it compares digests or texts of the source) does not count. Mutants that no test can notice are listed with a
 reason in tests/mutants_survivors.toml.
 
+    python scripts/mutate.py --claims-of nuclear
+
+draws from the code that the claims of a work run (its claims and what they rest on, and the engine's), and tries the
+claims that reach the edited line, one by one, then the tests of its module.
+
 Exit status: 0 if the share that died is at least --share and every survivor has its reason, 1 if not, 2 for a wrong
 setting or an unmutated copy that fails, 130 after Ctrl-C, when what was found so far is written.
 """
@@ -24,8 +29,6 @@ import sys
 import tempfile
 import threading
 import time
-import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,42 +36,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import mutate_reach
 import mutate_run
 import mutate_sites
-from mutate_kinds import KINDS, Mutant
+from mutate_kinds import Mutant
+from mutate_report import MutateError, Result, difference, key_of, line_of, reasons, report, write
 from mutate_run import CHECKOUT, Copy
 
 SURVIVORS = CHECKOUT / "tests" / "mutants_survivors.toml"
 TESTS = ("tests/lab", "tests/works/{work}", "tests/report", "tests/cli")
 SLACK = 20.0
 """Seconds that a run may take beyond three times its usual length: two workers disturb each other."""
-
-
-class MutateError(Exception):
-    """A run that cannot start or go on: one line."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a mutant. state: killed, survived or explained. by: what noticed it; why: how, or the reason."""
-
-    mutant: Mutant
-    state: str
-    by: str = ""
-    why: str = ""
-    seconds: float = 0.0
-
-    def plain(self) -> dict[str, Any]:
-        """As the file of results keeps it."""
-        m = self.mutant
-        return {
-            "mutant": m.name,
-            "within": m.within,
-            "code": m.code,
-            "state": self.state,
-            "by": self.by,
-            "why": self.why,
-        }
+UNKNOWN = 900.0
+"""Seconds for tests of which nothing is known."""
 
 
 @dataclass
@@ -76,6 +56,7 @@ class Killers:
     """What may notice a mutant, and how long it takes and what it says on the unmutated copy.
 
     red: tests that fail there, which are left out. sees_edits: by file, what fails after an edit that means the same.
+    reach, order: what claims run, and the claims to try for each mutant, in order; they replace `verify` as a whole.
     """
 
     works: Sequence[str]
@@ -88,9 +69,13 @@ class Killers:
     ignored: set[str] = field(default_factory=set)
     sees_edits: dict[str, set[str]] = field(default_factory=dict)
     fair: set[tuple[str, str]] = field(default_factory=set)
+    reach: mutate_reach.Reach | None = None
+    order: Mapping[Mutant, list[str]] = field(default_factory=dict)
 
     def allowed(self, paths: Sequence[str]) -> float:
         """Seconds after which tests at some paths count as stuck."""
+        if self.reach:  # then no test has run on the unmutated copy
+            return UNKNOWN
         own = (s for f, s in self.file_seconds.items() if any(f == p or f.startswith(p + "/") for p in paths))
         return 3 * (self.overhead + sum(own)) + SLACK
 
@@ -101,6 +86,9 @@ class Killers:
         stem = Path(file).stem
         own = [f for f in sorted((folder / home).glob("**/test_*.py")) if stem in f.stem and stem != "__init__"]
         exact = [f for f in own if f.stem == f"test_{stem}"] or own
+        if self.reach:
+            tests = [home] if parts[0] == "works" or not exact else [f.relative_to(folder).as_posix() for f in exact]
+            return [("verify", [self.reach.work]), *([("own tests", tests)] if (folder / tests[0]).exists() else [])]
         ordered = sorted(self.tests, key=lambda t: t != home)
         blind = [t for t in ordered if t.startswith("tests/works")]
         out = [("own tests", [f.relative_to(folder).as_posix() for f in exact])] if exact else []
@@ -120,6 +108,8 @@ def ask(copy: Copy, request: Mapping[str, Any], seconds: float) -> dict[str, Any
 
 def baseline(copy: Copy, killers: Killers) -> None:
     """Run everything on the unmutated copy; failures there are noted in `killers.red`."""
+    if killers.reach:
+        return
     for work in killers.works:
         found = ask(copy, {"do": "verify", "what": work, "warm": True}, 1200)
         if found["status"] != "done":
@@ -149,7 +139,7 @@ def try_mutant(copy: Copy, mutant: Mutant, killers: Killers) -> tuple[str, str]:
     try:
         for stage, args in killers.stages(mutant.file, copy.folder):
             copy.put(mutant.file, mutant.applied(source))
-            run = _verify if stage == "verify" else _pytest
+            run = (_by_claim if killers.reach else _verify) if stage == "verify" else _pytest
             why = run(copy, mutant, killers, args, source)
             if why:
                 return stage, why
@@ -181,6 +171,29 @@ def _verify(copy: Copy, mutant: Mutant, killers: Killers, args: Sequence[str], s
     return f"exit status {now[0]}" if now[0] != before[0] else f"other outcomes: {difference(before[1], now[1])}"
 
 
+def _by_claim(copy: Copy, mutant: Mutant, killers: Killers, args: Sequence[str], source: bytes) -> str:
+    reach, sees_edits = killers.reach, killers.sees_edits.setdefault(mutant.file, set())
+    assert reach is not None
+    while claims := [c for c in killers.order[mutant] if c not in sees_edits]:
+        seconds = 3 * sum(reach.seconds[c] for c in claims) + 2 * SLACK
+        request = {"do": "claims", "what": reach.work, "claims": claims, "before": {c: reach.shown[c] for c in claims}}
+        found = ask(copy, request, seconds)
+        if found["status"] != "done":
+            return f"{found['status']}: {_last(found)}"
+        claim = found["claim"]
+        if not claim:
+            return ""
+        if (mutant.file, claim) not in killers.fair:
+            copy.put(mutant.file, mutant.idle(source))
+            if ask(copy, {**request, "claims": [claim]}, seconds).get("claim") != "":
+                sees_edits.add(claim)
+                copy.put(mutant.file, mutant.applied(source))
+                continue
+            killers.fair.add((mutant.file, claim))
+        return f"{claim}: {difference(reach.shown[claim], found['shown'])}"
+    return ""
+
+
 def _pytest(copy: Copy, mutant: Mutant, killers: Killers, args: Sequence[str], source: bytes) -> str:
     while True:
         request = _tests(killers, mutant.file, [*args, "-x"])
@@ -206,39 +219,6 @@ def _pytest(copy: Copy, mutant: Mutant, killers: Killers, args: Sequence[str], s
 def _last(found: Mapping[str, Any]) -> str:
     lines = [line for line in found.get("log", "").splitlines() if line.strip()]
     return lines[-1][:200] if lines else ""
-
-
-def difference(before: Any, now: Any, place: str = "") -> str:
-    """The first place at which two documents differ, in words."""
-    if isinstance(before, dict) and isinstance(now, dict) and before.keys() == now.keys():
-        place = f"{place} {before.get('id') or before.get('name') or ''}".strip()
-        found = (difference(before[k], now[k], f"{place} {k}") for k in before if before[k] != now[k])
-        return next(found, "")
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        return next((difference(a, b, place) for a, b in zip(before, now, strict=True) if a != b), "")
-    return f"{place}: {before} -> {now}"[:200]
-
-
-# --- reasons ---------------------------------------------------------------------------------------------------------
-
-
-def reasons(path: Path) -> dict[tuple[str, str, str], str]:
-    """(file, label, line of code) -> why nothing can notice it. The line's number is not compared: lines move."""
-    if not path.exists():
-        return {}
-    out = {}
-    for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("survivor", []):
-        missing = {"mutant", "code", "reason"} - entry.keys()
-        if missing:
-            raise MutateError(f"{path.name}: an entry lacks {', '.join(sorted(missing))}: copy it from the report")
-        file, _, label = entry["mutant"].split(":", 2)
-        out[file, label, entry["code"]] = entry["reason"]
-    return out
-
-
-def key_of(m: Mutant) -> tuple[str, str, str]:
-    """By what a reason finds its mutant."""
-    return m.file, m.label, m.code
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
@@ -337,67 +317,42 @@ def _undisturbed() -> Iterator[Callable[[], None]]:
             signal.signal(s, handler)
 
 
-def line_of(r: Result) -> str:
-    """One line on a result."""
-    return f"{r.state:9} {r.mutant.name}  {r.seconds:.0f} s  {f'{r.by}: {r.why}' if r.by else r.why}".rstrip()
+def traced(work: str, checkout: Path, commit: str = "", heavy: Sequence[str] = mutate_run.HEAVY) -> mutate_reach.Reach:
+    """What the claims of a work come to on a copy of the checkout, and the lines that each runs."""
+    with tempfile.TemporaryDirectory(prefix="featlearn-mutants-") as folder:
+        mutate_run.snapshot(checkout, Path(folder, "original"), commit)
+        copy = Copy(Path(folder, "original"), Path(folder, "copy"), heavy)
+        try:
+            found = ask(copy, {"do": "trace", "what": work, "warm": True}, 3600)
+        finally:
+            copy.close(for_good=True)
+    if found["status"] != "done":
+        raise MutateError(f"verify {work} fails on the unmutated copy: {found['log'][-600:]}")
+    return mutate_reach.Reach.of(work, found)
 
 
-def report(found: Sequence[Result], killers: Killers, seconds: float, known: Mapping[Any, str]) -> str:
-    """Counts, and every survivor as an entry for the file of reasons."""
-    counts = Counter(r.state for r in found)
-    died = counts["killed"]
-    by = ", ".join(f"{n} by {k}" for k, n in Counter(r.by for r in found if r.by).most_common())
-    lines = [f"{died} of {len(found)} died ({100 * died / max(len(found), 1):.1f} %: {by or 'none'})"]
-    lines[0] += f", {counts['survived']} survived, {counts['explained']} survived with a reason; {seconds / 60:.1f} min"
-    for kind in KINDS:
-        of = [r for r in found if r.mutant.kind == kind]
-        if of:
-            lines.append(f"  {kind:9} {sum(r.state == 'killed' for r in of)} of {len(of)}")
-    for r in found:
-        if r.state == "killed" and key_of(r.mutant) in known:
-            lines.append(f"has a reason but died, so the reason is wrong: {r.mutant.name}")
-    for file, names in sorted(killers.sees_edits.items()):
-        lines.append(f"not counted for {file}, since any edit turns it red: {', '.join(sorted(names))}")
-    if killers.red | killers.ignored:
-        lines.append(f"left out, red before any edit: {', '.join(sorted(killers.red | killers.ignored))}")
-    for r in found:
-        if r.state == "survived":
-            entry = [f"mutant = {_quoted(r.mutant.name)}", f"code = {_quoted(r.mutant.code)}", 'reason = ""']
-            lines += ["", "[[survivor]]", *entry]
-    return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def write(path: Path, found: Sequence[Result], settings: Mapping[str, Any]) -> None:
-    """The file of results: settings, counts, then one line a mutant, sorted by name; no times."""
-    counts = Counter(r.state for r in found)
-    head = {**settings, "tried": len(found), **{s: counts[s] for s in ("killed", "explained", "survived")}}
-    head["by"] = dict(sorted(Counter(r.by for r in found if r.by).items()))
-    rows = [json.dumps(r.plain(), ensure_ascii=False) for r in sorted(found, key=lambda r: r.mutant.name)]
-    body = (
-        json.dumps(head, indent=1, ensure_ascii=False)[:-2] + ',\n "mutants": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(body, encoding="utf-8")
-
-
-def chosen(options: argparse.Namespace) -> tuple[list[Mutant], dict[str, int]]:
-    """The mutants that are asked for, and how many places each file has."""
+def chosen(options: argparse.Namespace, killers: Killers) -> tuple[list[Mutant], dict[str, int]]:
+    """The mutants that are asked for, and how many places each file has (that claims reach, if they matter)."""
     files = mutate_run.files_of(options.over)
     if options.only_room:
         files = [f for f in files if set(options.only_room) & set(Path(f).parts[2:3])]
     files = [f for f in files if not any(fnmatch.fnmatch(f, pattern) for pattern in options.without)]
-    found = {}
+    if options.named:
+        files = [f for f in files if f in {n.split(":")[0] for n in options.named}]
+    if killers.reach:
+        files = [f for f in files if mutate_reach.about_claims(f, killers.reach.work) and killers.reach.near(f)]
+    found, sources = {}, {}
     for f in files:
-        source = (
+        sources[f] = (
             subprocess.run(["git", "-C", str(CHECKOUT), "show", f"{options.commit}:{f}"], capture_output=True).stdout
             if options.commit
             else (CHECKOUT / f).read_bytes()
         )
-        found[f] = mutate_sites.sites(source, f, mutate_sites.columns_near(CHECKOUT / f))
+        found[f] = mutate_sites.sites(sources[f], f, mutate_sites.columns_near(CHECKOUT / f))
+    if killers.reach:
+        places = sum(map(len, found.values()))
+        found, killers.order = mutate_reach.reached(found, sources, killers.reach)
+        print(f"{places - sum(map(len, found.values()))} of {places} places are reached by no claim")
     counts = {f: len(s) for f, s in found.items()}
     wanted = list(options.named)
     if options.again:
@@ -418,9 +373,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     """Flags."""
     about = (__doc__ or "").split("\n")[0]
     flags = argparse.ArgumentParser(prog="mutate.py", description=about)
-    flags.add_argument(
-        "--over", nargs="+", default=["src/featlearn/lab", "src/featlearn/works/xor_sgd"], metavar="PATH"
-    )
+    flags.add_argument("--claims-of", default="", metavar="WORK", help="mutants that claims of a work reach, by claim")
+    flags.add_argument("--over", nargs="+", metavar="PATH", help="default: lab and xor_sgd; with --claims-of: all")
     flags.add_argument("--only-room", nargs="+", default=[], metavar="ROOM", help="of those files, these rooms only")
     flags.add_argument("--without", nargs="+", default=[], metavar="GLOB", help="files to leave alone")
     flags.add_argument("--number", type=int, default=200)
@@ -435,18 +389,25 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     flags.add_argument("--commit", default="", help="mutate this commit in place of the files on disk")
     flags.add_argument("--named", nargs="+", default=[], help="these mutants in place of a draw")
     flags.add_argument("--again", type=Path, help="the survivors in a file of results in place of a draw")
-    flags.add_argument("--share", type=float, default=0.95, help="what share has to die")
+    flags.add_argument("--share", type=float, help="what share has to die (default: 0.95; 0.9 with --claims-of)")
     flags.add_argument("--allow-red", action="store_true", help="leave out tests that fail without a mutant")
     flags.add_argument("--list", action="store_true", help="name the mutants and stop")
     flags.add_argument("--out", type=Path, default=CHECKOUT / "build" / "mutants.json")
-    return flags.parse_args(words)
+    options = flags.parse_args(words)
+    whole = ["src/featlearn"] if options.claims_of else ["src/featlearn/lab", "src/featlearn/works/xor_sgd"]
+    options.over = options.over or whole
+    options.share = options.share or (0.9 if options.claims_of else 0.95)
+    return options
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Draw, try, report; the exit status."""
     options = parse(words)
+    killers = Killers([], [])
     try:
-        mutants, counts = chosen(options)
+        if options.claims_of:
+            killers.reach = traced(options.claims_of, CHECKOUT, options.commit)
+        mutants, counts = chosen(options, killers)
         known = reasons(SURVIVORS)
     except (MutateError, ValueError, SyntaxError) as e:
         print(f"mutate.py: {e}", file=sys.stderr)
@@ -460,7 +421,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if works is None:
         works = list(dict.fromkeys(p[3] for p in parts if p[2] == "works" and len(p) > 4)) or ["xor_sgd"]
     tests = dict.fromkeys(t.format(work=w) for t in options.tests for w in (works or [""]))
-    killers = Killers(works, [t for t in tests if (CHECKOUT / t).exists()])
+    killers.works, killers.tests = works, [t for t in tests if (CHECKOUT / t).exists()]
     found: list[Result] = []
     start, status = time.monotonic(), 0
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell lets what it starts with & ignore the first
@@ -482,7 +443,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except MutateError as e:
         print(f"mutate.py: {e}", file=sys.stderr)
         return 2
-    print(report(found, killers, time.monotonic() - start, known))
+    print(report(found, killers.sees_edits, killers.red | killers.ignored, time.monotonic() - start, known))
     write(options.out, found, {"over": options.over, "number": options.number, "seed": options.seed, "places": counts})
     print(f"{options.out}")
     died = sum(r.state == "killed" for r in found)

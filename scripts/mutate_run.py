@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -37,6 +38,9 @@ HEAVY += ("pytest", "transformers.models.auto.modeling_auto", "transformers.mode
 SHOWN = {"id", "verdict", "scope", "corrected", "expected", "as_expected", "outcome", "form", "relation", "quantity"}
 SHOWN |= {"name", "cases", "error"}
 """What counts of the JSON of `verify`: verdicts and outcomes, not the measured numbers."""
+
+BUSY = 6
+"""How many times slower than alone a process may be where others use the same cores."""
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 
@@ -98,7 +102,7 @@ class Copy:
         own_git(self.folder, "clean", "-fdxq", "-e", "__pycache__")
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """The answer to one request, which is stopped after so many seconds ("timeout")."""
+        """The answer to one request, which is stopped after so many seconds of computing ("timeout")."""
         if self._closed:
             raise Closed(str(self.folder))
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -202,6 +206,67 @@ def _verify(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": "done", "code": code, "shown": shown}
 
 
+def _claims(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Check claims of a work in turn, until one comes to something else than before."""
+    from featlearn import works
+
+    by_id = {c.id: c for c in works.load_claims(request["what"])}
+    for name in request["claims"]:
+        shown = _one_claim(by_id[name], f"{request['scratch']}/runs")
+        if shown != request["before"][name]:
+            return {"status": "done", "claim": name, "shown": shown}
+    return {"status": "done", "claim": ""}
+
+
+def _one_claim(claim: Any, store: str) -> Any:
+    from featlearn import catalog
+    from featlearn.cli import verify
+    from featlearn.lab.verdicts import as_json
+
+    layers = catalog.layers(store)
+    (found,) = verify.check([claim], verify.tables_of(layers), layers)
+    return json.loads(json.dumps(outcomes(as_json(found))))
+
+
+def _trace(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Check every claim of a work and note the lines of the package that each runs, by file; "" for imports."""
+    home = f"{Path(request['copy']).resolve()}/"
+    ran: dict[str, dict[str, set[int]]] = {}
+    now = ""
+
+    def enter(frame: Any, event: str, arg: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(home):
+            return None
+        who = "" if frame.f_code.co_name == "<module>" else now
+        lines = ran.setdefault(who, {}).setdefault(file[len(home) :], set())
+
+        def step(frame: Any, event: str, arg: Any) -> Any:
+            if event == "line":
+                lines.add(frame.f_lineno)
+            return step
+
+        return step
+
+    shown, seconds = {}, {}
+    sys.settrace(enter)
+    try:
+        from featlearn import works
+        from featlearn.lab.verdicts import experiment_of
+
+        claims = works.load_claims(request["what"])
+        for kind in {kind for c in claims for kind in c.reads if isinstance(kind, type)}:
+            works.load_experiment(experiment_of(kind))
+        for claim in claims:
+            now, start = claim.id, time.monotonic()
+            shown[now] = _one_claim(claim, f"{request['scratch']}/runs")
+            seconds[now] = round(time.monotonic() - start, 3)
+    finally:
+        sys.settrace(None)
+    kept = {who: {file: sorted(n) for file, n in files.items()} for who, files in ran.items()}
+    return {"status": "done", "shown": shown, "seconds": seconds, "ran": kept}
+
+
 def outcomes(document: Any) -> Any:
     """Verdicts and outcomes of a document of `verify --json`, without numbers and times."""
     if isinstance(document, list):
@@ -217,14 +282,15 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     sys.dont_write_bytecode = not request.get("warm", False)
     if sys.dont_write_bytecode:
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    found = {"pytest": _pytest, "verify": _verify}[request["do"]](request)
+    found = {"pytest": _pytest, "verify": _verify, "claims": _claims, "trace": _trace}[request["do"]](request)
     return {**found, "home": getattr(sys.modules.get("featlearn"), "__file__", None)}
 
 
-def _limits() -> None:
-    """A mutant may ask for any amount of memory or disk: it gets an error before the machine suffers."""
+def _limits(seconds: float) -> None:
+    """A mutant may ask for any amount of memory, disk or computing: it is stopped before the machine suffers."""
     import resource
 
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), resource.RLIM_INFINITY))
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     resource.setrlimit(resource.RLIMIT_AS, (half, half))
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, 2**30))
@@ -237,7 +303,7 @@ def _child(request: Mapping[str, Any], log: Path, result: Path) -> None:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the next request is not this child's to read
-    _limits()
+    _limits(request["seconds"])
     found = answer(request)
     sys.stdout.flush()
     result.write_text(json.dumps(found))
@@ -260,10 +326,12 @@ def _end_children() -> None:
 
 
 def _wait(pid: int, seconds: float) -> bool:
-    end = time.monotonic() + seconds
+    """Whether a process ends by itself: it may take so many seconds of computing, and BUSY times as long in all."""
+    end = time.monotonic() + BUSY * seconds
     while time.monotonic() < end:
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return True
+        ended, code = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(code) != -signal.SIGXCPU
         time.sleep(0.01)
     return False
 

@@ -18,6 +18,8 @@ sys.path.insert(0, str(SCRIPTS))
 
 import mutate  # noqa: E402
 import mutate_kinds  # noqa: E402
+import mutate_reach  # noqa: E402
+import mutate_report  # noqa: E402
 import mutate_run  # noqa: E402
 import mutate_sites  # noqa: E402
 
@@ -205,7 +207,7 @@ def test_what_dies_what_survives_and_what_sees_every_edit(checkout, monkeypatch)
     monkeypatch.setattr(mutate, "SLACK", 1.0)
     seen, unseen, stuck = mutant_of("constant:3->4"), mutant_of("sign:-->+"), mutant_of("sign:+=->-=")
     idle = replace(seen, text="(3)", after="(3)")
-    reason = {mutate.key_of(idle): "brackets"}
+    reason = {mutate_report.key_of(idle): "brackets"}
     found, killers = states(checkout, [seen, unseen, stuck, idle, seen], reason)
     test = "tests/toy/test_thing.py::test_three"
     assert found[0] == found[4] == ("killed", "own tests", test)
@@ -223,6 +225,73 @@ def test_tests_that_are_red_before_any_edit_are_refused_or_left_out(checkout):
         states(checkout, [mutant_of("constant:3->4")])
     found, _ = states(checkout, [mutant_of("constant:3->4")], allow_red=True)
     assert found == [("survived", "", "")]
+
+
+JUDGE = {
+    "src/featlearn/catalog.py": "def layers(store): return store",
+    "src/featlearn/cli/__init__.py": "",
+    "src/featlearn/cli/verify.py": """def tables_of(store): return None
+def check(claims, tables, store): return [(c.id, c.ask()) for c in claims]""",
+    "src/featlearn/lab/__init__.py": "",
+    "src/featlearn/lab/verdicts.py": """def as_json(found): return {"id": found[0], "outcome": found[1]}
+def experiment_of(kind): ...""",
+    "src/featlearn/works/__init__.py": """import hashlib, inspect
+from types import SimpleNamespace as Claim
+from featlearn.toy import thing
+
+def load_claims(work):
+    text = lambda: hashlib.md5(inspect.getsource(thing.three).encode()).hexdigest()
+    asks = {"three": lambda: thing.three() == 3, "ends": lambda: thing.ends(0) == 4, "text": text}
+    return [Claim(id=name, reads=(), ask=ask) for name, ask in asks.items()]""",
+}
+
+
+def test_a_mutant_costs_the_claims_that_reach_it(checkout, monkeypatch):
+    monkeypatch.setattr(mutate, "SLACK", 1.0)
+    file = "src/featlearn/toy/thing.py"
+    for name, text in JUDGE.items():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text(text)
+    reach = mutate.traced("toy", checkout, heavy=[])
+    assert list(reach.shown) == ["three", "ends", "text"]
+    sources = {file: THING.encode()}
+    places, order = mutate_reach.reached({f: mutate_sites.sites(s, f) for f, s in sources.items()}, sources, reach)
+    within = {m.within: set(order[m]) for place in places[file] for m in place if m.label != "constant:3->4"}
+    assert within == {"three": {"three"}, "ends": {"ends"}}  # no claim runs `unseen`
+    default = mutant_of("constant:3->4")
+    assert set(order[default]) == set(reach.shown)  # what ran at import may reach any claim
+    idle = replace(default, text="(3)", after="(3)")
+    minus = mutant_of("sign:+->-")
+    order[idle] = order[default]
+    killers = mutate.Killers(["toy"], [], reach=reach, order=order)
+    stuck = mutant_of("sign:+=->-=")
+    found = mutate.run_all([idle, default, minus, stuck], killers, {}, checkout=checkout, workers=1, heavy=["pytest"])
+    assert [(r.state, r.by) for r in found[:2]] == [("survived", ""), ("killed", "verify")]
+    assert found[1].why == "three: three outcome: True -> False"
+    assert (found[2].state, killers.sees_edits[file]) == ("survived", {"text"})
+    assert found[3].why.startswith("timeout")
+
+
+def test_the_statement_around_a_line():
+    source = "@f(\n    1,\n)\ndef g(a=2):\n    if a:\n        return (\n            3\n        )\n    return 4\n"
+    found = mutate_reach.statements(source.encode())
+    assert [mutate_reach.around(n, found) for n in (2, 4, 5, 7, 9)] == [(1, 4), (1, 4), (5, 5), (6, 8), (9, 9)]
+
+
+@pytest.mark.parametrize(
+    "file, counts",
+    [
+        ("works/nuclear/claims/sums.py", True),
+        ("works/nuclear/setup.py", True),
+        ("nets/two_layer.py", True),
+        ("works/nuclear/experiments/time.py", False),
+        ("works/nuclear/rows.py", False),
+        ("works/fourier/setup.py", False),
+        ("lab/judge.py", False),
+    ],
+)
+def test_what_the_claims_of_a_work_are_about(file, counts):
+    assert mutate_reach.about_claims(f"src/featlearn/{file}", "nuclear") is counts
 
 
 @pytest.mark.slow
@@ -277,13 +346,15 @@ def test_outcomes_count_and_numbers_do_not():
     kept = [{"id": "a", "statements": [{"quantity": "q", "outcome": "confirmed"}]}]
     assert mutate_run.outcomes(said) == kept
     other = [{"id": "a", "statements": [{"quantity": "q", "outcome": "contradicted"}]}]
-    assert mutate.difference(kept, other) == "a statements outcome: confirmed -> contradicted"
+    assert mutate_report.difference(kept, other) == "a statements outcome: confirmed -> contradicted"
 
 
 def test_each_reason_still_has_its_mutant():
-    for (file, label, code), reason in mutate.reasons(mutate.SURVIVORS).items():
+    for (file, label, code), reason in mutate_report.reasons(mutate.SURVIVORS).items():
         here = every(
             (SCRIPTS.parent / file).read_text(), file=file, columns=mutate_sites.columns_near(SCRIPTS.parent / file)
         )
-        assert (file, label, code) in {mutate.key_of(m) for m in here}, f"{file}:{label} is gone: drop its reason"
+        assert (file, label, code) in {mutate_report.key_of(m) for m in here}, (
+            f"{file}:{label} is gone: drop its reason"
+        )
         assert len(reason) > 20

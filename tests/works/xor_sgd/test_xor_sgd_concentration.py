@@ -27,6 +27,19 @@ def test_each_control_breaks_its_statement():
         assert not s.inside(np.ravel(seen[s.rival.name]), np.asarray(s.value)).all(), s.name
 
 
+def test_the_gradient_on_one_wrong_sample_along_a_neuron():
+    """Where the network is wrong by far, |l'| is 2: 2 |a| ||x|| in the first layer and 2 ||w||_1 in the second."""
+    claim = BY_NAME["homogeneity_B13"]
+    nets = claim.settings(Key("one sample"))
+    seen = claim.observe(nets, Key("one sample"))
+    wrong = nets[-1]
+    own = slice(-len(wrong.a), None)
+    of_w = seen[f"||grad_w||, {concentration.ALONE}"][own]
+    of_a = seen[f"|grad_a|, {concentration.ALONE}"][own]
+    np.testing.assert_allclose(of_w, 2 * np.abs(wrong.a) * np.sqrt(8), rtol=1e-3)
+    np.testing.assert_allclose(of_a, 2 * np.abs(wrong.w).sum(1), rtol=1e-3, atol=2e-3)
+
+
 def test_training_that_moves_the_first_layer_too_far_contradicts_the_envelope(monkeypatch):
     honest = concentration.mean_field_rates
     monkeypatch.setattr(concentration, "mean_field_rates", lambda eta, p: honest(1.3 * eta, p))
