@@ -112,9 +112,9 @@ def write(path: Path, found: Sequence[Result], settings: Mapping[str, Any]) -> N
 
 def difference(before: Any, now: Any, place: str = "") -> str:
     """The first place at which two documents differ, in words."""
-    if isinstance(before, dict) and isinstance(now, dict) and before.keys() == now.keys():
+    if isinstance(before, dict) and isinstance(now, dict):
         place = f"{place} {before.get('id') or before.get('name') or ''}".strip()
-        found = (difference(before[k], now[k], f"{place} {k}") for k in before if before[k] != now[k])
+        found = (difference(v, now[k], f"{place} {k}") for k, v in before.items() if k in now and v != now[k])
         return next(found, "")
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         return next((difference(a, b, place) for a, b in zip(before, now, strict=True) if a != b), "")
