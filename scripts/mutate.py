@@ -174,7 +174,7 @@ def _verify(copy: Copy, mutant: Mutant, killers: Killers, args: Sequence[str], s
 def _by_claim(copy: Copy, mutant: Mutant, killers: Killers, args: Sequence[str], source: bytes) -> str:
     reach, sees_edits = killers.reach, killers.sees_edits.setdefault(mutant.file, set())
     assert reach is not None
-    while claims := [c for c in killers.order[mutant] if c not in sees_edits]:
+    while claims := [c for c in killers.order.get(mutant, ()) if c not in sees_edits]:
         seconds = 3 * sum(reach.seconds[c] for c in claims) + 2 * SLACK
         request = {"do": "claims", "what": reach.work, "claims": claims, "before": {c: reach.shown[c] for c in claims}}
         found = ask(copy, request, seconds)
@@ -339,7 +339,7 @@ def chosen(options: argparse.Namespace, killers: Killers) -> tuple[list[Mutant],
     files = [f for f in files if not any(fnmatch.fnmatch(f, pattern) for pattern in options.without)]
     if options.named:
         files = [f for f in files if f in {n.split(":")[0] for n in options.named}]
-    if killers.reach:
+    elif killers.reach:
         files = [f for f in files if mutate_reach.about_claims(f, killers.reach.work) and killers.reach.near(f)]
     found, sources = {}, {}
     for f in files:
@@ -350,9 +350,10 @@ def chosen(options: argparse.Namespace, killers: Killers) -> tuple[list[Mutant],
         )
         found[f] = mutate_sites.sites(sources[f], f, mutate_sites.columns_near(CHECKOUT / f))
     if killers.reach:
-        places = sum(map(len, found.values()))
-        found, killers.order = mutate_reach.reached(found, sources, killers.reach)
-        print(f"{places - sum(map(len, found.values()))} of {places} places are reached by no claim")
+        places, killers.order = mutate_reach.reached(found, sources, killers.reach)
+        total = sum(map(len, found.values()))
+        print(f"{total - sum(map(len, places.values()))} of {total} places are reached by no claim")
+        found = found if options.named or options.again else places
     counts = {f: len(s) for f, s in found.items()}
     wanted = list(options.named)
     if options.again:

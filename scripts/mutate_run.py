@@ -8,6 +8,7 @@ the imports of torch and the like. Linux only.
 import contextlib
 import ctypes
 import importlib
+import inspect
 import io
 import json
 import math
@@ -238,7 +239,7 @@ def _trace(request: Mapping[str, Any]) -> dict[str, Any]:
         file = frame.f_code.co_filename
         if not file.startswith(home):
             return None
-        who = "" if frame.f_code.co_name == "<module>" else now
+        who = now if frame.f_code.co_flags & inspect.CO_OPTIMIZED else ""  # else a module or the body of a class
         lines = ran.setdefault(who, {}).setdefault(file[len(home) :], set())
 
         def step(frame: Any, event: str, arg: Any) -> Any:
@@ -252,12 +253,8 @@ def _trace(request: Mapping[str, Any]) -> dict[str, Any]:
     sys.settrace(enter)
     try:
         from featlearn import works
-        from featlearn.lab.verdicts import experiment_of
 
-        claims = works.load_claims(request["what"])
-        for kind in {kind for c in claims for kind in c.reads if isinstance(kind, type)}:
-            works.load_experiment(experiment_of(kind))
-        for claim in claims:
+        for claim in works.load_claims(request["what"]):
             now, start = claim.id, time.monotonic()
             shown[now] = _one_claim(claim, f"{request['scratch']}/runs")
             seconds[now] = round(time.monotonic() - start, 3)

@@ -233,8 +233,7 @@ JUDGE = {
     "src/featlearn/cli/verify.py": """def tables_of(store): return None
 def check(claims, tables, store): return [(c.id, c.ask()) for c in claims]""",
     "src/featlearn/lab/__init__.py": "",
-    "src/featlearn/lab/verdicts.py": """def as_json(found): return {"id": found[0], "outcome": found[1]}
-def experiment_of(kind): ...""",
+    "src/featlearn/lab/verdicts.py": 'def as_json(found): return {"id": found[0], "outcome": found[1]}',
     "src/featlearn/works/__init__.py": """import hashlib, inspect
 from types import SimpleNamespace as Claim
 from featlearn.toy import thing
@@ -242,7 +241,7 @@ from featlearn.toy import thing
 def load_claims(work):
     text = lambda: hashlib.md5(inspect.getsource(thing.three).encode()).hexdigest()
     asks = {"three": lambda: thing.three() == 3, "ends": lambda: thing.ends(0) == 4, "text": text}
-    return [Claim(id=name, reads=(), ask=ask) for name, ask in asks.items()]""",
+    return [Claim(id=name, ask=ask) for name, ask in asks.items()]""",
 }
 
 

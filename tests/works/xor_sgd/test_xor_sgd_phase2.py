@@ -29,6 +29,13 @@ def test_g_min_where_hand_work_found_it():
     assert (finding.observed >= finding.value)[:5].tolist() == [True, True, False, False, False]
 
 
+def test_one_network_that_is_not_signal_heavy_fails_the_premise_of_lemma_d5():
+    claim = BY_NAME["lemmaD5"]
+    drawn = claim.settings(Key("premise"))
+    mixed = dataclasses.replace(drawn, heavy=(*drawn.heavy, drawn.long[0]))
+    assert [p.met for p in (*claim.premises(drawn), *claim.premises(mixed))] == [True, False]
+
+
 def slow_clean(net, x):
     """Eq. (4.7), input by input and neuron by neuron."""
     gw, ga = np.zeros_like(net.w), np.zeros_like(net.a)

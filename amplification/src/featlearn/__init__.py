@@ -1,0 +1,57 @@
+"""A laboratory for feature learning: reproduce, measure, apply.
+
+Importing this package loads nothing heavy. Its rooms, and two facades for notebooks, are loaded when they are named:
+
+    >>> import featlearn
+    >>> featlearn.core.Key("tour") / 3
+    Key(path='tour/3')
+
+`featlearn.gemfilter` and `featlearn.domains` hold what `featlearn gemfilter` and `featlearn domains` call, and the
+methods below: `featlearn.gemfilter.answer(model, tokenizer, text, questions, keep=512)`.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from featlearn import core as core
+    from featlearn import data as data
+    from featlearn import kernels as kernels
+    from featlearn import lab as lab
+    from featlearn import learn as learn
+    from featlearn import measure as measure
+    from featlearn import methods as methods
+    from featlearn import nets as nets
+    from featlearn import report as report
+    from featlearn import tasks as tasks
+    from featlearn.apply.domains import public as domains
+    from featlearn.apply.gemfilter import public as gemfilter
+
+__version__ = "0.1.0"
+
+_FACADES = {"domains": "apply.domains.public", "gemfilter": "apply.gemfilter.public"}
+
+__all__ = [
+    "core",
+    "data",
+    "domains",
+    "gemfilter",
+    "kernels",
+    "lab",
+    "learn",
+    "measure",
+    "methods",
+    "nets",
+    "report",
+    "tasks",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'featlearn' has no attribute {name!r}")
+    return importlib.import_module(f"featlearn.{_FACADES.get(name, name)}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

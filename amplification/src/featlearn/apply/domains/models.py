@@ -1,0 +1,361 @@
+"""Fit a model on all domains, keep it with all that prediction needs, and predict images with it."""
+
+import contextlib
+import io
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from featlearn.apply.domains.runs import check_algorithms, divide
+from featlearn.apply.domains.sources import Network, Source
+from featlearn.apply.domains.sources import build as build_network
+from featlearn.core import Key, SettingError
+from featlearn.data import listing, pictures
+from featlearn.data.decoding import Scale, decode, rgb, unreadable_error
+from featlearn.data.decoding import limits as limits_of
+from featlearn.data.domains import DomainSet
+from featlearn.data.inspection import DARK
+from featlearn.data.names import shown, some
+from featlearn.data.pictures import Preprocessing
+from featlearn.errors import DataError, StoreError, Unreadable
+from featlearn.lab.files import temporary_beside, write_whole
+from featlearn.methods.domains import VALIDATION, Schedule, Settings, Trained, algorithm, build, train
+from featlearn.methods.domains.training import Processes, SingleProcess
+from featlearn.nets import backbone, linear_head
+from featlearn.nets.backbones import not_finite, read_tensors
+
+FORMAT = 2
+"""2: what counts as white in images of more than 8 bits, and whether SWAD found a valley, are in the file."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model: featurizer and head in evaluation mode, names of its classes, how images become its inputs.
+
+    channels: 3, or 1 for a model of grey 28 x 28 digits; about: where it came from, plain values.
+    """
+
+    featurizer: nn.Module
+    head: nn.Module
+    labels: tuple[str, ...]
+    network: Network
+    channels: int
+    preprocessing: Preprocessing
+    about: dict[str, Any]
+
+
+def fit(
+    source: Source,
+    found: DomainSet,
+    network: Network,
+    algorithm_name: str,
+    schedule: Schedule,
+    settings: Settings,
+    *,
+    held_out: str | None = None,
+    seed: int = 0,
+    processes: Processes | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Model, Trained]:
+    """Train on all domains but `held_out`; weights are those of the best accuracy on a fifth of each, or SWAD's mean.
+
+    Errors: SettingError or DataError before anything is trained; Diverged.
+    """
+    check_algorithms((algorithm_name,), network)
+    chosen = algorithm(algorithm_name)
+    if held_out is not None:
+        found.domain(held_out)
+    parts = divide(found, held_out, seed)
+    key = Key("domains/fit") / seed
+    featurizer, head = build_network(network, found.shape[0], len(found.labels), key)
+    example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
+    method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example)
+    schedule = replace(schedule, ahead=2 if source.augment else 0)
+    trained = train(
+        featurizer,
+        head,
+        method.objective,
+        parts.training,
+        schedule,
+        key=key,
+        watch=parts.watch,
+        average=method.average,
+        extra=method.extra,
+        processes=processes or SingleProcess(),
+        progress=progress,
+    )
+    trained.weights_into(featurizer, head, averaged=chosen.averaged)
+    evaluation = trained.averaged_evaluation if chosen.averaged else trained.best
+    assert evaluation is not None  # there is a validation part, and an evaluation after the last step
+    about = {
+        "data": found.name,
+        "fingerprint": found.fingerprint,
+        "domains": list(found.names),
+        "held_out": held_out,
+        "algorithm": algorithm_name,
+        "seed": seed,
+        "step": evaluation.step,
+        "validation": evaluation.accuracy[VALIDATION],
+    }
+    if trained.window is not None:  # evaluations counted from 1
+        window = trained.window
+        about["swad"] = {"converged": window.converged, "first": window.first + 1, "last": window.last + 1}
+    preprocessing = Preprocessing(found.shape[1], scale=found.scale)
+    plain = replace(network, weights="", frozen=network.keeps_statistics)
+    return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], preprocessing, about), trained
+
+
+def check_target(path: str | Path, replace_it: bool, needed: Sequence[str | Path] = ()) -> Path:
+    """The path of a file to write, before any work; that its folder takes a file is tried.
+
+    needed: files that must not be written over. Errors: SettingError for one of these, a file that is there already, a
+    folder, a folder that is not there, and what cannot be written.
+    """
+    path = Path(os.path.expanduser(path))
+    told = shown(path)
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
+        raise SettingError("out", told, "a file in a folder that exists", "make the folder, or name the file")
+    try:
+        there = os.path.lexists(path) and (os.path.isfile(path) or os.path.islink(path))
+        if os.path.lexists(path) and not there:
+            raise SettingError("out", told, "a plain file", "it is a device or a pipe: name another")
+        if there and any(_same_file(path, other) for other in needed):
+            raise SettingError("out", told, "none of the files that are read", "name another; --replace does not help")
+        if there and not replace_it:
+            raise SettingError("out", told, "a new file", "it is there already: --replace writes over it")
+        with contextlib.suppress(FileNotFoundError):  # a name that is too long is told by looking for it
+            os.lstat(path)
+        probe = temporary_beside(path)
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        os.unlink(probe)
+    except OSError as why:
+        reason = why.strerror or type(why).__name__
+        raise SettingError("out", told, f"a file that can be written ({reason})", "name another, elsewhere") from None
+    return path
+
+
+def _same_file(path: Path, other: str | Path) -> bool:
+    try:
+        return os.path.samefile(path, os.path.expanduser(other))
+    except (OSError, ValueError):
+        return False
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Write the result of work that is done. Errors: StoreError, which says where it is kept instead."""
+    try:
+        write_whole(path, data)
+    except OSError as why:
+        said = f"{shown(path)} cannot be written ({why.strerror or why})"
+        name = ""
+        try:
+            handle, name = tempfile.mkstemp(prefix="featlearn-", suffix=path.suffix[:16])
+            with os.fdopen(handle, "wb") as f:
+                f.write(data)
+        except OSError as also:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise StoreError(
+                f"{said}, nor a file in {tempfile.gettempdir()} ({also.strerror or also}): the result is lost; free "
+                "some space, or give --out in a folder that can be written, and run it again"
+            ) from why
+        raise StoreError(f"{said}: the result is kept in {shown(name)}; move it from there") from why
+
+
+def save(model: Model, path: str | Path) -> None:
+    """Write a model as tensors and plain values, under a temporary name first.
+
+    Errors: StoreError in one line, with the file that the model is kept in instead.
+    """
+    data = {
+        "format": FORMAT,
+        "kind": "featlearn domains",
+        "backbone": model.network.backbone,
+        "width": model.network.width,
+        "frozen": model.network.keeps_statistics,
+        "channels": model.channels,
+        "labels": list(model.labels),
+        "size": model.preprocessing.size,
+        "mean": list(model.preprocessing.mean),
+        "std": list(model.preprocessing.std),
+        "depth": model.preprocessing.scale.bits,
+        "float_range": model.preprocessing.scale.floats and list(model.preprocessing.scale.floats),
+        "about": model.about,
+        "featurizer": {k: v.cpu() for k, v in model.featurizer.state_dict().items()},
+        "head": {k: v.cpu() for k, v in model.head.state_dict().items()},
+    }
+    buffer = io.BytesIO()
+    torch.save(data, buffer)
+    keep(Path(path), buffer.getvalue())
+
+
+def load(path: str | Path) -> Model:
+    """A model that `save` wrote; nothing but tensors and plain values is unpickled.
+
+    Errors: SettingError, one line: no such file, another kind of file, one of a newer version.
+    """
+    data = read_tensors(path, "model")
+    if not isinstance(data, dict) or data.get("kind") != "featlearn domains":
+        raise SettingError("model", path, "a file that `featlearn domains fit` wrote", "give the one of --out")
+    if not isinstance(data.get("format"), int) or data["format"] > FORMAT:
+        remedy = f"it has {data.get('format')}: update featlearn"
+        raise SettingError("model", path, f"of format {FORMAT} or lower", remedy)
+    missing = [name for name in _PARTS if name not in data]
+    if missing:
+        remedy = f"{', '.join(missing)} is missing: fit it anew"
+        raise SettingError("model", path, "a whole file of `featlearn domains fit`", remedy)
+    bad = not_finite(data["featurizer"] | {f"head.{k}": v for k, v in data["head"].items()})
+    if bad:
+        remedy = f"{len(bad)} are not, first {bad[0]}: fit it anew, at a lower rate"
+        raise SettingError("model", path, "with finite tensors", remedy)
+    network = Network(data["backbone"], data["width"], frozen=data["frozen"])
+    featurizer = backbone(network.backbone, Key("domains/load"), data["channels"], network.width, data["frozen"])
+    head = linear_head(featurizer.features, len(data["labels"]), Key("domains/load"))
+    try:
+        featurizer.load_state_dict(data["featurizer"])
+        head.load_state_dict(data["head"])
+    except RuntimeError as why:
+        reason = " ".join(str(why).split())[:160]
+        raise SettingError("model", path, "with the tensors of its backbone", f"fit it anew ({reason})") from None
+    floats = data.get("float_range")
+    scale = Scale(data.get("depth"), tuple(floats) if floats else None)
+    preprocessing = Preprocessing(data["size"], tuple(data["mean"]), tuple(data["std"]), scale=scale)
+    labels, channels = tuple(data["labels"]), data["channels"]
+    return Model(featurizer.eval(), head.eval(), labels, network, channels, preprocessing, data["about"])
+
+
+_PARTS = "backbone width frozen channels labels size mean std about featurizer head".split()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of one image: the likeliest class and the probabilities of all in the order of the labels; error: why there is
+    none, "" otherwise; remarks: how it was read where that is not plain."""
+
+    path: str
+    label: str
+    probability: float
+    probabilities: tuple[float, ...]
+    error: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+def images_in(paths: Sequence[str | Path]) -> list[Path]:
+    """Files as they are, and the images in folders by name. Errors: SettingError where there is nothing."""
+    return listed(paths)[0]
+
+
+def listed(paths: Sequence[str | Path]) -> tuple[list[Path], list[str]]:
+    """(images of `images_in`, remarks on what is left out: hidden files, other kinds, links into nothing or back)."""
+    found = listing.images_in(paths)
+    if not found.images:
+        why = "; ".join(found.remarks()[:2]) or "check them"
+        raise SettingError("images", some(list(map(str, paths))) or "none", "files, or folders with images", why)
+    return found.images, found.remarks()
+
+
+def predict(
+    model: Model,
+    paths: Sequence[str | Path],
+    *,
+    device: torch.device | str = "cpu",
+    batch: int = 64,
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Prediction]:
+    """Predictions in the order of the paths. A file that is no image has its reason in place of a label.
+
+    Errors: SettingError for a model of coloured MNIST, whose inputs are no pictures.
+    """
+    if model.channels not in (1, 3):
+        raise SettingError("model", f"of {model.channels} channels", "1 or 3", "only these can read image files")
+    model.featurizer.to(device)
+    model.head.to(device)
+    out: list[Prediction] = []
+    for start in range(0, len(paths), batch):
+        chunk = paths[start : start + batch]
+        found = pictures.mapped(lambda p: _input(model, p), chunk, threads)
+        good = [x for x, _ in found if x is not None]
+        rows = iter(_probabilities(model, torch.stack(good), device) if good else ())
+        for path, (x, told) in zip(chunk, found, strict=True):
+            if x is None:
+                out.append(Prediction(str(path), "", 0.0, (), *told))
+                continue
+            row = next(rows).tolist()
+            best = max(range(len(row)), key=row.__getitem__)
+            out.append(Prediction(str(path), model.labels[best], row[best], tuple(row), remarks=tuple(told)))
+        if progress:
+            progress(min(start + batch, len(paths)), len(paths))
+    return out
+
+
+def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
+    """(pixels, remarks) of an image, or (None, [why not])."""
+    try:
+        found = decode(path)
+        picture = rgb(found, model.preprocessing.scale)
+    except Unreadable as why:
+        return None, [str(unreadable_error(path, why))]
+    head, told = found.header, []
+    if head.orientation > 1:
+        told.append("turned or mirrored as its EXIF orientation says")
+    if head.orientation == 0:
+        told.append("its EXIF orientation is none and not followed")
+    if head.frames > 1:
+        told.append(f"the first of {head.frames} pictures")
+    if head.kind == "integer" and found.fixed is None:
+        bits = model.preprocessing.scale.bits
+        fitted = "as the model was fitted" if bits else "the model was fitted with 8 alone"
+        told.append(f"{head.bits} bits read as {bits or head.bits}, {fitted}")
+    if head.kind == "float":
+        low, high = limits_of(found, model.preprocessing.scale)
+        fitted = (
+            "as the model was fitted" if model.preprocessing.scale.floats else "the model was fitted without floats"
+        )
+        told.append(f"floats read from {low:g} to {high:g}, {fitted}")
+    if found.values is not None and not found.inverted:
+        low, high = limits_of(found, model.preprocessing.scale)
+        if (float(found.values.max()) - low) <= DARK * (high - low):
+            told.append("no value above a sixteenth of white: nearly black as it is read")
+    told += [f"image {what}" for what in ("with an alpha channel", "in CMYK", "in LAB") if what in head.traits]
+    if model.channels == 1:
+        picture = picture.convert("L").convert("RGB")
+    return pictures.pixels(picture, model.preprocessing.size), told
+
+
+def _probabilities(model: Model, values: Tensor, device: torch.device | str) -> Tensor:
+    x = pictures.normalised(values, model.preprocessing) if model.channels == 3 else values[:, :1].float() / 255
+    with torch.no_grad():
+        return functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
+
+
+def told_of(found: Sequence[Prediction]) -> list[str]:
+    """The remarks on all predictions: a line each, with the count and the first files."""
+    by: dict[str, list[str]] = {}
+    for p in found:
+        for remark in p.remarks:
+            by.setdefault(remark, []).append(p.path)
+    return [f"{len(names)} of {len(found)} images: {remark}: {some(names)}" for remark, names in by.items()]
+
+
+__all__ = [
+    "DataError",
+    "Model",
+    "Prediction",
+    "check_target",
+    "fit",
+    "images_in",
+    "keep",
+    "listed",
+    "load",
+    "predict",
+    "save",
+    "told_of",
+]

@@ -1,0 +1,135 @@
+"""What `featlearn domains` trains on: the data by name, folder or table, and the network by name."""
+
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from featlearn.core import Key, SettingError
+from featlearn.data.decoding import Scale
+from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
+from featlearn.data.mnist_domains import NAMES, colored_mnist, rotated_mnist
+from featlearn.data.pictures import Preprocessing
+from featlearn.errors import DataError, DataUnavailable
+from featlearn.nets import backbone, linear_head, load_weights
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the images come from and how they are read.
+
+    data: one of NAMES, a folder, or a .csv file; size, augment: of image files; per_domain: images of each domain of
+    NAMES, None for all; fingerprint: of the files when they were first looked at; depth, float_range: what counts as
+    white beyond 8 bits (see Scale), None for what the range of the whole set says.
+    """
+
+    data: str
+    size: int = 64
+    augment: bool = False
+    per_domain: int | None = None
+    skip_unreadable: bool = False
+    merge_case: bool = False
+    fingerprint: str = ""
+    depth: int | None = None
+    float_range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Network:
+    """backbone: cnn, resnet18 or resnet50; width: of cnn; weights: a file of pretrained ones or "", and its hash;
+    frozen: batch norm of a ResNet keeps its statistics, None: where there are pretrained weights, since those of a
+    random start are mean 0 and variance 1 of nothing."""
+
+    backbone: str = "cnn"
+    width: int = 64
+    weights: str = ""
+    weights_hash: str = ""
+    frozen: bool | None = None
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """Whether batch norm is frozen; cnn has none."""
+        if self.backbone == "cnn":
+            return False
+        return bool(self.weights) if self.frozen is None else self.frozen
+
+
+def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None = None) -> DomainSet:
+    """The domains of a source; small images that are not augmented are held in memory.
+
+    Errors: DataError or SettingError, one line, before anything is trained.
+    """
+    if source.data in NAMES:
+        make = rotated_mnist if source.data.startswith("rotated") else colored_mnist
+        fashion = "fashion" in source.data
+        _fetch("fashion-mnist" if fashion else "mnist")
+        return make(per_domain=source.per_domain, size=source.size, fashion=fashion)
+    if source.per_domain is not None:
+        raise SettingError("per_domain", source.per_domain, f"given with {', '.join(NAMES)} only", "leave it out")
+    path = Path(os.path.expanduser(source.data))
+    if not os.path.exists(path):
+        known = ", ".join(NAMES)
+        raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
+    preprocessing = Preprocessing(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
+    checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
+    return in_memory((folder if path.is_dir() else table)(path, preprocessing, checks))
+
+
+def _fetch(name: str) -> None:
+    from featlearn.data import fetch, find
+
+    try:
+        find(name)
+    except DataError:
+        fetch(name)
+
+
+@lru_cache(maxsize=1)
+def loaded(source: Source, threads: int) -> DomainSet:
+    """As `load`, of files that were checked before; the last one is kept for the next run of this process.
+
+    Errors: DataError where the files are not those of the fingerprint any more.
+    """
+    found = load(source, threads, least=1, decode=None if source.skip_unreadable else False)
+    if found.fingerprint != source.fingerprint:
+        raise DataUnavailable(f"{source.data} has changed since this run was planned; start the command again")
+    return found
+
+
+def with_fingerprint(source: Source, found: DomainSet) -> Source:
+    """The source of what was loaded; a path becomes absolute, so that it is the same run from any folder, and what
+    counts as white is fixed."""
+    data = source.data if source.data in NAMES else str(Path(os.path.expanduser(source.data)).resolve())
+    scale = found.scale
+    return replace(source, data=data, fingerprint=found.fingerprint, depth=scale.bits, float_range=scale.floats)
+
+
+def with_hash(network: Network) -> Network:
+    """The network with the hash of its weights file, and with what becomes of its batch norm.
+
+    Errors: SettingError where there is no such file.
+    """
+    network = replace(network, frozen=network.keeps_statistics)
+    if not network.weights:
+        return network
+    path = Path(os.path.expanduser(network.weights))
+    if not os.path.isfile(path):
+        raise SettingError("weights", network.weights, "a file with a state dict", "there is none: check the path")
+    with open(path, "rb") as f:
+        digest = hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+    return replace(network, weights=str(path.resolve()), weights_hash=digest)
+
+
+def build(network: Network, channels: int, classes: int, key: Key) -> tuple[Any, nn.Linear]:
+    """Featurizer and head of a network, with its pretrained weights where it has some.
+
+    Errors: SettingError for a backbone that cannot be had, and for weights that do not fit.
+    """
+    featurizer = backbone(network.backbone, key / "featurizer", channels, network.width, network.keeps_statistics)
+    if network.weights:
+        load_weights(featurizer, network.weights)
+    return featurizer, linear_head(featurizer.features, classes, key / "head")

@@ -1,0 +1,251 @@
+"""What filtering costs on your own questions: right answers and likelihood against the full model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featlearn.apply.gemfilter import compare
+from featlearn.apply.gemfilter.answer import filter_of, log_likelihood, protection
+from featlearn.apply.gemfilter.compare import (
+    FULL,
+    LAYERED,
+    TWO_PASSES,
+    Difference,
+    Progress,
+    paired,
+    paired_shares,
+    replies,
+)
+from featlearn.apply.gemfilter.files import lines_of, word, words
+from featlearn.apply.gemfilter.speed import Speed
+from featlearn.core import SettingError
+from featlearn.methods.gemfilter.selecting import RAW, count_of, select
+from featlearn.methods.gemfilter.views import undisturbed
+from featlearn.methods.memory import device_of_model
+from featlearn.tasks.needles import INTRODUCTION, REQUEST, encoder, found_in
+from featlearn.tasks.prompts import Item, TokenizedPrompt, prompt
+
+METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One method on all questions.
+
+    accuracy: share of replies that contain a right answer; likelihood: mean over questions of the mean log-probability
+    per token of the first right answer; accuracy_difference, likelihood_difference: against the full model, paired,
+    with 95 % intervals; seconds: mean per question; kept: mean tokens.
+    """
+
+    method: str
+    questions: int
+    accuracy: float
+    accuracy_difference: Difference | None
+    likelihood: float
+    likelihood_difference: Difference | None
+    seconds: float
+    kept: float
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Costs by method, full model first, and a row per question and method."""
+
+    costs: tuple[Cost, ...]
+    rows: tuple[dict[str, Any], ...]
+
+
+def questions_of(path: str | Path) -> tuple[Item, ...]:
+    """A JSONL file of {"context", "question", "answer" or "answers"} as items."""
+    out = []
+    for where, data in lines_of(path):
+        context, question = word(data, "context", where), word(data, "question", where)
+        request = REQUEST.format(question=question)
+        out.append(
+            Item("questions", INTRODUCTION, context, request, words(data, ("answers", "answer"), where), name=where)
+        )
+    return tuple(out)
+
+
+def prompts(
+    tokenizer: Any, items: Sequence[Item], *, chat: bool = True, longest: int | None = None
+) -> list[TokenizedPrompt]:
+    """The prompts of items; one that is longer than the context is refused by its line."""
+    out = []
+    for item in items:
+        tokenized = prompt(tokenizer, item, chat=chat)
+        n = tokenized.input_ids.shape[1]
+        if longest is not None and n > longest:
+            raise SettingError("file", item.name, f"at most {longest} tokens, the model's context", f"it has {n}")
+        out.append(tokenized)
+    return out
+
+
+def score(
+    model: Any,
+    tokenizer: Any,
+    items: Sequence[Item],
+    *,
+    methods: Sequence[str] = METHODS,
+    keep: int | float = 1024,
+    layer: int | str = "auto",
+    chat: bool = True,
+    max_new_tokens: int = 32,
+    progress: Progress | None = None,
+    answer: Callable[..., Any] | None = None,
+) -> Scored:
+    """Ask every question by every method, the full model first, and compare.
+
+    A reply is right when it contains one of the answers (case and commas in numbers aside). The likelihood is that of
+    the first answer as the reply (`likelihoods`). Prompts no longer than `keep` are the same for all methods.
+
+    Raises SettingError for no questions, and as `select`.
+
+    Example:
+        >>> found = score(model, tokenizer, questions_of("mine.jsonl"), methods=("full", "gemfilter"), keep=512)
+        >>> found.costs[1].accuracy_difference
+        Difference(...)
+    """
+    if not items:
+        raise SettingError("file", "no questions", "at least one", "one JSON object a line")
+    methods = (FULL, *(name for name in methods if name != FULL))
+    tokenized_prompts = prompts(tokenizer, items, chat=chat)
+    setting: dict[str, Any] = {"methods": methods, "keep": keep, "layer": layer}
+    rows = []
+    for i, (item, tokenized) in enumerate(zip(items, tokenized_prompts, strict=True)):
+        said = replies(model, tokenizer, [tokenized], [max_new_tokens], answer=answer, **setting)
+        likely = likelihoods(model, tokenizer, item, tokenized, chat=chat, **setting)
+        for name in methods:
+            (reply,) = said[name]
+            right = any(found_in(reply.text, a) for a in item.answers)
+            seconds = reply.seconds_prompt + reply.seconds_generate
+            rows.append(
+                {
+                    "method": name,
+                    "question": item.name,
+                    "right": right,
+                    "likelihood": likely[name],
+                    "reply": reply.text,
+                    "kept": _count(reply.kept),
+                    "tokens": tokenized.input_ids.shape[1],
+                    "seconds": seconds,
+                }
+            )
+        if progress:
+            progress(i + 1, len(items))
+    return Scored(tuple(_cost(name, rows) for name in methods), tuple(rows))
+
+
+def expected(
+    speed: Speed,
+    tokenized_prompts: Sequence[TokenizedPrompt],
+    max_new_tokens: int,
+    methods: Sequence[str],
+    keep: int | float,
+    layer: int,
+) -> tuple[float, float]:
+    """Seconds, at most, and bytes at the peak that `score` will need."""
+    seconds, peak = compare.expected(
+        speed, tokenized_prompts, [max_new_tokens] * len(tokenized_prompts), methods, keep, layer
+    )
+    # once more for the likelihoods, of which one prompt serves all that drop entries
+    for tokenized in tokenized_prompts:
+        n = tokenized.input_ids.shape[1]
+        dropping = bool(set(methods) - {FULL, *TWO_PASSES})
+        filtered = speed.filtered(n, min(n, count_of(keep, n)), 1, layer)
+        seconds += speed.prompt(n) * (1 + dropping) + filtered * len(set(methods) & set(TWO_PASSES))
+    return seconds, peak
+
+
+def _count(kept: Any) -> int:
+    return kept if isinstance(kept, int) else len(kept)
+
+
+def likelihoods(
+    model: Any,
+    tokenizer: Any,
+    item: Item,
+    tokenized: TokenizedPrompt,
+    *,
+    methods: Sequence[str],
+    keep: int | float,
+    layer: int | str = "auto",
+    chat: bool = True,
+) -> dict[str, float]:
+    """method -> mean log-probability per token of the first right answer as the reply.
+
+    For GemFilter after the kept tokens; for the methods that drop keys and values after the whole prompt, one reading
+    of which serves all of them: their first token still sees everything, so an answer of one token costs them nothing.
+    """
+    ids = tokenized.input_ids
+    n, budget = ids.shape[1], count_of(keep, ids.shape[1])
+    before = "" if chat and tokenizer.chat_template and not item.continued else " "
+    said = torch.tensor([encoder(tokenizer)(before + item.answers[0])])
+    out, chosen = {}, {}
+    for name in methods:
+        if name not in LAYERED or budget >= n:
+            continue
+        at, scoring = filter_of(model, layer, RAW if name == "gemfilter_raw" else None)
+        mask, _ = protection(tokenized, keep, protect=name != "gemfilter_raw")
+        kept = (
+            select(model, ids, torch.ones_like(ids), layer=at, keep=keep, scoring=scoring, protect=mask)
+            .indices[0]
+            .cpu()
+        )
+        chosen[name] = kept
+    filled = None
+    for name in methods:
+        if name in (FULL, *TWO_PASSES) or budget >= n:
+            prompt_ids = ids[:, chosen[name]] if name in chosen else ids
+            found = log_likelihood(model, prompt_ids, said)
+        else:
+            from featlearn.methods.kv_eviction import SCORED, evict, prefill
+
+            filled = filled or prefill(model, ids, torch.ones_like(ids), want=[m for m in methods if m in SCORED])
+            cache = evict(filled, name, budget, indices=chosen.get(name))
+            found = forced(model, filled, cache, said)
+        out[name] = float(found.mean())
+    return out
+
+
+def forced(model: Any, prefilled: Any, cache: Any, reply_ids: Int[Tensor, "1 t"]) -> Float[Tensor, " t"]:
+    """log-probability (t) of every token of a reply (1, t) after a prompt that was read, from an evicted cache.
+
+    The cache is extended; token by token, as it would be generated.
+    """
+    device, place = device_of_model(model), prefilled.input_ids.shape[1]
+    logits, found = prefilled.logits, []
+    with undisturbed(model) as own:
+        for i, token in enumerate(reply_ids[0].tolist()):
+            found.append(logits.float().log_softmax(-1)[0, token].cpu())
+            if i + 1 < reply_ids.shape[1]:
+                one, at = (torch.tensor([[x]], device=device) for x in (token, place + i))
+                logits = own(one, None, at, cache, use_cache=True).logits[:, -1]
+    return torch.stack(found)
+
+
+def _cost(name: str, rows: Sequence[dict[str, Any]]) -> Cost:
+    own, full = ([r for r in rows if r["method"] == m] for m in (name, FULL))
+    right, full_right = ([bool(r["right"]) for r in side] for side in (own, full))
+    likely, full_likely = ([r["likelihood"] for r in side] for side in (own, full))
+    n = len(own)
+    return Cost(
+        name,
+        n,
+        sum(right) / n,
+        None if name == FULL else paired_shares(right, full_right),
+        sum(likely) / n,
+        None if name == FULL else paired(likely, full_likely),
+        sum(r["seconds"] for r in own) / n,
+        sum(r["kept"] for r in own) / n,
+    )
+
+
+def document(found: Scored) -> dict[str, Any]:
+    """As one JSON document holds it."""
+    return {"methods": [asdict(c) for c in found.costs], "rows": list(found.rows)}

@@ -1,0 +1,94 @@
+"""`featlearn data`: list or fetch real data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tyro
+
+from featlearn.cli._parse import choose, parse
+from featlearn.cli._show import byte_bar, console, print_json, show_table
+from featlearn.errors import DONE, CommandError
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    action: tyro.conf.Positional[Literal["list", "fetch"]] = "list"
+    """list what there is, or fetch one."""
+    name: tyro.conf.Positional[str] = ""
+    """Which data set."""
+    root: str = ""
+    """A folder with files that you have already: they are verified and left as they are."""
+    json: bool = False
+    """One JSON document on stdout."""
+
+
+def data_command(args: Sequence[str]) -> int:
+    """List or fetch data sets."""
+    options = parse(DataOptions, args, "featlearn data", "List real data, or fetch and verify it.")
+    from featlearn import data
+
+    known = data.registry()
+    if options.name and options.name not in known:
+        raise CommandError(f"no data set {options.name!r}{choose(options.name, list(known))}")
+    if options.action == "fetch":
+        if not options.name:
+            raise CommandError(f"fetch what? featlearn data fetch NAME, one of {', '.join(known)}")
+        return _fetch(options)
+    rows = []
+    for d in known.values():
+        if options.name in ("", d.name):
+            rows.append(
+                {
+                    "name": d.name,
+                    "about": d.about,
+                    "licence": d.licence,
+                    "size_mib": round(d.size_mib, 1),
+                    "here": _here(d.name, options.root),
+                }
+            )
+    if options.json:
+        print_json(rows)
+        return DONE
+    shown = ((r["name"], r["about"], r["licence"], str(r["size_mib"]), "yes" if r["here"] else "no") for r in rows)
+    show_table(console(), ("name", "what", "licence", "MiB", "here"), shown)
+    return DONE
+
+
+def _here(name: str, root: str) -> bool:
+    from featlearn import data
+
+    try:
+        data.find(name, root or None)
+    except data.DataError:
+        return False
+    return True
+
+
+def bring(experiment: Any, plans: Sequence[Any], fetch: bool) -> None:
+    """Refuse a run whose data or models are not here, before any work, or fetch them; trials already done need none."""
+    from featlearn.data.needs import check_needs, lacking
+
+    trials = [p.trials[i] for p in plans for i in p.missing]
+    for name in lacking(trials, experiment) if fetch else ():
+        _shown_fetch(name, "")
+    check_needs(trials, experiment)
+
+
+def _shown_fetch(name: str, root: str) -> Any:
+    from featlearn import data
+
+    if not root:  # terms are shown before a download; what lies in a root is the user's already
+        licence = data.registry()[name].licence
+        console(err=True).print(f"{name}: licence: {licence}", soft_wrap=True, markup=False)
+    with byte_bar() as progress:
+        return data.fetch(name, root=root or None, progress=progress)
+
+
+def _fetch(options: DataOptions) -> int:
+    path = _shown_fetch(options.name, options.root)
+    if options.json:
+        print_json({"name": options.name, "path": str(path)})
+    else:
+        console().print(f"{options.name}: {path}", soft_wrap=True, markup=False)
+    return DONE

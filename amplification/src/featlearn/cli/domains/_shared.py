@@ -1,0 +1,207 @@
+"""What the commands of `featlearn domains` share: flags, the plan they come to, remarks."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from featlearn.cli._parse import check_count, parse
+from featlearn.cli._show import warn
+from featlearn.errors import CommandError
+
+T = TypeVar("T")
+
+
+SHOWN = 10
+"""How many missing runs are listed."""
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    data: str = ""
+    """A folder of domain/class/image, a .csv file (path, label, domain), or a name such as rotated-mnist."""
+    skip_unreadable: bool = False
+    """Leave out files that are no images, instead of refusing the data."""
+    merge_case: bool = False
+    """Labels that differ by case alone are one class."""
+    per_domain: int | None = None
+    """Images of each domain of the MNIST sets; all of them if left out."""
+    size: int = 0
+    """Height and width in pixels; 0: 224 for a ResNet, 64 for cnn, 28 for the MNIST sets."""
+    depth: Literal["auto", "8", "10", "12", "14", "16", "24", "32"] = "auto"
+    """Bits of white in images of more than 8 bits; auto: 8, 12 or 16, by the range of the whole set."""
+    float_range: tuple[float, float] | None = None
+    """Black and white of floating point images; 0 1 or 0 255 by the range of the whole set if left out."""
+    json: bool = False
+    """One JSON document on stdout; everything else goes to stderr."""
+
+
+@dataclass(frozen=True)
+class TrainOptions(DataOptions):
+    backbone: Literal["cnn", "resnet18", "resnet50"] = "cnn"
+    """cnn: four convolutions, for small images or a CPU; ResNets need torchvision."""
+    weights: str = ""
+    """File of pretrained weights, as torchvision or torch.save wrote it."""
+    width: int = 64
+    """Channels of cnn; it gives twice as many features."""
+    batch_norm: Literal["auto", "frozen", "learned"] = "auto"
+    """Statistics of batch norm of a ResNet; auto: frozen with --weights, learned without. Nothing else is frozen."""
+    augment: Literal["auto", "yes", "no"] = "auto"
+    """Random crops, flips and colours; auto: for ResNets."""
+    steps: int = 5001
+    """Steps of training."""
+    batch: int = 0
+    """Images a domain and step; 0: 32 for a ResNet, 64 for cnn."""
+    rate: float = 0.0
+    """Learning rate of Adam; 0: 5e-5 for a ResNet with --weights, 1e-3 otherwise."""
+    weight_decay: float = 0.0
+    """Of Adam."""
+    evaluate_every: int = 300
+    """Steps between evaluations."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the forward pass."""
+    device: str = "auto"
+    """auto: the GPU where there is one."""
+    threads: int = 0
+    """Threads of one run, also to decode images; 0: one on a CPU (fit: all), the share of the cores on a GPU."""
+    nuclear_weight: float = 0.01
+    """Lambda of -nu, of the nuclear norm over the rows of the batch. 0.01 is published for ResNet-50; no good default
+    is known for other networks (docs/domains.md), so search up to 1."""
+    nuclear_start: float = 0.02
+    """Share of the steps before -nu sets in."""
+    mixup_alpha: float = 0.2
+    """Of mixup."""
+    coral_weight: float = 1.0
+    """Of coral."""
+    irm_weight: float = 100.0
+    """Of irm, after annealing."""
+    vrex_weight: float = 10.0
+    """Of vrex, after annealing."""
+    anneal: float = 0.1
+    """Share of the steps before irm and vrex have their weight."""
+    dro_eta: float = 0.01
+    """Of group-dro."""
+    miro_weight: float = 0.1
+    """Of miro."""
+    swad_converge: int = 3
+    """Evaluations without improvement that begin the average."""
+    swad_tolerance: int = 6
+    """Evaluations above the threshold that end it."""
+    swad_ratio: float = 0.3
+    """The threshold is this much above the loss where it began."""
+
+
+def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
+    """The flags of a command; --data is needed."""
+    options: Any = parse(kind, args, f"featlearn domains {name}", about)
+    if not options.data:
+        raise CommandError(f"data is missing: --data FOLDER names it (featlearn domains {name} --help)")
+    return options
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What flags come to: the data, and everything with its automatic values filled in."""
+
+    found: Any
+    source: Any
+    network: Any
+    schedule: Any
+    settings: Any
+
+
+def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto") -> Any:
+    """Where the images come from, automatic values filled in."""
+    from featlearn.apply.domains.sources import Source
+    from featlearn.data.mnist_domains import NAMES
+
+    mnist = options.data in NAMES
+    size = options.size or (28 if mnist else 64 if backbone == "cnn" else 224)
+    wanted = (backbone != "cnn" and not mnist) if augment == "auto" else augment == "yes"
+    depth = None if options.depth == "auto" else int(options.depth)
+    if wanted and mnist:
+        raise CommandError(f"augment = yes is not allowed for {options.data}, which is not augmented; leave it out")
+    return Source(
+        options.data,
+        size,
+        wanted,
+        options.per_domain,
+        options.skip_unreadable,
+        options.merge_case,
+        depth=depth,
+        float_range=options.float_range,
+    )
+
+
+def planned(
+    options: TrainOptions, algorithms: Sequence[str], seeds: Sequence[int], least: int, decode: bool | None = None
+) -> Plan:
+    """Everything checked, before any work: algorithms, settings and weights first, then the data."""
+    from featlearn.apply.domains import sources
+    from featlearn.apply.domains.runs import check_algorithms, check_seeds
+    from featlearn.core import Key
+    from featlearn.core.device import resolve
+    from featlearn.lab.submit import cores
+    from featlearn.methods.domains import Schedule, Settings
+
+    check_count("threads", options.threads, 0, "chooses")
+    small = options.backbone == "cnn"
+    schedule = Schedule(
+        options.steps,
+        options.batch or (64 if small else 32),
+        options.rate or (5e-5 if options.weights and not small else 1e-3),
+        options.weight_decay,
+        options.evaluate_every,
+        options.precision,
+    )
+    settings = Settings(**{f.name: getattr(options, f.name) for f in dataclasses.fields(Settings)})
+    if small and options.batch_norm != "auto":
+        raise CommandError(f"batch_norm = {options.batch_norm} is not allowed for cnn, which has none; leave it out")
+    frozen = {"auto": None, "frozen": True, "learned": False}[options.batch_norm]
+    network = sources.with_hash(sources.Network(options.backbone, options.width, options.weights, frozen=frozen))
+    check_algorithms(algorithms, network)
+    check_seeds(seeds, getattr(options, "search", 1))
+    resolve(options.device)
+    source = source_of(options, options.backbone, options.augment)
+    found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
+    sources.build(network, found.shape[0], len(found.labels), Key("domains/check"))
+    if not small:
+        _tell_start(options, network.keeps_statistics)
+    _tell_few_evaluations(options, algorithms, schedule)
+    return Plan(found, sources.with_fingerprint(source, found), network, schedule, settings)
+
+
+def _tell_start(options: TrainOptions, frozen: bool) -> None:
+    """What a ResNet starts from, and what becomes of its batch norm."""
+    name = options.backbone
+    if options.weights and frozen:
+        warn(f"batch norm of {name} keeps the statistics of {options.weights} (--batch-norm learned lets them follow)")
+    elif not options.weights:
+        norm = "batch norm is frozen at mean 0 and variance 1" if frozen else "its batch norm learns"
+        warn(f"{name} starts from random weights, far below what pretrained ones (--weights FILE) reach: {norm}")
+
+
+def _tell_few_evaluations(options: TrainOptions, algorithms: Sequence[str], schedule: Any) -> None:
+    """SWAD cannot find a valley in fewer evaluations than begin one."""
+    from featlearn.methods.domains import algorithm
+
+    names = [name for name in algorithms if algorithm(name).averaged]
+    count = -(-schedule.steps // schedule.evaluate_every)
+    if names and count < options.swad_converge:
+        warn(
+            f"{', '.join(names)}: {count} evaluations are too few to find a valley (--swad-converge "
+            f"{options.swad_converge}), and the last segment alone will be averaged; lower --evaluate-every"
+        )
+
+
+def remark(found: Any) -> None:
+    """What is odd about the data, a line each on stderr."""
+    for line in found.remarks:
+        warn(line)
+
+
+def describe(out: Any, found: Any) -> None:
+    """Domains and their sizes."""
+    sizes = ", ".join(f"{d.name} {len(d.y)}" for d in found.domains)
+    line = f"{found.name}: {len(found.labels)} classes; {sizes} images"
+    out.print(line, markup=False, emoji=False, soft_wrap=True)

@@ -1,0 +1,95 @@
+"""What the commands of `featlearn gemfilter` share: the model and its flags, checks, and what is expected."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import tyro
+
+from featlearn.cli._parse import parse
+from featlearn.cli._show import console, duration, size
+from featlearn.errors import CommandError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")] = ""
+    """A name of `featlearn data list`, a hub id, a folder or a .gguf file."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """auto: float32 on a CPU, bfloat16 on a GPU."""
+    device: str = "auto"
+    """auto: the GPU where there is one."""
+    json: bool = False
+    """One JSON document on stdout; everything else goes to stderr."""
+
+
+def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
+    """The flags of a command; it needs a model, or the shape of one."""
+    options: Any = parse(kind, args, f"featlearn gemfilter {name}", about)
+    if not options.model and not getattr(options, "shape", ""):
+        raise CommandError(f"which model? featlearn gemfilter {name} MODEL ... (featlearn gemfilter {name} --help)")
+    return options
+
+
+def whole_numbers(text: str, name: str) -> tuple[int, ...]:
+    """ "1024,2048" as numbers."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise CommandError(f"{name} = {text} is not allowed: token counts; separate several by commas, 1024,2048")
+    return tuple(map(int, parts))
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def check_keep(keep: int | float) -> None:
+    from featlearn.methods.gemfilter.selecting import count_of
+
+    count_of(keep, 1000)
+
+
+def check_new_tokens(count: int) -> None:
+    if count < 1:
+        raise CommandError(f"max-new-tokens = {count} is not allowed: at least 1; 32 is enough for short answers")
+
+
+def load(options: ModelOptions) -> tuple[Any, Any]:
+    """The model and its tokenizer."""
+    from featlearn.core.device import resolve
+    from featlearn.data.models import load_model
+
+    device = str(resolve(options.device))
+    dtype = options.dtype
+    if dtype == "auto":
+        dtype = "bfloat16" if device.startswith("cuda") else "float32"
+    return load_model(options.model, dtype=dtype, device=device)
+
+
+def context_of(model: Any) -> int | None:
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None)
+
+
+def filter_layer(model: Any, layer: int | str, length: int) -> int:
+    """The layer that is meant, checked for prompts of this length before anything runs."""
+    from featlearn.apply.gemfilter.answer import filter_of
+    from featlearn.methods.gemfilter.layouts import check_layer, layout_of
+
+    found, _ = filter_of(model, layer)
+    if layer == "auto":
+        from featlearn.methods.gemfilter import recommended
+
+        console(err=True).print(f"layer {found}: {recommended(model).source}", markup=False, soft_wrap=True)
+    return check_layer(layout_of(model), model, found, length)
+
+
+def expect(out: Any, speed: Any, expected: tuple[float, float], more: str = "") -> None:
+    seconds, peak = expected
+    out.print(
+        f"expected: about {duration(seconds)} and {size(peak)} of memory (estimated from {speed.probe} tokens,"
+        f" {speed.seconds:.2f} s){more}",
+        markup=False,
+        soft_wrap=True,
+    )

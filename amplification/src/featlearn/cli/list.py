@@ -1,0 +1,129 @@
+"""`featlearn list`: works, experiments, claims, presets and the last verdicts."""
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from featlearn.cli._parse import choose, parse
+from featlearn.cli._show import console, print_json, show_table
+from featlearn.errors import DONE, CommandError
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    work: str = ""
+    """Only this work."""
+    json: bool = False
+    """One JSON document."""
+    runs: bool = False
+    """The runs in your store instead: own experiments, changed settings, sweeps."""
+    store: str = "runs"
+    """Folder of your runs; its verdicts are newer than the ones that ship."""
+
+
+def list_command(args: Sequence[str]) -> int:
+    """Show works, experiments, claims."""
+    from featlearn import catalog
+
+    options = parse(ListOptions, args, "featlearn list", "Works, experiments, claims, presets and the last verdicts.")
+    if options.runs:
+        return _runs(options)
+    found = with_local_verdicts(catalog.read(), Path(options.store))
+    names = [w["id"] for w in found["works"]]
+    if options.work and options.work not in names:
+        raise CommandError(f"no work {options.work!r}{choose(options.work, names)}")
+    works = [
+        {"id": w["id"], "entries": w["entries"], "covered": len(catalog.covered(found, w["id"])), "title": w["title"]}
+        for w in found["works"]
+        if options.work in ("", w["id"])
+    ]
+    experiments = [e for e in found["experiments"] if options.work in ("", e["id"].split("/")[0])]
+    claims = [c for c in found["claims"] if options.work in ("", c["id"].split(".")[0])]
+    entries = [e for e in found["entries"] if options.work in ("", e["id"].split(".")[0])]
+    if options.json:
+        print_json({"works": works, "experiments": experiments, "claims": claims, "entries": entries})
+        return DONE
+    out = console()
+    rows = [(w["id"], w["title"], str(w["entries"]), str(w["covered"])) for w in works]
+    show_table(out, ("work", "what", "entries", "covered"), rows, "Works")
+    if experiments:
+        rows = [(e["id"], e["title"], " ".join(e["presets"]), e["evidence"]) for e in experiments]
+        show_table(out, ("experiment", "what", "presets", "evidence"), rows, "Experiments")
+    if claims:
+        show_table(
+            out, ("claim", "says", "verdict"), [(c["id"], c["says"], verdict_words(c)) for c in claims], "Claims"
+        )
+        pending = sum(c["pending"] for c in claims)
+        if pending:
+            out.print(f"{pending} claims wait for re-examination in the typed form and count for nothing", markup=False)
+    return DONE
+
+
+def _runs(options: ListOptions) -> int:
+    """The runs in a store, newest first."""
+    from featlearn.lab.find import runs
+    from featlearn.lab.store import Store
+
+    if not Path(options.store).is_dir():
+        raise CommandError(f"no folder {options.store}: give the one of your runs, --store DIR")
+    found = [r for r in runs(Store(options.store)) if options.work in ("", r.manifest.experiment.split("/")[0])]
+    if options.json:
+        print_json({"runs": [run_json(r) for r in found]})
+        return DONE
+    out = console()
+    for r in found:  # one line each and never cut: the name is there to be copied
+        m = r.manifest
+        what = f"{m.hash}  {m.started[:16].replace('T', ' ')}  {m.experiment}: {r.words}; {r.state}"
+        out.print(what + "".join(f"; sweep {name}" for name in m.sweeps), soft_wrap=True, markup=False, highlight=False)
+    if not found:
+        out.print(f"no runs in {options.store}", markup=False)
+    return DONE
+
+
+def run_json(run: Any) -> dict[str, Any]:
+    """A run as the JSON document holds it."""
+    m = run.manifest
+    return {
+        "hash": m.hash,
+        "experiment": m.experiment,
+        "preset": m.preset,
+        "changed": dict(m.changed),
+        "sweep": dict(m.sweep),
+        "sweeps": dict(m.sweeps),
+        "trials": {"planned": len(m.trials), "there": run.there},
+        "started": m.started,
+        "seconds": m.seconds,
+        "command": m.command,
+        "manifest": str(run.path),
+    }
+
+
+def verdict_words(claim: Mapping[str, Any]) -> str:
+    """A claim's verdict in a cell of the table: both faces and the scope, stale or pending where it is."""
+    words = claim["verdict"]
+    if claim["pending"]:
+        return f"({words}: re-examination pending)"
+    if claim["corrected"]:
+        words += f" as reported, {claim['corrected']} as corrected"
+    if claim["scope"] != "as stated":
+        words += f" ({claim['scope']})"
+    if claim["stale"]:
+        words += f" [stale: its {claim['stale']} changed]"
+    return words if claim["expected"] == claim["verdict"] or claim["verdict"] == "not run" else f"{words} (!)"
+
+
+def with_local_verdicts(found: dict[str, Any], store: Path) -> dict[str, Any]:
+    """The catalog with verdicts of the user's store in place of those that shipped."""
+    for claim in found["claims"]:
+        path = store / "verdicts" / claim["id"].split(".")[0] / f"{claim['id']}.json"
+        if path.is_file():
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                data = json.loads(path.read_bytes())
+                claim["verdict"], claim["why"] = str(data["verdict"]), str(data["why"])
+                if not claim["pending"]:
+                    claim["scope"], claim["corrected"] = str(data["scope"]), str(data["corrected"])
+                    claim["expected"] = claim["verdict"] if data["as_expected"] else ""
+    return found

@@ -1,0 +1,27 @@
+"""Real data: fetched, verified and loaded."""
+
+from featlearn.data.catalogue import Dataset as Dataset
+from featlearn.data.catalogue import registry as registry
+from featlearn.data.download import cache_root as cache_root
+from featlearn.data.download import fetch as fetch
+from featlearn.data.download import find as find
+from featlearn.data.images import Images as Images
+from featlearn.data.images import digits as digits
+from featlearn.data.images import fashion_mnist as fashion_mnist
+from featlearn.data.images import mnist as mnist
+from featlearn.data.images import read_idx as read_idx
+from featlearn.errors import DataError as DataError
+
+__all__ = [
+    "DataError",
+    "Dataset",
+    "Images",
+    "cache_root",
+    "digits",
+    "fashion_mnist",
+    "fetch",
+    "find",
+    "mnist",
+    "read_idx",
+    "registry",
+]

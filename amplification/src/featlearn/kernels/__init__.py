@@ -1,0 +1,47 @@
+"""Exact and finite kernels, ridge regression on them, and the best norm-bounded linear classifier."""
+
+from featlearn.kernels.closed_form import clip_moments as clip_moments
+from featlearn.kernels.closed_form import nngp as nngp
+from featlearn.kernels.closed_form import ntk as ntk
+from featlearn.kernels.closed_form import polynomial as polynomial
+from featlearn.kernels.closed_form import rbf as rbf
+from featlearn.kernels.closed_form import relu_moments as relu_moments
+from featlearn.kernels.features import FourierFeatures as FourierFeatures
+from featlearn.kernels.features import RandomFeatures as RandomFeatures
+from featlearn.kernels.features import TangentFeatures as TangentFeatures
+from featlearn.kernels.features import fourier_features as fourier_features
+from featlearn.kernels.features import gram_of as gram_of
+from featlearn.kernels.features import mirror as mirror
+from featlearn.kernels.features import random_features as random_features
+from featlearn.kernels.margin import HingeFit as HingeFit
+from featlearn.kernels.margin import hinge_classifier as hinge_classifier
+from featlearn.kernels.ridge import FeaturePredictor as FeaturePredictor
+from featlearn.kernels.ridge import KernelPredictor as KernelPredictor
+from featlearn.kernels.ridge import feature_ridge as feature_ridge
+from featlearn.kernels.ridge import gram as gram
+from featlearn.kernels.ridge import kernel_ridge as kernel_ridge
+from featlearn.kernels.ridge import ridge_path as ridge_path
+
+__all__ = [
+    "FeaturePredictor",
+    "FourierFeatures",
+    "HingeFit",
+    "KernelPredictor",
+    "RandomFeatures",
+    "TangentFeatures",
+    "clip_moments",
+    "feature_ridge",
+    "fourier_features",
+    "gram",
+    "gram_of",
+    "hinge_classifier",
+    "kernel_ridge",
+    "mirror",
+    "nngp",
+    "ntk",
+    "polynomial",
+    "random_features",
+    "rbf",
+    "relu_moments",
+    "ridge_path",
+]

@@ -1,0 +1,1 @@
+"""Running, storing and judging: knows no machine learning."""

@@ -1,0 +1,337 @@
+"""Verdicts on disk: `<root>/verdicts/<work>/<claim id>.json`, without times or names of machines.
+
+When, where and how long is kept apart in `<claim id>.made.json` beside it, which nothing compares.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featlearn.errors import DamagedError, LabError, TrialError
+from featlearn.lab.claim import Accusation, Claim, Verdict, broken, verdict_of
+from featlearn.lab.digest import code_digest, rows_digest
+from featlearn.lab.experiment import Rows
+from featlearn.lab.files import FORMAT, read_json, write_atomic
+from featlearn.lab.judge import Finding
+from featlearn.lab.provenance import provenance
+from featlearn.lab.statement import Control, Statement
+from featlearn.lab.store import Store, now
+from featlearn.lab.uncertainty import Law
+
+SHOWN = 200
+AGAIN = "run `featlearn verify` again or restore it from a copy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedStatement:
+    """A statement and what came of it, as text and numbers.
+
+    value, observed, low, high, rival: the elements `at`, at most SHOWN of them, the worst among them; rival is empty
+    without one. domain: what the quantity can be. trivial, rival_says, where: in words, or "". trivial_value: what an
+    object that has learnt nothing attains; empty without one, and in older files. margin: a number, or the largest of
+    an array. quantifier: how many of the elements must agree, and why not every one.
+    """
+
+    name: str
+    quantity: str
+    unit: str
+    relation: str
+    form: str
+    source: str
+    axis: str
+    where: str
+    outcome: str
+    expect: str
+    why: str
+    margin: float
+    upper: float | None
+    value: tuple[float, ...]
+    observed: tuple[float, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    rival: tuple[float, ...]
+    rival_says: str
+    trivial: str
+    domain: tuple[float | None, float | None]
+    at: tuple[int, ...]
+    kept: int
+    of: int
+    quantifier: str = "every"
+    trivial_value: tuple[float, ...] = ()
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the outcome is the one we stand behind."""
+        return self.outcome == self.expect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A verdict as it is kept and shown.
+
+    verdict, corrected: outcomes of the faces as reported and, where there is one, as corrected. premises: (says,
+    detail, met: yes, no, not decidable, other size). accuses: quote, place, reading, hits, derivation, or empty.
+    code, rows: digests of the claim's code and of the rows it read; reads: the experiments they come from. when,
+    seconds, made: from the file beside it.
+    """
+
+    id: str
+    entries: tuple[str, ...]
+    says: str
+    verdict: str
+    corrected: str
+    scope: str
+    why: str
+    error: str
+    as_expected: bool
+    covers: bool
+    remarks: str
+    accuses: Mapping[str, str]
+    premises: tuple[tuple[str, str, str], ...]
+    statements: tuple[JudgedStatement, ...]
+    code: str
+    rows: str
+    reads: tuple[str, ...] = ()
+    when: str = ""
+    seconds: float = 0.0
+    made: Mapping[str, Any] | None = None
+
+
+def digest_of(claim: Claim) -> str:
+    """Digest of what a claim's halves reach."""
+    parts = [claim.statements, claim.observe]
+    parts += [f for f in (claim.settings, claim.premises) if callable(f)]
+    return code_digest(*parts)
+
+
+def experiment_of(kind: type) -> str:
+    """The experiment that writes a row type."""
+    return str(kind.experiment)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def judged(verdict: Verdict, rows: str = "") -> Judged:
+    """A verdict as it is kept."""
+    c = verdict.claim
+    return Judged(
+        id=c.id,
+        entries=c.entries,
+        says=c.says,
+        verdict=verdict.reported,
+        corrected=verdict.corrected,
+        scope=verdict.scope,
+        why=verdict.why,
+        error=verdict.error,
+        as_expected=verdict.as_expected,
+        covers=verdict.covers,
+        remarks=c.remarks,
+        accuses=asdict(c.accuses) if isinstance(c.accuses, Accusation) else {},
+        premises=tuple((p.says, p.detail, _met(p.met, p.size)) for p in verdict.premises),
+        statements=tuple(map(_statement, verdict.findings)),
+        code=digest_of(c),
+        rows=rows,
+        reads=tuple(dict.fromkeys(experiment_of(kind) for kind in c.reads)),
+        seconds=verdict.seconds,
+    )
+
+
+def _met(met: bool | None, size: bool) -> str:
+    return "not decidable" if met is None else "yes" if met else "other size" if size else "no"
+
+
+def _statement(f: Finding) -> JudgedStatement:
+    s = f.statement
+    at = _shown(f)
+    least, largest = (None if not math.isfinite(e) else e for e in (s.quantity.low, s.quantity.high))
+    trivial = s.trivial_says or (s.trivial.name if isinstance(s.trivial, Control) else "")
+    return JudgedStatement(
+        name=s.name,
+        quantity=s.quantity.name,
+        unit=s.quantity.unit,
+        relation=s.relation,
+        form=s.form,
+        source=s.source,
+        axis=s.axis,
+        where=s.where_says,
+        outcome=f.outcome,
+        expect=s.expect,
+        why=f.why,
+        margin=float(np.max(s.margin)),
+        upper=s.upper if math.isfinite(s.upper) else None,
+        value=_numbers(f.value[at]),
+        observed=_numbers(f.observed[at]),
+        low=_ends(f.low[at]),
+        high=_ends(f.high[at]),
+        rival=() if f.rival is None else _numbers(f.rival[at]),
+        rival_says=s.rival_says + (f" ({_law(s.rival)})" if isinstance(s.rival, Law) else ""),
+        trivial=trivial if s.trivial is not None else "",
+        domain=(least, largest),
+        at=tuple(int(i) for i in at),
+        kept=f.kept,
+        of=f.of,
+        quantifier=_quantifier(s),
+        trivial_value=() if f.trivial is None or not np.isfinite(f.trivial).all() else _numbers(f.trivial[at]),
+    )
+
+
+def _quantifier(s: Statement) -> str:
+    if s.quantifier == "every":
+        return "every"
+    share = f" of {s.share:g}" if s.quantifier == "share" else ""
+    return f"{s.quantifier}{share}: {s.quantifier_says}"
+
+
+def _law(law: Law) -> str:
+    return ", ".join(f"{k} = {v:.4g}" for k, v in law.constants.items())
+
+
+def _numbers(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(f"{v:.12g}") for v in values)
+
+
+def _ends(values: np.ndarray) -> tuple[float | None, ...]:
+    return tuple(float(f"{v:.12g}") if math.isfinite(v) else None for v in values)
+
+
+def _shown(f: Finding) -> np.ndarray:
+    """Positions that are kept: all, or an even choice with the element that lies worst."""
+    n = f.observed.size
+    if n <= SHOWN:
+        return np.arange(n)
+    least, largest = f.statement.limits(f.value)
+    over = np.maximum(np.where(np.isfinite(least), least - f.observed, -np.inf), f.observed - largest)
+    return np.unique(np.append(np.linspace(0, n - 1, SHOWN - 1).astype(int), int(np.argmax(over))))
+
+
+def path_of(root: Path, claim: str) -> Path:
+    """File of a claim's verdict."""
+    work, _, slug = claim.partition(".")
+    if not slug or not all(c.isalnum() or c in "._-" for c in claim):
+        raise TrialError(
+            f"claim id = {claim!r} is not allowed: <work>.<slug> of letters, digits, '.', '-', '_'; rename"
+        )
+    return root / "verdicts" / work / f"{claim}.json"
+
+
+def write(store: Store, verdict: Judged) -> Path:
+    """Write a verdict and, beside it, when, where and in how many seconds it was made; its path."""
+    path = path_of(store.root, verdict.id)
+    apart = ("when", "seconds", "made")
+    kept = {f.name: getattr(verdict, f.name) for f in fields(verdict) if f.name not in apart}
+    kept["statements"] = [asdict(s) for s in verdict.statements]
+    text = json.dumps({"format": FORMAT, **kept}, indent=1, allow_nan=False, default=dict)
+    beside = {"format": FORMAT, "when": now(), "seconds": verdict.seconds, "made": provenance()}
+    write_atomic(path.with_suffix(".made.json"), json.dumps(beside, indent=1).encode())
+    write_atomic(path, text.encode())
+    return path
+
+
+def read(store: Store, claim: str) -> Judged | None:
+    """The last verdict of the nearest layer that has one in this form; None if there is none. Errors: DamagedError."""
+    for root in (store.root, *store.below):
+        path = path_of(root, claim)
+        if path.exists():
+            data = read_json(path, AGAIN)
+            if "mechanism" in data:  # of the former form: the claim has not been judged since it was converted
+                continue
+            beside = path.with_suffix(".made.json")
+            more = read_json(beside, AGAIN) if beside.exists() else {}
+            try:
+                return _built({**data, **{k: more[k] for k in ("when", "seconds", "made") if k in more}})
+            except (TypeError, KeyError, ValueError) as e:
+                raise DamagedError(f"{path} is damaged ({type(e).__name__}): {AGAIN}") from e
+    return None
+
+
+def _built(data: Mapping[str, Any]) -> Judged:
+    known = {f.name for f in fields(Judged)}
+    values = {k: v for k, v in data.items() if k in known}
+    parts: list[dict[str, Any]] = [
+        {k: tuple(v) if isinstance(v, list) else v for k, v in s.items()} for s in data["statements"]
+    ]
+    values["statements"] = tuple(JudgedStatement(**part) for part in parts)
+    values["entries"] = tuple(data["entries"])
+    values["reads"] = tuple(str(r) for r in data.get("reads", ()))
+    values["premises"] = tuple((str(a), str(b), str(c)) for a, b, c in data["premises"])
+    return Judged(**values)
+
+
+Tables = Callable[[str], Rows | None]
+
+
+def check(claim: Claim, key: Any, tables: Tables) -> Judged:
+    """Judge a claim on the rows of the experiments it reads; `not run` where one of them has no rows.
+
+    tables: experiment id -> its rows, or None. Errors: LabError where rows or statements cannot be judged.
+    """
+    read_rows = []
+    for kind in claim.reads:
+        rows = tables(experiment_of(kind))
+        if rows is None or not rows.rows:
+            return judged(broken(claim, "not run", f"featlearn run {experiment_of(kind)} --preset paper"))
+        read_rows.append(rows.of(kind, allow_absent=bool(claim.may_lack)))
+    verdict = verdict_of(claim, key, read_rows)
+    return judged(verdict, rows_digest(r for t in read_rows for r in t.rows) if read_rows else "")
+
+
+def stale(kept: Judged, claim: Claim, rows: str | None = None) -> str:
+    """Why a verdict does not stand for the claim as it is now: "code", "rows", or "" where it does."""
+    if kept.code != digest_of(claim):
+        return "code"
+    return "rows" if rows is not None and kept.rows and kept.rows != rows else ""
+
+
+def expected(verdict: Judged) -> str:
+    """What every statement is expected to come to, in words: "as expected", or the statements that differ."""
+    if verdict.error:
+        return "the check broke"
+    different = [s.name for s in verdict.statements if not s.as_expected]
+    return "as expected" if verdict.as_expected else f"not as expected: {', '.join(different) or verdict.verdict}"
+
+
+def as_json(verdict: Judged) -> dict[str, Any]:
+    """The document that `featlearn verify --json` prints for one claim."""
+    return {
+        "id": verdict.id,
+        "entries": list(verdict.entries),
+        "verdict": verdict.verdict,
+        "scope": verdict.scope,
+        "corrected": verdict.corrected,
+        "expected": verdict.as_expected,
+        "why": verdict.why,
+        "seconds": round(verdict.seconds, 3),
+        "error": verdict.error,
+        "statements": [_shown_json(s) for s in verdict.statements],
+    }
+
+
+def _shown_json(s: JudgedStatement) -> dict[str, Any]:
+    names = ("name", "quantity", "relation", "form", "source", "margin", "outcome", "expect", "why")
+    out: dict[str, Any] = {n: getattr(s, n) for n in names}
+    out |= {n: _one(getattr(s, n)) for n in ("value", "observed", "low", "high")}
+    out |= {"rival": _one(s.rival) if s.rival else None, "rival_says": s.rival_says, "trivial": s.trivial or None}
+    return {**out, "domain": list(s.domain)}
+
+
+def _one(values: Sequence[Any]) -> Any:
+    return values[0] if len(values) == 1 else list(values)
+
+
+__all__ = [
+    "Judged",
+    "JudgedStatement",
+    "LabError",
+    "as_json",
+    "check",
+    "digest_of",
+    "expected",
+    "judged",
+    "path_of",
+    "read",
+    "stale",
+    "write",
+]

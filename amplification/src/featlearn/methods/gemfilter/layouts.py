@@ -1,0 +1,152 @@
+"""What each family of decoder does between its hidden states and its attention scores.
+
+Scoring a layer needs its queries and keys as the layer itself forms them: projection, norms, rotary embedding, scale.
+A family that is not listed is refused by name rather than scored wrongly.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featlearn.core import SettingError
+
+# model_type: whether each family's layers may use a window, and the one thing it does differently. All have layers
+# with .self_attn that receives `hidden_states` and `position_embeddings`.
+FAMILIES = (
+    "gemma",
+    "gemma2",  # softcap on the logits
+    "gemma3",  # text part of the multimodal model
+    "gemma3_text",  # norms on queries and keys, rotary base by kind of layer
+    "llama",
+    "mistral",
+    "phi3",  # queries, keys and values from one matrix; rotary embedding on a part of the head
+    "qwen2",
+    "qwen3",  # norms on queries and keys
+    "smollm3",  # some layers without rotary embedding
+)
+
+OTHER_KINDS = "a decoder with causal softmax attention"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read queries and keys of one family; get it from `layout_of(model)`."""
+
+    model_type: str
+
+    def layers(self, model: Any) -> nn.ModuleList:
+        """The decoder layers, in order; each has `.self_attn`."""
+        return model.get_decoder().layers
+
+    def config(self, model: Any) -> Any:
+        """The configuration of the text part."""
+        return model.config.get_text_config()
+
+    def window(self, model: Any, layer: int) -> int | None:
+        """How many tokens back a layer sees; None for all."""
+        config = self.config(model)
+        kinds = getattr(config, "layer_types", None)
+        size = getattr(config, "sliding_window", None)
+        if kinds is not None:
+            return size if kinds[layer] == "sliding_attention" else None
+        return size
+
+    def global_layers(self, model: Any) -> list[int]:
+        """Layers that see the whole prompt, whatever its length."""
+        return [i for i in range(len(self.layers(model))) if self.window(model, i) is None]
+
+    def scale(self, attn: nn.Module) -> float:
+        """The factor on the inner products before the softmax."""
+        return float(attn.scaling)  # pyright: ignore[reportArgumentType]
+
+    def softcap(self, attn: nn.Module) -> float | None:
+        """c where the layer replaces a logit z by c tanh(z / c); None elsewhere."""
+        return getattr(attn, "attn_logit_softcapping", None)
+
+    def queries(
+        self,
+        attn: nn.Module,
+        hidden: Float[Tensor, "b n e"],
+        rotary: tuple[Tensor, Tensor],
+    ) -> Float[Tensor, "b h n d"]:
+        """Queries as the attention uses them; pass the rows of `hidden` and of `rotary` = (cos, sin) that you need."""
+        config: Any = attn.config
+        return self._project(attn, hidden, rotary, "q", 0, config.num_attention_heads)
+
+    def keys(
+        self,
+        attn: nn.Module,
+        hidden: Float[Tensor, "b n e"],
+        rotary: tuple[Tensor, Tensor],
+    ) -> Float[Tensor, "b g n d"]:
+        """Keys as the attention uses them, one per group of query heads (g key heads, not repeated)."""
+        config: Any = attn.config
+        return self._project(attn, hidden, rotary, "k", config.num_attention_heads, config.num_key_value_heads)
+
+    def _project(
+        self, attn: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor], name: str, first: int, heads: int
+    ) -> Tensor:
+        d = attn.head_dim
+        if hasattr(attn, "qkv_proj"):
+            x = attn.qkv_proj(hidden)[..., first * d : (first + heads) * d]
+        else:
+            x = getattr(attn, f"{name}_proj")(hidden)
+        x = x.unflatten(-1, (heads, d))
+        norm = getattr(attn, f"{name}_norm", None)
+        x = (x if norm is None else norm(x)).transpose(1, 2)
+        return rotate(x, *rotary) if getattr(attn, "use_rope", True) else x
+
+
+def rotate(x: Float[Tensor, "b h n d"], cos: Float[Tensor, "c n r"], sin: Float[Tensor, "c n r"]) -> Tensor:
+    """Rotary embedding in halves on the first r of d coordinates; c is b or 1."""
+    cos, sin = cos.unsqueeze(1).to(x.device), sin.unsqueeze(1).to(x.device)
+    turned, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+    a, b = turned.chunk(2, dim=-1)
+    return torch.cat([turned * cos + torch.cat([-b, a], dim=-1) * sin, rest], dim=-1)
+
+
+def layout_of(model: Any) -> Layout:
+    """The layout of a Hugging Face causal language model.
+
+    Raises SettingError for what is not a decoder with a known attention layout: encoder-decoders, state-space models,
+    families not listed in FAMILIES.
+
+    Example:
+        >>> layout_of(model).model_type
+        'llama'
+    """
+    config = getattr(model, "config", None)
+    kind = getattr(config, "model_type", None)
+    if config is None or kind is None or not hasattr(model, "get_decoder"):
+        raise SettingError(
+            "model", type(model).__name__, "a Hugging Face causal language model", "load it with AutoModelForCausalLM"
+        )
+    if getattr(config, "is_encoder_decoder", False):
+        raise SettingError("model", kind, OTHER_KINDS, "encoder-decoder models have no last query to score with")
+    if kind not in FAMILIES:
+        known = f"one of {', '.join(FAMILIES)}"
+        raise SettingError(
+            "model", kind, known, "its attention layout is not known here; add it to methods/gemfilter/layouts.py"
+        )
+    return Layout(kind)
+
+
+def check_layer(layout: Layout, model: Any, layer: int, length: int) -> int:
+    """A filter layer that exists and sees the whole prompt, counted from 0; negative ones count from the end."""
+    layers = len(layout.layers(model))
+    if isinstance(layer, bool) or not isinstance(layer, int) or not -layers <= layer < layers:
+        raise SettingError("layer", layer, f"0 to {layers - 1}", f"this {layout.model_type} has {layers} layers")
+    layer %= layers
+    window = layout.window(model, layer)
+    everywhere = layout.global_layers(model)
+    if window is not None and (everywhere or window < length):
+        raise SettingError(
+            "layer",
+            layer,
+            f"a layer that sees all {length} tokens: {', '.join(map(str, everywhere)) or 'this model has none'}",
+            f"layer {layer} sees the last {window} tokens only",
+        )
+    return layer

@@ -1,0 +1,51 @@
+"""Architectures with their hand-written gradients, and how they start."""
+
+from featlearn.nets.backbones import ResNet as ResNet
+from featlearn.nets.backbones import SmallCnn as SmallCnn
+from featlearn.nets.backbones import backbone as backbone
+from featlearn.nets.backbones import linear_head as linear_head
+from featlearn.nets.backbones import load_weights as load_weights
+from featlearn.nets.initial import fixed_signs_init as fixed_signs_init
+from featlearn.nets.initial import gaussian_init as gaussian_init
+from featlearn.nets.initial import mean_field_rates as mean_field_rates
+from featlearn.nets.initial import mirrored as mirrored
+from featlearn.nets.initial import neuron_weights as neuron_weights
+from featlearn.nets.initial import sign_init as sign_init
+from featlearn.nets.initial import sphere_init as sphere_init
+from featlearn.nets.initial import symmetric_init as symmetric_init
+from featlearn.nets.modular_transformer import ModularShape as ModularShape
+from featlearn.nets.modular_transformer import ModularTransformer as ModularTransformer
+from featlearn.nets.modular_transformer import attention_matrices as attention_matrices
+from featlearn.nets.power import PowerNetwork as PowerNetwork
+from featlearn.nets.power import power_init as power_init
+from featlearn.nets.two_layer import Gradients as Gradients
+from featlearn.nets.two_layer import TwoLayer as TwoLayer
+from featlearn.nets.two_layer import forward as forward
+from featlearn.nets.two_layer import gradients as gradients
+from featlearn.nets.two_layer import stack as stack
+
+__all__ = [
+    "Gradients",
+    "ModularShape",
+    "ModularTransformer",
+    "PowerNetwork",
+    "ResNet",
+    "SmallCnn",
+    "TwoLayer",
+    "attention_matrices",
+    "backbone",
+    "fixed_signs_init",
+    "forward",
+    "gaussian_init",
+    "gradients",
+    "linear_head",
+    "load_weights",
+    "mean_field_rates",
+    "mirrored",
+    "neuron_weights",
+    "power_init",
+    "sign_init",
+    "sphere_init",
+    "stack",
+    "symmetric_init",
+]

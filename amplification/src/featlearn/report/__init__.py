@@ -1,0 +1,1 @@
+"""Tables, plots and the site; pure functions of rows, reported numbers and verdicts."""

@@ -1,0 +1,1 @@
+"""Executable claims of the amplification work, one module per part of its argument."""

@@ -1,0 +1,1 @@
+"""Experiments of the amplification work: weak random features become strong in one step, despite noisy labels."""

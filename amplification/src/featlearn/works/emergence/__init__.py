@@ -1,0 +1,31 @@
+"""Features emerge in two gradient steps: names of the modules of its experiments and claims."""
+
+EXPERIMENTS: tuple[str, ...] = (
+    "table1",
+    "table2",
+    "table3",
+    "table4",
+    "table5",
+    "figure15",
+    "figure16",
+    "figure17",
+    "general",
+    "rates",
+)
+CLAIMS: tuple[str, ...] = (
+    "definitions",
+    "training",
+    "main_theorem",
+    "lower_bounds",
+    "statistical_queries",
+    "existence",
+    "initialisation",
+    "first_step",
+    "second_step",
+    "optimisation",
+    "general",
+    "general_network",
+    "general_steps",
+    "general_second",
+    "simulations",
+)

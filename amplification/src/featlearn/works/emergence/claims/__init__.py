@@ -1,0 +1,1 @@
+"""Executable claims of the emergence work, one module per part of its argument."""

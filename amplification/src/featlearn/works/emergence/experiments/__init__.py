@@ -1,0 +1,1 @@
+"""Experiments of the emergence work: features emerge from input structure in two gradient steps."""

@@ -1,0 +1,14 @@
+"""GemFilter: names of the modules of its experiments and claims."""
+
+EXPERIMENTS: tuple[str, ...] = ("needle", "kinds", "layers", "cost", "minibench", "sparse")
+CLAIMS: tuple[str, ...] = (
+    "attention",
+    "algorithm",
+    "shipped",
+    "complexity",
+    "memory",
+    "eviction",
+    "figures",
+    "tables",
+    "measured",
+)

@@ -1,0 +1,1 @@
+"""GemFilter on real language models: needles, layers, ablations, task kinds, time and memory."""

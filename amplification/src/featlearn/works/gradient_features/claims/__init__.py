@@ -1,0 +1,1 @@
+"""Executable claims of the gradient-feature work, one module per part of its argument."""

@@ -1,0 +1,1 @@
+"""Domain generalisation by nuclear-norm regularisation: the plane, and digits."""
