@@ -1,1 +1,0 @@
-"""Domain generalisation on data of yours: leave one domain out, compare, fit, predict."""

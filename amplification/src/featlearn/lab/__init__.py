@@ -1,1 +1,0 @@
-"""Running, storing and judging: knows no machine learning."""

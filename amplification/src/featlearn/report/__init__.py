@@ -1,1 +1,0 @@
-"""Tables, plots and the site; pure functions of rows, reported numbers and verdicts."""

@@ -1,1 +1,0 @@
-"""Executable claims of the amplification work, one module per part of its argument."""

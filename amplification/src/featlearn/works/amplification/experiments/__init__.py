@@ -1,1 +1,0 @@
-"""Experiments of the amplification work: weak random features become strong in one step, despite noisy labels."""

@@ -1,1 +1,0 @@
-"""Executable claims of the emergence work, one module per part of its argument."""

@@ -1,1 +1,0 @@
-"""Experiments of the emergence work: features emerge from input structure in two gradient steps."""

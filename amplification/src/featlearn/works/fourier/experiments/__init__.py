@@ -1,1 +1,0 @@
-"""Sums of k numbers modulo p: trained circuits, their margins, attention matrices and grokking."""

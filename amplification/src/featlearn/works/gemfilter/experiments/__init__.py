@@ -1,1 +1,0 @@
-"""GemFilter on real language models: needles, layers, ablations, task kinds, time and memory."""

@@ -1,1 +1,0 @@
-"""Executable claims of the gradient-feature work, one module per part of its argument."""

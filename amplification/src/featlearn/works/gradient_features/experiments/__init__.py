@@ -1,1 +1,0 @@
-"""Experiments of the gradient-feature work."""

@@ -1,4 +1,0 @@
-"""In-context learning and model scale: names of the modules of its experiments and claims."""
-
-EXPERIMENTS: tuple[str, ...] = ()
-CLAIMS: tuple[str, ...] = ()

@@ -1,4 +1,0 @@
-"""Looped transformers: names of the modules of its experiments and claims."""
-
-EXPERIMENTS: tuple[str, ...] = ()
-CLAIMS: tuple[str, ...] = ()

@@ -1,1 +1,0 @@
-"""Domain generalisation by nuclear-norm regularisation: the plane, and digits."""

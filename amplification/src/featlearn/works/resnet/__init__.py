@@ -1,4 +1,0 @@
-"""ResNet beyond kernels: names of the modules of its experiments and claims."""
-
-EXPERIMENTS: tuple[str, ...] = ()
-CLAIMS: tuple[str, ...] = ()

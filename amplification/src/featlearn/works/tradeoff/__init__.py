@@ -1,4 +1,0 @@
-"""Universality against label efficiency: names of the modules of its experiments and claims."""
-
-EXPERIMENTS: tuple[str, ...] = ()
-CLAIMS: tuple[str, ...] = ()

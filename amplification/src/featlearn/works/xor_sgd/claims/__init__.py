@@ -1,1 +1,0 @@
-"""Executable claims of the work on minibatch SGD and XOR, one module per part of its argument."""
