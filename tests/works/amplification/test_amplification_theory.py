@@ -83,3 +83,10 @@ def test_premises_name_what_no_constant_satisfies():
     assert second.met is None
     assert not setup.premises_of([fits, {**fits, "alpha": 0.1}])[0].met
     assert not setup.premises_of([{**fits, "d": 300}])[0].met  # A1 allows C <= 3.54, A7 asks for 4
+
+
+def test_the_supremum_over_a_neuron_by_hand():
+    """sup of relu(u_1) - relu(u_2) is 1, at u = e_1; of relu(u_1) + relu(u_2) it is sqrt(2)."""
+    signs = torch.tensor([[1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
+    found = networks.neuron_sup(torch.eye(2, dtype=torch.float64), signs, Key("sup"), restarts=3)
+    assert found.tolist() == pytest.approx([1.0, 2**0.5], abs=1e-3)
