@@ -12,7 +12,7 @@ from scipy import stats
 
 from featlearn.errors import BadStatement, EmptyArm, NotFinite
 from featlearn.lab.quantity import COSINE, COUNT, EXPONENT, PERCENT, POSITIVE, REAL, SHARE
-from featlearn.lab.uncertainty import Derived, Estimate, Law, Waits, elements, mean_of, slope
+from featlearn.lab.uncertainty import Derived, Estimate, Law, Waits, deviation_of, elements, mean_of, slope
 
 N = 400
 SLACK = 4 * math.sqrt(0.05 * 0.95 / N)  # 0.044
@@ -163,6 +163,29 @@ def test_paired_differences_are_covered_where_unpaired_ones_are_too_wide():
     assert abs(covered(shift + gain - shift, 2.0, REAL) - 0.95) <= SLACK
     widths = [np.ptp(mean_of(g, REAL, "seed").at(0.95)) for g in gain]
     assert np.median(widths) < 3
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_a_deviation_and_the_ratio_of_two_are_covered(n):
+    draws = np.random.default_rng(300 + n).normal(3.0, 2.0, (N, 2, n))
+    for truth, found in (
+        (2.0, [deviation_of(x, "seed") for x, _ in draws]),
+        (0.5, [deviation_of(x, "seed", than=2 * y) for x, y in draws]),
+    ):
+        ends = np.array([e.at(0.95) for e in found])
+        assert abs(np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1])) - 0.95) <= SLACK
+
+
+def test_deviations_have_their_textbook_intervals():
+    """Of 1, 2, 3 it is 1: chi-square of two degrees has 7.378 and 0.0506; F of two and two is the odds of its level."""
+    assert deviation_of([1.0, 2.0, 3.0], "seed").at(0.95) == pytest.approx((0.52066, 6.2847), 1e-4)
+    ratio = deviation_of([1.0, 2.0, 3.0], "seed", than=[2.0, 4.0, 6.0]).at(0.9)
+    assert ratio == pytest.approx((0.5 / math.sqrt(19), 0.5 * math.sqrt(19)))
+    assert deviation_of([1.0, 1.0, 1.0], "seed").at(0.95) == (0.0, 0.0)
+    assert deviation_of([1.0], "seed").at(0.95) == (0.0, math.inf)
+    assert deviation_of([1.0, 2.0, 3.0], "seed").moved(2.0).at(0.95) == pytest.approx((2 * 0.52066, 2 * 6.2847), 1e-4)
+    with pytest.raises(EmptyArm, match="spread"):
+        deviation_of([1.0, 2.0], "seed", than=[3.0, 3.0])
 
 
 def test_elements_of_each_kind():

@@ -92,6 +92,47 @@ def mean_of(values: Sequence[float] | np.ndarray, quantity: Quantity, unit: str)
     return Estimate(float(x.mean()), error, float(x.size - 1), x.size, unit, quantity)
 
 
+@dataclass(frozen=True)
+class Deviation(Estimate):
+    """A standard deviation of normal units, with chi-square's interval; or its ratio to that of another arm of units
+    with `other` degrees of freedom, with F's. Units without any spread have a deviation of 0."""
+
+    other: float = math.inf
+
+    def at(self, level: float) -> tuple[float, float]:
+        if self.degrees < 1 or self.other < 1:
+            return self.quantity.low, self.quantity.high
+        low, high = (self._quantile(0.5 + sign * level / 2) for sign in (1, -1))
+        return self.value / math.sqrt(low), self.value / math.sqrt(high)
+
+    def _quantile(self, p: float) -> float:
+        """Of the squared deviation in units of the true one."""
+        if math.isinf(self.other):
+            return float(special.chdtri(self.degrees, 1 - p)) / self.degrees
+        return float(special.fdtri(self.degrees, self.other, p))
+
+
+def deviation_of(
+    values: Sequence[float] | np.ndarray, unit: str, than: Sequence[float] | np.ndarray | None = None, symbol: str = ""
+) -> Deviation:
+    """Standard deviation of independent units, in units of `symbol`; over that of `than` where given, which has none.
+
+    Errors: EmptyArm, NotFinite.
+
+    Example:
+        >>> low, high = deviation_of([1.0, 2.0, 3.0], "seed").at(0.95)
+        >>> round(low, 3), round(high, 3)
+        (0.521, 6.285)
+    """
+    quantity = Quantity("deviation", symbol if than is None else "", 0.0)
+    arms = [mean_of(v, quantity, unit) for v in ((values,) if than is None else (values, than))]
+    spread = [a.error * math.sqrt(a.n) for a in arms]
+    if than is not None and not spread[1] > 0:
+        raise EmptyArm(f"no spread over {unit} to compare with")
+    value, other = (spread[0], math.inf) if than is None else (spread[0] / spread[1], arms[1].degrees)
+    return Deviation(value, math.nan, arms[0].degrees, arms[0].n, unit, quantity, other=other)
+
+
 def slope(
     x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, unit: str, *, quantity: Quantity = EXPONENT
 ) -> Estimate:
