@@ -7,9 +7,15 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
-from featlearn.works.emergence.claims import initialisation, lower_bounds, optimisation, statistical_queries
+from featlearn.works.emergence.claims import (
+    initialisation,
+    lower_bounds,
+    optimisation,
+    regulariser,
+    statistical_queries,
+)
 
-MODULES = (initialisation, lower_bounds, optimisation, statistical_queries)
+MODULES = (initialisation, lower_bounds, optimisation, regulariser, statistical_queries)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 
 
@@ -41,7 +47,8 @@ honest = {
     name: getattr(module, name)
     for module, names in (
         (initialisation, ("gaussian_init", "gradients", "bits")),
-        (optimisation, ("fit", "fit_linearised", "online_descent", "regulariser")),
+        (optimisation, ("fit", "fit_linearised", "online_descent")),
+        (regulariser, ("regulariser",)),
         (statistical_queries, ("few_advantage",)),
         (lower_bounds, ("hinge_losses", "rbf", "shares")),
     )
@@ -62,7 +69,7 @@ FAULTS = {
     "theorem27": (optimisation, "online_descent", lambda *data: honest["online_descent"](*data[:-1], 2.5 * data[-1])),
     "method_baselines": (optimisation, "fit_linearised", unlike_halves),
     "algorithm1_regulariser": (
-        optimisation,
+        regulariser,
         "regulariser",
         lambda p: tuple(0.99 * r for r in honest["regulariser"](p)),
     ),

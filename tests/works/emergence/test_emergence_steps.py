@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featlearn.works.emergence import setup
-from featlearn.works.emergence.claims import first_step, second_step
+from featlearn.works.emergence.claims import first_step, second_layer
 
 
 @pytest.mark.parametrize("p_o", [0.5, 0.25])
@@ -64,13 +64,13 @@ def test_error_rate_of_the_sigmas():
 def test_least_norms_and_smallest_hinge():
     """Two rows and two neurons, solved by hand: the least layer is a = (1, -1/2)."""
     features, y = np.array([[1.0, 0.0], [1.0, 4.0]]), np.array([1.0, -1.0])
-    a, square, top = second_step.least_norms(features, y)
+    a, square, top = second_layer.least_norms(features, y)
     np.testing.assert_allclose(a, [1.0, -0.5], atol=1e-6)
     assert square == pytest.approx(1.25, abs=1e-5)
     assert top == pytest.approx(1.0, abs=1e-6)
-    assert second_step.smallest_hinge(features, y, np.array([0.5, 0.5])) == pytest.approx(0.0, abs=1e-9)
+    assert second_layer.smallest_hinge(features, y, np.array([0.5, 0.5])) == pytest.approx(0.0, abs=1e-9)
     same = np.array([[1.0], [1.0]])
-    assert second_step.smallest_hinge(same, y, np.array([0.25, 0.75])) == pytest.approx(0.5, abs=1e-9)
+    assert second_layer.smallest_hinge(same, y, np.array([0.25, 0.75])) == pytest.approx(0.5, abs=1e-9)
 
 
 def test_eps_e_at_the_size_of_table_1():

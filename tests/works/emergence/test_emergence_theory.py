@@ -7,17 +7,28 @@ import pytest
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
 from featlearn.works.emergence import setup
-from featlearn.works.emergence.claims import definitions, existence, first_step, main_theorem, second_step, training
+from featlearn.works.emergence.claims import (
+    definitions,
+    existence,
+    first_step,
+    main_theorem,
+    other_laws,
+    second_layer,
+    second_step,
+    training,
+)
 
-MODULES = (definitions, existence, first_step, second_step, main_theorem, training)
+MODULES = (definitions, other_laws, existence, first_step, second_step, second_layer, main_theorem, training)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS}
 NAMES = {
-    definitions: ("ParityMix", "Interval"),
+    definitions: ("ParityMix",),
+    other_laws: ("ParityMix", "Interval"),
     training: ("slope",),
     existence: ("bump_neurons", "construct"),
     first_step: ("gradients", "fit", "population_terms"),
     main_theorem: ("loss_bound", "two_sampled_steps"),
     second_step: ("forward", "fit", "population_terms"),
+    second_layer: ("forward",),
 }
 honest = {(module, n): getattr(module, n) for module, names in NAMES.items() for n in names}
 
@@ -84,7 +95,7 @@ FAULTS = {
     "lemma18": (first_step, "fit", leaky(first_step, 0.01)),
     "lemma19": (second_step, "forward", scaled(second_step, "forward", 1.02)),
     "lemma20": (second_step, "population_terms", wrong_terms(second_step, 1)),
-    "lemma23": (second_step, "forward", scaled(second_step, "forward", 0.98)),
+    "lemma23": (second_layer, "forward", scaled(second_layer, "forward", 0.98)),
     "theorem1": (main_theorem, "loss_bound", lambda k, m, T: honest[main_theorem, "loss_bound"](k, m, T) / k**2),
     "theorem34": (main_theorem, "two_sampled_steps", lambda *at: at[3]),
     "method_mds": (second_step, "fit", leaky(second_step, 0.5)),
@@ -92,8 +103,8 @@ FAULTS = {
     "definition_data": (definitions, "ParityMix", task(definitions, "ParityMix", p_o=0.45)),
     "definition_parity_mix": (definitions, "parity_mix", wrong_rate),
     "parity_mix_membership": (definitions, "parity_mix", wrong_rate),
-    "definition_no_structure": (definitions, "ParityMix", task(definitions, "ParityMix", structure=True)),
-    "definition_interval": (definitions, "Interval", task(definitions, "Interval", t1=21)),
+    "definition_no_structure": (other_laws, "ParityMix", task(other_laws, "ParityMix", structure=True)),
+    "definition_interval": (other_laws, "Interval", task(other_laws, "Interval", t1=21)),
     "method_training": (training, "slope", lambda z, kind, s: honest[training, "slope"](z, kind, 1.01 * s)),
     "lemma14": (training, "by_count", tilted),
 }

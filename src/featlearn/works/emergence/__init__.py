@@ -14,6 +14,7 @@ EXPERIMENTS: tuple[str, ...] = (
 )
 CLAIMS: tuple[str, ...] = (
     "definitions",
+    "other_laws",
     "training",
     "main_theorem",
     "lower_bounds",
@@ -22,7 +23,9 @@ CLAIMS: tuple[str, ...] = (
     "initialisation",
     "first_step",
     "second_step",
+    "second_layer",
     "optimisation",
+    "regulariser",
     "general",
     "general_network",
     "general_steps",
