@@ -88,7 +88,8 @@ class Killers:
         exact = [f for f in own if f.stem == f"test_{stem}"] or own
         if self.reach:
             tests = [home] if parts[0] == "works" or not exact else [f.relative_to(folder).as_posix() for f in exact]
-            return [("verify", [self.reach.work]), *([("own tests", tests)] if (folder / tests[0]).exists() else [])]
+            tests = [t for t in tests if self.tests and (folder / t).exists()]
+            return [("verify", [self.reach.work]), *([("own tests", tests)] if tests else [])]
         ordered = sorted(self.tests, key=lambda t: t != home)
         blind = [t for t in ordered if t.startswith("tests/works")]
         out = [("own tests", [f.relative_to(folder).as_posix() for f in exact])] if exact else []
@@ -375,6 +376,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     about = (__doc__ or "").split("\n")[0]
     flags = argparse.ArgumentParser(prog="mutate.py", description=about)
     flags.add_argument("--claims-of", default="", metavar="WORK", help="mutants that claims of a work reach, by claim")
+    flags.add_argument("--only-verify", action="store_true", help="with --claims-of: no tests after the claims")
     flags.add_argument("--over", nargs="+", metavar="PATH", help="default: lab and xor_sgd; with --claims-of: all")
     flags.add_argument("--only-room", nargs="+", default=[], metavar="ROOM", help="of those files, these rooms only")
     flags.add_argument("--without", nargs="+", default=[], metavar="GLOB", help="files to leave alone")
@@ -422,7 +424,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if works is None:
         works = list(dict.fromkeys(p[3] for p in parts if p[2] == "works" and len(p) > 4)) or ["xor_sgd"]
     tests = dict.fromkeys(t.format(work=w) for t in options.tests for w in (works or [""]))
-    killers.works, killers.tests = works, [t for t in tests if (CHECKOUT / t).exists()]
+    killers.works = works
+    killers.tests = [] if options.only_verify else [t for t in tests if (CHECKOUT / t).exists()]
     found: list[Result] = []
     start, status = time.monotonic(), 0
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell lets what it starts with & ignore the first

@@ -263,6 +263,8 @@ def test_a_mutant_costs_the_claims_that_reach_it(checkout, monkeypatch):
     minus = mutant_of("sign:+->-")
     order[idle] = order[default]
     killers = mutate.Killers(["toy"], [], reach=reach, order=order)
+    assert killers.stages(file, checkout) == [("verify", ["toy"])]
+    killers.tests = ["tests/toy"]
     stuck = mutant_of("sign:+=->-=")
     found = mutate.run_all([idle, default, minus, stuck], killers, {}, checkout=checkout, workers=1, heavy=["pytest"])
     assert [(r.state, r.by) for r in found[:2]] == [("survived", ""), ("killed", "verify")]
