@@ -6,7 +6,7 @@ import torch
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
 from featlearn.works.amplification import setup
-from featlearn.works.amplification.claims import data, networks, setting, start
+from featlearn.works.amplification.claims import data, networks, setting, start, steps
 
 BY_NAME = {c.id.removeprefix("amplification."): c for m in (data, setting, start, networks) for c in m.CLAIMS}
 
@@ -90,3 +90,38 @@ def test_the_supremum_over_a_neuron_by_hand():
     signs = torch.tensor([[1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
     found = networks.neuron_sup(torch.eye(2, dtype=torch.float64), signs, Key("sup"), restarts=3)
     assert found.tolist() == pytest.approx([1.0, 2**0.5], abs=1e-3)
+
+
+def test_the_vacuous_bounds_by_hand():
+    """1/C3 = 0.81/(4096 e^2), half of it, 0.95/128 of P(|g| < 2/3), e^-2/2^14; and the C0 = 2^30 e^4 of a good run."""
+    found = {s.name: float(s.value) for s in steps.says_bounds(None)}
+    assert found == pytest.approx(
+        {
+            "y f^J on clean samples": 2.67631e-5,
+            "y f^J on flipped samples": -2.67631e-5,
+            "y f on clean samples": 1.338155e-5,
+            "||W||_F at T": 1.0,
+            "least cosine over the sets after one step": 0.95 / 128 * 0.495015,
+            "overlap over alpha |a_j|": 3.0,
+            "||w_j|| over 2 |a_j| alpha t": 1.0,
+            "||W||_F over 2 alpha t": 1.0,
+            "omega sqrt(m d) times the movement": 8.26021e-6,
+        },
+        rel=1e-5,
+    )
+    assert setup.C0 == pytest.approx(5.8624317e10, rel=1e-6)
+
+
+@pytest.mark.parametrize("left, good", [(0.82, True), (0.78, False)])
+def test_a_run_with_a_small_set_is_not_good(monkeypatch, left, good):
+    """A set with fewer than (1 - 1/10)^2 = 0.81 of a quarter of the neurons is too small."""
+    honest = start.draw_sample
+
+    def thinned(*args):
+        data, w, own = honest(*args)
+        members = (own[0] == 0).nonzero()[:, 0]
+        own[0, members[round(left * start.M / 4) :]] = -1
+        return data, w, own
+
+    monkeypatch.setattr(start, "draw_sample", thinned)
+    assert start.good_run(200, 0.1, 2000, Key("good")) is good
