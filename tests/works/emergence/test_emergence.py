@@ -11,6 +11,7 @@ from featlearn import works
 from featlearn.core import Key, SettingError
 from featlearn.lab.execute import run
 from featlearn.lab.experiment import Rows
+from featlearn.lab.row import plain
 from featlearn.lab.store import Store
 from featlearn.nets import mirrored
 from featlearn.works.emergence.experiments import (
@@ -24,8 +25,9 @@ from featlearn.works.emergence.experiments import (
     table4,
     table5,
 )
+from featlearn.works.emergence.rows import KEPT, Final, Final1, Point
 
-EVIDENCE = Path(__file__).parents[2] / "evidence"
+EVIDENCE = Path(__file__).parents[3] / "evidence"
 IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("emergence/"))
 
 
@@ -48,20 +50,19 @@ def test_rows_do_not_depend_on_methods_run_beside():
     trial = table1.trials(table1.EXPERIMENT.presets["smoke"])[0]
     whole = simulation.run_trial(trial).rows
     alone = simulation.run_trial(dataclasses.replace(trial, methods=("RF",), pictures=False)).rows
-    assert [r for r in whole if r["row"] == "RF"] == list(alone)
+    assert [r for r in whole if getattr(r, "row", "") == "RF"] == list(alone)
 
 
 def test_small_network_beats_fixed_features(tmp_path):
     # one seed of the small preset; over seeds 0-9 the gap to NTK was 19 to 27 points, so 10 is far from chance
     config = dataclasses.replace(table1.SMALL, seeds=(0,))
     trial = next(c for c in table1.trials(config) if c.setting.task.structure)
-    rows = {
-        r["row"]: r for r in simulation.run_trial(dataclasses.replace(trial, pictures=False)).rows if "test_acc" in r
-    }
-    assert rows["Network"]["test_acc"] > 97
-    assert rows["Network"]["test_acc"] - rows["NTK"]["test_acc"] > 10
-    assert rows["Two Step"]["cos"] > 0.97
-    assert rows["RF"]["cos"] < 0.5
+    found = simulation.run_trial(dataclasses.replace(trial, pictures=False)).rows
+    rows = {r.row: r for r in found if isinstance(r, Final)}
+    assert rows["Network"].test_acc > 97
+    assert rows["Network"].test_acc - rows["NTK"].test_acc > 10
+    assert rows["Two Step"].cos > 0.97
+    assert rows["RF"].cos < 0.5
 
 
 @pytest.mark.parametrize(
@@ -105,23 +106,20 @@ def test_first_step_stays_under_the_margin():
 
 def test_both_readings_of_one_step_stand_beside_the_reported_row():
     rows = [
-        {"setting": "", "row": name, "seed": s, "train_acc": 50.0 + s, "test_acc": 50.0 + s, "cos": cos, "trial": "x"}
-        for name, cos in (("One Step", 0.999), (simulation.KEPT, 0.85))
+        plain(Final(setting="", structure=True, row=name, seed=s, train_acc=50.0 + s, test_acc=50.0 + s, cos=cos))
+        for name, cos in (("One Step", 0.999), (KEPT, 0.85))
         for s in range(3)
     ]
     found = {(r.row, r.metric): r for r in pictures.summarise(Rows(tuple(rows)), "emergence.table1")}
-    assert found["One Step", "cos"].reported == found[simulation.KEPT, "cos"].reported == 0.848
+    assert found["One Step", "cos"].reported == found[KEPT, "cos"].reported == 0.848
     assert found["One Step", "cos"].verdict == "deviates"
-    assert found[simulation.KEPT, "cos"].verdict == "reproduced"
+    assert found[KEPT, "cos"].verdict == "reproduced"
 
 
 def test_a_grid_choice_off_the_edge_of_a_plateau():
     """The choice averages over neighbours: a lone 100 between low values loses to the middle of a plateau."""
     values = {0.1: 100.0, 0.3: 50.0, 1.0: 99.0, 3.0: 99.5, 10.0: 99.0, 30.0: 60.0}
-    rows = tuple(
-        {"setting": "parity", "method": "RF", "row": f"RF: rate_rf={r}", "seed": 1000, "rate_rf": r, "val_acc": v}
-        for r, v in values.items()
-    )
+    rows = tuple(plain(Point(setting="parity", row="RF", seed=1000, rate=r, val_acc=v)) for r, v in values.items())
     assert rates.chosen(Rows(rows))["parity"]["rate_rf"] == 3.0
 
 
@@ -147,18 +145,16 @@ def test_rates_are_those_chosen_on_other_seeds():
 
 def test_table1_reaches_what_the_work_reports():
     """The committed rows at the reported settings; bounds are those of the inventory's check."""
-    rows = [r for r in _evidence(table1.EXPERIMENT).rows if "test_acc" in r]
-    of = {name: np.array([r["test_acc"] for r in rows if r["row"] == name]) for name in {r["row"] for r in rows}}
-    cos = {name: np.array([r["cos"] for r in rows if r["row"] == name]) for name in ("Network", "Two Step")}
+    table = _evidence(table1.EXPERIMENT).of(Final1)
+    of = {name: part.column("test_acc") for name, part in table.where(structure=True).by("row").items()}
     assert all(len(v) == 5 for v in of.values())
     for name in ("Network", "Two Step"):
         assert of[name].min() >= 99.5
-        assert cos[name].min() >= 0.99
+        assert table.where(structure=True, row=name).column("cos").min() >= 0.99
     assert (of["Network"] > of["NTK"]).all()
     assert (of["Network"] > of["RF"]).all()
-    for name, values in of.items():
-        if name.endswith(simulation.WITHOUT):
-            assert 47 <= values.mean() <= 53, name
+    for name, part in table.where(structure=False).by("row").items():
+        assert 47 <= part.column("test_acc").mean() <= 53, name
 
 
 def test_input_space_equals_pattern_space():

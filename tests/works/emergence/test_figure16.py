@@ -9,16 +9,18 @@ import torch
 from featlearn.core import Key, SettingError
 from featlearn.lab.experiment import Rows, TrialResult
 from featlearn.lab.inventory import reported
+from featlearn.lab.row import plain
 from featlearn.learn import Run
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.experiments import figure16
 from featlearn.works.emergence.experiments.figure16 import EXPERIMENT, Config, run_trial, trials
+from featlearn.works.emergence.rows import Sizes
 
 QUICK = Config(experiments=(2,), m=200, n=2000, n_test=1000, epochs=0.4, rate=1.0, seeds=(7,))
 
 
 def as_table(results: list[TrialResult]) -> Rows:
-    rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
+    rows = tuple({**plain(row), "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
     return Rows(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
 
 
@@ -46,7 +48,7 @@ def test_the_paper_preset_has_the_reported_sizes_and_epochs():
 
 def test_training_brings_neurons_to_every_centre(quick):
     """Experiment 2 with a quarter of the neurons and 40 % of the epochs, one seed that no preset reports."""
-    [row] = [r for r in quick.rows if r["row"] == "Network"]
+    row = vars(quick.rows[0])
     assert row["cover_init"] < 0.7
     assert row["cover_end"] > 0.9
     assert row["cover_init"] < row["cover_middle"] <= row["cover_end"] + 0.05
@@ -59,7 +61,7 @@ def test_training_brings_neurons_to_every_centre(quick):
 def test_without_training_nothing_is_covered():
     """The rival: the same trial with a vanishing step size ends where it began, at chance."""
     [trial] = trials(replace(QUICK, rate=1e-9))
-    [row, _] = run_trial(trial).rows
+    row = vars(run_trial(trial).rows[0])
     assert row["cover_end"] == pytest.approx(row["cover_init"], abs=1e-6)
     assert row["test_acc"] == pytest.approx(50, abs=10)  # 1000 samples: 6 standard errors
     assert row["covered_end"] < 100
@@ -88,7 +90,7 @@ def test_sizes_are_measured_and_a_wrong_one_deviates(quick):
     rows = {(r.row, r.metric): r for r in figure16.summarise(as_table([quick]))}
     assert {rows[("Experiment 2", m)].verdict for m in ("d", "k", "clusters", "sigma_r")} == {"reproduced"}
     assert rows[("Network", "cover_end")].entry == "emergence.figure16"
-    wrong = TrialResult([{**r, "sigma_r": 0.75} if "sigma_r" in r else r for r in quick.rows])
+    wrong = TrialResult([replace(r, sigma_r=0.75) if isinstance(r, Sizes) else r for r in quick.rows])
     rows = {(r.row, r.metric): r for r in figure16.summarise(as_table([wrong]))}
     assert rows[("Experiment 2", "sigma_r")].verdict == "deviates"
 
@@ -124,7 +126,7 @@ def test_one_centre_without_a_neuron_is_seen(monkeypatch):
 
     monkeypatch.setattr(figure16, "fit", planted)
     result = run_trial(trial)
-    row = result.rows[0]
+    row = vars(result.rows[0])
     assert row["cover_end"] == pytest.approx(0.5, abs=1e-5)
     assert row["cover_median_end"] == pytest.approx(1, abs=1e-5)
     assert row["covered_end"] == 100 * 15 / 16

@@ -9,15 +9,17 @@ import torch
 from featlearn.core import Key, SettingError
 from featlearn.data import DataError
 from featlearn.lab.experiment import Rows, TrialResult
+from featlearn.lab.row import plain
 from featlearn.nets import TwoLayer
 from featlearn.works.emergence.experiments import figure17
 from featlearn.works.emergence.experiments.figure17 import EXPERIMENT, Config, run_trial, trials, two_clusters
+from featlearn.works.emergence.rows import Tightening
 
 QUICK = Config(m=30, epochs=6, seeds=(7,))
 
 
 def as_table(results: list[TrialResult]) -> Rows:
-    rows = tuple({**row, "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
+    rows = tuple({**plain(row), "trial": str(i)} for i, r in enumerate(results) for row in r.rows)
     return Rows(rows, {str(i): (lambda a=r.arrays: a) for i, r in enumerate(results)})
 
 
@@ -28,8 +30,7 @@ def quick() -> TrialResult:
 
 
 def final(result: TrialResult) -> dict:
-    [row] = [r for r in result.rows if "test_acc" in r]
-    return dict(row)
+    return dict(vars(result.rows[0]))
 
 
 def planted(angle: float, positive_first: bool) -> TwoLayer:
@@ -72,7 +73,7 @@ def test_without_training_there_are_no_clusters():
 
 
 def test_curve_begins_and_ends_at_the_reported_values(quick):
-    points = {r["epoch"]: r for r in quick.rows if "silhouette" in r}
+    points = {r.epoch: vars(r) for r in quick.rows if isinstance(r, Tightening)}
     assert sorted(points) == [0, 1, 2, 20 / 8, 5, 6]  # 271 images: 8 batches of 32 an epoch
     assert points[0]["silhouette"] == final(quick)["silhouette_init"]
     assert points[6]["silhouette"] == final(quick)["silhouette_end"]

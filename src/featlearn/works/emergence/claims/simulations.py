@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
@@ -23,14 +24,19 @@ from featlearn.lab.quantity import COUNT, POSITIVE
 from featlearn.lab.statement import Statement, equal
 from featlearn.lab.uncertainty import Observation
 from featlearn.tasks import GaussianClusters
+from featlearn.works.emergence.rows import WITHOUT
 
 ORDERED = ("Network", "NTK", "RF", "One Step", "Two Step")
-WITHOUT = " w/o structure"
+
+
+def of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Setting and row as reported."""
+    return row.get("setting", ""), row.get("row", "Network") + ("" if row.get("structure", True) else WITHOUT)
 
 
 def final(table: Rows, setting: str, row: str, metric: str) -> np.ndarray:
     """One metric of one row, by seed."""
-    rows = [r for r in table.rows if r["setting"] == setting and r["row"] == row and r.get(metric) is not None]
+    rows = [r for r in table.rows if of(r) == (setting, row) and r.get(metric) is not None]
     return np.array([r[metric] for r in sorted(rows, key=lambda r: r["seed"])], dtype=np.float64)
 
 
@@ -210,7 +216,7 @@ def interval_one_step(table: Rows) -> Evidence:
 
 def curve(table: Rows, setting: str, row: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps, and mean accuracy over seeds at each."""
-    rows = [r for r in table.rows if r["setting"] == setting and r["row"] == row and "acc" in r]
+    rows = [r for r in table.rows if of(r) == (setting, row) and "acc" in r]
     steps = sorted({r["step"] for r in rows})
     return np.array(steps), np.array([np.mean([r["acc"] for r in rows if r["step"] == s]) for s in steps])
 
@@ -352,8 +358,8 @@ def best_first_step(table: Rows) -> Evidence:
     """One Step at the best of all first steps and rates of the grid, on validation seeds, against the reported row."""
     seen: dict[tuple[float, float], list[float]] = {}
     for r in table.rows:
-        if r["setting"] == "parity" and r["method"] == "One Step":
-            seen.setdefault((r["scale_1"], r["rate_one"]), []).append(r["val_acc"])
+        if of(r) == ("parity", "One Step"):
+            seen.setdefault((r["scale_1"], r["rate"]), []).append(r["val_acc"])
     if not seen:
         return needs("emergence/rates")
     (scale, rate), best = max(seen.items(), key=lambda item: min(item[1]))

@@ -17,6 +17,7 @@ from featlearn.nets import TwoLayer, gaussian_init, mirrored
 from featlearn.tasks import HiddenCodes
 from featlearn.works.emergence.experiments.pictures import neuron_maps, without_reported
 from featlearn.works.emergence.experiments.simulation import check_sizes, first_steps, neuron_picture
+from featlearn.works.emergence.rows import Codes
 
 ENTRY = "emergence.figure15"
 UNITS = {"share_init": "%", "share_step1": "%", "share_step2": "%", "cos": ""}
@@ -87,8 +88,13 @@ def run_trial(trial: Trial) -> TrialResult:
         return 100.0 * float((cos.abs() > 0.9).float().mean())
 
     none = 0 * outside
-    row = {"setting": "", "row": "Network", "seed": trial.seed, "cos": float(closest_cosine(two.w, signal))}
-    row |= {"share_init": share(start, outside), "share_step1": share(one, none), "share_step2": share(two, none)}
+    row = Codes(
+        seed=trial.seed,
+        share_init=share(start, outside),
+        share_step1=share(one, none),
+        share_step2=share(two, none),
+        cos=float(closest_cosine(two.w, signal)),
+    )
     arrays = {}
     if trial.pictures:
         for name, net, extra in (("init", start, outside), ("step 1", one, none), ("step 2", two, none)):
@@ -98,7 +104,7 @@ def run_trial(trial: Trial) -> TrialResult:
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the paper has a picture only."""
-    return without_reported(table, UNITS, ENTRY)
+    return without_reported([{**r, "row": "Network"} for r in table.rows], UNITS, ENTRY)
 
 
 def draw(table: Rows) -> Mapping[str, object]:
@@ -120,6 +126,7 @@ EXPERIMENT = Experiment(
     run_trial=run_trial,
     summarise=summarise,
     draw=draw,
+    rows=(Codes,),
     deviations=(
         Deviation(
             "m, n, rates", reported="not stated", ours="m = 100 pairs, n = 50000, scales as in Table A.1", why="needed"

@@ -29,10 +29,12 @@ from featlearn.tasks import GaussianClusters
 from featlearn.works.emergence.experiments.directions import Layer, direction_maps
 from featlearn.works.emergence.experiments.pictures import without_reported
 from featlearn.works.emergence.experiments.simulation import accuracy, check_sizes
+from featlearn.works.emergence.rows import Cover, Mixture, Sizes
 
 ENTRY, SIZES = "emergence.figure16", "emergence.table6"
 # experiment: (d, k, sigma_r) of Table 6, middle and last epoch shown in Figure 16
 SETTINGS = {1: (100, 4, 1.0, 50, 80), 2: (25, 4, 0.7, 30, 50), 3: (100, 5, 1.0, 50, 80)}
+MIXTURES: Mapping[int, Mixture] = {1: "Experiment 1", 2: "Experiment 2", 3: "Experiment 3"}
 METRICS = {
     "test_acc": "%",
     "train_acc": "%",
@@ -116,7 +118,7 @@ def trials(config: Config) -> list[Trial]:
 
 def run_trial(trial: Trial) -> TrialResult:
     """Train one network and measure how its neurons cover the centres."""
-    task, name = trial.task, f"Experiment {trial.experiment}"
+    task, name = trial.task, MIXTURES[trial.experiment]
     key = Key("emergence/figure16") / trial.experiment / trial.seed
     truth = task.draw(key / "truth")
     train, test = task.sample(truth, trial.n, key / "train"), task.sample(truth, trial.n_test, key / "test")
@@ -150,29 +152,27 @@ def run_trial(trial: Trial) -> TrialResult:
     )
     best = dict(zip(shown.values(), run.trace["cover"][:, 0], strict=True))
     at_end = best.get("end", best["init"])
-    row = {
-        "setting": name,
-        "row": "Network",
-        "seed": trial.seed,
-        "test_acc": accuracy(run.net(test.x)[:, 0], test.y),
-        "train_acc": accuracy(run.net(train.x)[:, 0], train.y),
-        "cover_init": float(best["init"].min()),
-        "cover_end": float(at_end.min()),
-        "cover_middle": float(best.get("middle", at_end).min()),
-        "cover_median_end": float(at_end.median()),
-        "covered_end": 100 * float((at_end >= COVERED).float().mean()),
-    }
+    row = Cover(
+        setting=name,
+        seed=trial.seed,
+        train_acc=accuracy(run.net(train.x)[:, 0], train.y),
+        test_acc=accuracy(run.net(test.x)[:, 0], test.y),
+        cover_init=float(best["init"].min()),
+        cover_middle=float(best.get("middle", at_end).min()),
+        cover_end=float(at_end.min()),
+        cover_median_end=float(at_end.median()),
+        covered_end=100 * float((at_end >= COVERED).float().mean()),
+    )
     assert train.group is not None
     noise = (train.x - truth.centres[train.group]).square().sum(1).mean()
-    sizes = {
-        "setting": "",
-        "row": name,
-        "seed": trial.seed,
-        "d": train.x.shape[1],
-        "k": task.k,
-        "clusters": len(train.group.unique()),
-        "sigma_r": float((noise / task.k).sqrt()),
-    }
+    sizes = Sizes(
+        setting=name,
+        seed=trial.seed,
+        d=train.x.shape[1],
+        k=task.k,
+        clusters=len(train.group.unique()),
+        sigma_r=float((noise / task.k).sqrt()),
+    )
     arrays: dict[str, np.ndarray] = {}
     if trial.pictures:
         for (epoch, label), net in zip(shown.items(), seen, strict=True):
@@ -186,8 +186,10 @@ def run_trial(trial: Trial) -> TrialResult:
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; Table 6 reports sizes, which are counted and measured on the samples; Figure 16 is a
     picture."""
-    sizes = estimates([r for r in table.rows if "clusters" in r], metrics=("d", "k", "clusters", "sigma_r"))
-    return [*without_reported(table, METRICS, ENTRY), *against_reported(sizes, [SIZES], {"sigma_r": 0.01})]
+    sizes = [{**r, "row": r["setting"], "setting": ""} for r in table.rows if r["kind"] == "sizes"]
+    found = estimates(sizes, metrics=("d", "k", "clusters", "sigma_r"))
+    cover = [{**r, "row": "Network"} for r in table.rows if r["kind"] == "cover"]
+    return [*without_reported(cover, METRICS, ENTRY), *against_reported(found, [SIZES], {"sigma_r": 0.01})]
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
@@ -195,7 +197,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     panels, data, done = [], [], set()
     for r in table.rows:
         load = table.arrays.get(r["trial"])
-        if not r["setting"] or r["setting"] in done or load is None or "init/at" not in (arrays := load()):
+        if r["setting"] in done or load is None or "init/at" not in (arrays := load()):
             continue
         done.add(r["setting"])
         labels = np.asarray(arrays["centres/labels"])
@@ -244,6 +246,7 @@ EXPERIMENT = Experiment(
     run_trial=run_trial,
     summarise=summarise,
     draw=draw,
+    rows=(Cover, Sizes),
     deviations=(
         Deviation(
             "n, rate, batch, loss",

@@ -9,7 +9,7 @@ is bundled with scikit-learn.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from featlearn.report.plots import Picture, Series, curves
 from featlearn.works.emergence.experiments.directions import Layer, direction_maps
 from featlearn.works.emergence.experiments.pictures import without_reported
 from featlearn.works.emergence.experiments.simulation import accuracy, check_sizes
+from featlearn.works.emergence.rows import Split, Tightening
 
 ENTRIES = ("emergence.figure3", "emergence.figure17")
 LOADERS = {"digits": digits, "mnist": mnist}
@@ -143,19 +144,19 @@ def run_trial(trial: Trial) -> TrialResult:
 
     end = fit(start, train.x, y, [stage], key / "batches", loss="logistic", probes={"net": keep}, probe_at=grid).net
     found = {step: two_clusters(net, key / "clusters") for step, net in zip(grid, seen, strict=True)}
-    base = {"setting": trial.data, "row": "Network", "seed": trial.seed}
+    base: Mapping[str, Any] = {"setting": trial.data, "seed": trial.seed}
     agree = (end.a[0] > 0) == (found[last][2] == 0)
-    row = {
+    row = Split(
         **base,
-        "test_acc": accuracy(end(test.x)[:, 0], y_test),
-        "train_acc": accuracy(end(train.x)[:, 0], y),
-        "silhouette_init": found[0][0],
-        "silhouette_end": found[last][0],
-        "centre_cos_init": found[0][1],
-        "centre_cos": found[last][1],
-        "sign_share": 100 * float(agree.float().mean()),
-    }
-    rows = [row] + [{**base, "epoch": s / per_epoch, "silhouette": v[0], "between": v[1]} for s, v in found.items()]
+        train_acc=accuracy(end(train.x)[:, 0], y),
+        test_acc=accuracy(end(test.x)[:, 0], y_test),
+        silhouette_init=found[0][0],
+        silhouette_end=found[last][0],
+        centre_cos_init=found[0][1],
+        centre_cos=found[last][1],
+        sign_share=100 * float(agree.float().mean()),
+    )
+    steps = [Tightening(**base, epoch=s / per_epoch, silhouette=v[0], between=v[1]) for s, v in found.items()]
     arrays: dict[str, np.ndarray] = {}
     if trial.pictures:
         shown = {"init": 0, f"step {min(trial.early, last)}": min(trial.early, last), f"epoch {trial.epochs}": last}
@@ -164,12 +165,12 @@ def run_trial(trial: Trial) -> TrialResult:
             arrays[f"{name}/at"] = mds(net.w[0], centres.float(), key / "mds" / name).numpy()
             arrays[f"{name}/positive"] = (net.a[0] > 0).numpy()
             arrays[f"{name}/cluster"] = labels.numpy()
-    return TrialResult(rows, arrays)
+    return TrialResult([row, *steps], arrays)
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the paper has pictures only."""
-    return without_reported(table, METRICS, ENTRIES[1])
+    return without_reported([{**r, "row": "Network"} for r in table.rows], METRICS, ENTRIES[1])
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
@@ -207,7 +208,7 @@ def _maps(table: Rows) -> Mapping[str, Picture]:
 
 
 def _tightening(table: Rows) -> Mapping[str, Picture]:
-    rows = [r for r in table.rows if "silhouette" in r]
+    rows = [r for r in table.rows if r["kind"] == "tightening"]
     if not rows:
         return {}
     epochs = sorted({r["epoch"] for r in rows})
@@ -251,6 +252,7 @@ EXPERIMENT = Experiment(
     needs=lambda trial: ("mnist",) if trial.data == "mnist" else (),
     summarise=summarise,
     draw=draw,
+    rows=(Split, Tightening),
     deviations=(
         Deviation(
             "loss, activation", reported="not stated", ours="logistic loss, ReLU, one output", why="typical practice"

@@ -7,6 +7,7 @@ D), the largest that the theory admits, and random unit columns, whose coherence
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from featlearn.core import Key
 from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
@@ -18,6 +19,7 @@ from featlearn.report.style import figure
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments.pictures import without_reported
 from featlearn.works.emergence.experiments.simulation import accuracy, check_sizes, energy, features, first_steps
+from featlearn.works.emergence.rows import General
 
 ENTRY = "emergence.theorem34"
 UNITS = {"train_acc": "%", "test_acc": "%", "cos": ""}
@@ -103,14 +105,19 @@ def run_trial(trial: Trial) -> TrialResult:
     rate_w, rate_a = trial.rates[0], trial.rates[1] / energy(features(two, train.x[:1000]))
     stage = Stage(trial.steps - 2, rate_w, rate_w, rate_a, batch=trial.batch)
     net = fit(two, train.x, train.y, [stage], key / "batches").net
-    accuracies = {"train_acc": accuracy(net(train.x)[:, 0], train.y), "test_acc": accuracy(net(test.x)[:, 0], test.y)}
-    cos = float(closest_cosine(net.w, truth.features[0]))
-    return TrialResult([{"setting": task.coordinates, "row": "Network", "seed": trial.seed, **accuracies, "cos": cos}])
+    row = General(
+        setting=cast(Any, task.coordinates),
+        seed=trial.seed,
+        train_acc=accuracy(net(train.x)[:, 0], train.y),
+        test_acc=accuracy(net(test.x)[:, 0], test.y),
+        cos=float(closest_cosine(net.w, truth.features[0])),
+    )
+    return TrialResult([row])
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Means over seeds; the work reports no numbers for this setting."""
-    return without_reported(table, UNITS, ENTRY)
+    return without_reported([{**r, "row": "Network"} for r in table.rows], UNITS, ENTRY)
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
@@ -137,6 +144,7 @@ EXPERIMENT = Experiment(
     run_trial=run_trial,
     summarise=summarise,
     draw=draw,
+    rows=(General,),
     cost=lambda trial: Cost(
         2 + 4 * trial.task.d * trial.m * (2 * trial.steps * trial.batch + 14 * trial.n) / 3e10,
         400 + trial.n * (trial.task.d * 12 + trial.m * 16) / 2**20,

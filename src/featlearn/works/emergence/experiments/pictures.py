@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from featlearn.lab.experiment import Rows, SummaryRow
 from featlearn.report.compare import against_reported
 from featlearn.report.plots import NeuronPanel, Picture, Series, bars_against_reported, curves, neuron_map
 from featlearn.report.style import figure
-from featlearn.works.emergence.experiments.simulation import KEPT, METHODS, WITHOUT
+from featlearn.works.emergence.rows import KEPT, METHODS, WITHOUT
 
 TOLERANCE = {"train_acc": 1.0, "test_acc": 1.0, "cos": 0.02}  # the paper gives a spread below 0.5 points over seeds
 UNITS = {"train_acc": "%", "test_acc": "%", "cos": ""}
@@ -32,18 +33,22 @@ def compare(found: Sequence[Estimate], entry: str) -> list[SummaryRow]:
 def summarise(table: Rows, entry: str) -> list[SummaryRow]:
     """Means over seeds with 95 % intervals beside the reported numbers."""
     order = [*METHODS[:4], KEPT, *METHODS[4:]]
-    ranks = {name + suffix: i + 100 * bool(suffix) for suffix in ("", WITHOUT) for i, name in enumerate(order)}
-    rows = sorted((r for r in table.rows if "test_acc" in r), key=lambda r: ranks[r["row"]])
     settings = list(dict.fromkeys(r["setting"] for r in table.rows))
-    rows.sort(key=lambda r: settings.index(r["setting"]))
-    return compare(estimates(rows, metrics=tuple(TOLERANCE)), entry)
+    rows = [r for r in table.rows if r["kind"] == "final"]
+    rows.sort(key=lambda r: (settings.index(r["setting"]), not r["structure"], order.index(r["row"])))
+    return compare(estimates([{**r, "row": named(r)} for r in rows], metrics=tuple(TOLERANCE)), entry)
 
 
-def without_reported(table: Rows, units: Mapping[str, str], entry: str) -> list[SummaryRow]:
+def named(row: Mapping[str, Any]) -> str:
+    """The row of a table, as reported."""
+    return row["row"] + ("" if row["structure"] else WITHOUT)
+
+
+def without_reported(found: Sequence[Mapping[str, Any]], units: Mapping[str, str], entry: str) -> list[SummaryRow]:
     """Means over seeds of the metrics in `units` with 95 % intervals, cut at the ends of what a percentage ("%") or a
     cosine ("") can be."""
     rows = []
-    for e in estimates(table.rows, metrics=tuple(units)):
+    for e in estimates(found, metrics=tuple(units)):
         (setting, row), unit = e.group, units[e.metric]
         least, most = (0.0, 100.0) if unit == "%" else (-1.0, 1.0)
         low, high = max(e.low, least), min(e.high, most)
@@ -57,7 +62,7 @@ def without_reported(table: Rows, units: Mapping[str, str], entry: str) -> list[
 
 def learning_curves(table: Rows, entries: Sequence[str]) -> Mapping[str, Picture]:
     """Test accuracy per step, mean over seeds, one panel per setting and structure."""
-    rows = [r for r in table.rows if "acc" in r]
+    rows = [{**r, "row": named(r)} for r in table.rows if r["kind"] == "curve"]
     settings = list(dict.fromkeys(r["setting"] for r in rows))
     if not rows:
         return {}
@@ -99,8 +104,9 @@ def neuron_maps(table: Rows, entries: Sequence[str]) -> Mapping[str, Picture]:
     shown: dict[str, Mapping[str, np.ndarray]] = {}
     for r in table.rows:
         load = table.arrays.get(r["trial"])
-        if r["setting"] not in shown and load is not None and "step 2/at" in (arrays := load()):
-            shown[r["setting"]] = arrays
+        setting = r.get("setting", "")
+        if setting not in shown and load is not None and "step 2/at" in (arrays := load()):
+            shown[setting] = arrays
     if not shown:
         return {}
     panels, data = [], []

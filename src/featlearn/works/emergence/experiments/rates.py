@@ -8,6 +8,7 @@ of task, data and start (seeds that no table uses), with the reported number of 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -32,10 +33,12 @@ from featlearn.works.emergence.experiments.simulation import (
     tangent_energy,
     two_steps,
 )
+from featlearn.works.emergence.rows import Method, Point
 
 WIDE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STEP_1 = (3e-4, 1e-3, 3e-3, 2.0)  # three that keep the output under the margin, as lemma 19 asks, and a large one
-GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+READ_OUT = ("rate_two", "rate_one", "rate_ntk", "rate_rf", "rate_linear")
+GRIDS: Mapping[Method, Mapping[str, tuple[float, ...]]] = {
     "Two Step": {"scale_1": STEP_1, "scale_2": (2.0, 4.0, 8.0, 16.0, 32.0), "rate_two": WIDE},
     "One Step": {"scale_1": STEP_1, "rate_one": WIDE},
     "Network": {"rate_w": (0.01, 0.1, 1.0), "rate_a": (30.0, 100.0, 300.0, 1000.0)},
@@ -92,7 +95,7 @@ class Trial:
     """The whole grid of one method on one seed; grid: (rate, values) pairs."""
 
     setting: Setting
-    method: str
+    method: Method
     seed: int
     grid: tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -134,12 +137,12 @@ def run_trial(trial: Trial) -> TrialResult:
     train, valid = task.sample(truth, s.n, key / "train"), task.sample(truth, s.n_test, key / "validation")
     half, _ = normal_start(s, truth, key / "start")
     batches, grid = key / "batches", dict(trial.grid)
-    rows = []
+    rows: list[Point] = []
 
     def report(point: Mapping[str, float], score: torch.Tensor) -> None:
-        label = ", ".join(f"{k}={v:g}" for k, v in point.items())
-        base = {"setting": s.name, "row": f"{trial.method}: {label}", "method": trial.method, "seed": trial.seed}
-        rows.append({**base, **point, "val_acc": accuracy(score, valid.y)})
+        values = {"rate" if name in READ_OUT else name: v for name, v in point.items()}
+        base: Mapping[str, Any] = {"setting": s.name, "row": trial.method, "seed": trial.seed, **values}
+        rows.append(Point(**base, val_acc=accuracy(score, valid.y)))
 
     def linear(net: TwoLayer | None, name: str, fixed: Mapping[str, float]) -> None:
         prepare = (lambda x: torch.cat([x, x.new_ones(len(x), 1)], 1)) if net is None else (lambda x: features(net, x))
@@ -196,16 +199,17 @@ def chosen(table: Rows) -> Mapping[str, Mapping[str, float]]:
     for method in GRIDS:  # Two Step comes first and fixes scale_1
         for setting in dict.fromkeys(r["setting"] for r in table.rows):
             found = picked.setdefault(setting, {})
-            rows = [r for r in table.rows if r["setting"] == setting and r["method"] == method]
+            rows = [r for r in table.rows if r["setting"] == setting and r["row"] == method]
             if method == "One Step":
                 rows = [r for r in rows if r["scale_1"] == found["scale_1"]]
             if not rows:
                 continue
             names = tuple(GRIDS[method])
-            axes = [sorted({r[name] for r in rows}) for name in names]
+            columns = ["rate" if name in READ_OUT else name for name in names]
+            axes = [sorted({r[name] for r in rows}) for name in columns]
             seen: dict[tuple[int, ...], list[float]] = {}
             for r in rows:
-                seen.setdefault(tuple(axis.index(r[n]) for n, axis in zip(names, axes, strict=True)), []).append(
+                seen.setdefault(tuple(axis.index(r[n]) for n, axis in zip(columns, axes, strict=True)), []).append(
                     r["val_acc"]
                 )
             means = {at: sum(v) / len(v) for at, v in seen.items()}
@@ -221,7 +225,11 @@ def chosen(table: Rows) -> Mapping[str, Mapping[str, float]]:
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Mean validation accuracy of every grid point, and the chosen rates."""
-    rows = without_reported(table, {"val_acc": "%"}, "")
+    axes = ("scale_1", "scale_2", "rate", "rate_w", "rate_a")
+    shown = [
+        {**r, "row": f"{r['row']}: {', '.join(f'{n}={r[n]:g}' for n in axes if r[n] is not None)}"} for r in table.rows
+    ]
+    rows = without_reported(shown, {"val_acc": "%"}, "")
     for setting, rates in chosen(table).items():
         rows += [
             SummaryRow(setting, row="chosen", metric=name, value=v, low=v, high=v, n=1)
@@ -240,9 +248,9 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     axes = fig.subplots(1, len(settings), squeeze=False, sharey=True)[0]
     for ax, setting in zip(axes, settings, strict=True):
         series = []
-        for method, rate in (("NTK", "rate_ntk"), ("RF", "rate_rf"), ("Linear", "rate_linear")):
-            rows = [r for r in table.rows if r["setting"] == setting and r["method"] == method]
-            found = estimates(rows, by=(rate,), metrics=("val_acc",))
+        for method in ("NTK", "RF", "Linear"):
+            rows = [r for r in table.rows if r["setting"] == setting and r["row"] == method]
+            found = estimates(rows, by=("rate",), metrics=("val_acc",))
             if found:
                 series.append(Series(method, [e.group[0] for e in found], [e.value for e in found]))
         curves(ax, series, "step size x mean ||features||^2", "validation accuracy (%)", log="x", title=setting)
@@ -301,4 +309,5 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     cost=cost,
+    rows=(Point,),
 )

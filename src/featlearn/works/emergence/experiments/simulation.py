@@ -6,7 +6,7 @@ layer only), One Step and Two Step (first layer frozen after that full-batch ste
 classifier on the input). Rates are chosen by `emergence/rates` on validation data of other seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from featlearn.core import Batch, Key, SettingError
 from featlearn.lab.experiment import Cost, Deviation, TrialResult
+from featlearn.lab.row import Row
 from featlearn.learn import Stage, fit, fit_linear, fit_linearised
 from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.measure.clusters import mds
@@ -25,10 +26,7 @@ from featlearn.nets.two_layer import forward, preactivation
 from featlearn.tasks import Interval, ParityMix
 from featlearn.tasks.patterns import PatternTruth
 from featlearn.works._settings import check_seeds
-
-METHODS = ("Network", "NTK", "RF", "One Step", "Two Step", "Linear")
-WITHOUT = " w/o structure"
-KEPT = "One Step + start"
+from featlearn.works.emergence.rows import ALIGNED, KEPT, METHODS, Curve, Final, Gathered, Method, Snapshot
 
 
 @dataclass(frozen=True)
@@ -231,24 +229,23 @@ def run_trial(trial: Trial) -> TrialResult:
     half, outside = normal_start(setting, truth, key / "start")
     start = mirrored(half)
     star = truth.features[0]
-    suffix = "" if task.structure else WITHOUT
-    base = {"setting": setting.name, "seed": trial.seed, "structure": task.structure}
-    rows: list[dict[str, Any]] = []
+    base: Mapping[str, Any] = {"setting": setting.name, "seed": trial.seed, "structure": task.structure}
+    rows: list[Row] = []
     arrays: dict[str, np.ndarray] = {}
 
-    def add(name: str, on_train: Tensor, on_test: Tensor, cos: float | None) -> None:
-        accuracies = {"train_acc": accuracy(on_train, train.y), "test_acc": accuracy(on_test, test.y)}
-        rows.append({**base, "row": name + suffix, **accuracies, "cos": cos})
+    def add(name: Method, on_train: Tensor, on_test: Tensor, cos: float | None) -> None:
+        fits = accuracy(on_train, train.y)
+        rows.append(Final(**base, row=name, train_acc=fits, test_acc=accuracy(on_test, test.y), cos=cos))
 
-    def curve(name: str, points: Sequence[tuple[int, float]]) -> None:
-        rows.extend({**base, "row": name + suffix, "step": s, "acc": round(v, 4)} for s, v in points)
+    def curve(name: Method, points: Sequence[tuple[int, float]]) -> None:
+        rows.extend(Curve(**base, row=name, step=s, acc=round(v, 4)) for s, v in points)
 
     grid = curve_steps(setting.steps)
     batches = key / "batches"
     one, two = two_steps(setting, start, truth, train)
     length = outside.norm(dim=1)
 
-    def linear(name: str, net: TwoLayer, rate: float, cos: float) -> None:
+    def linear(name: Method, net: TwoLayer, rate: float, cos: float) -> None:
         points: list[tuple[int, float]] = []
         part_features = features(net, part[0])
 
@@ -322,9 +319,22 @@ def run_trial(trial: Trial) -> TrialResult:
         add("Linear", model(ones(train.x))[:, 0], model(ones(test.x))[:, 0], float(closest_cosine(weight, star)))
     if trial.pictures:
         both = torch.cat([outside, outside])
-        for name, net, extra in (("init", start, both), ("step 1", one, 0 * both), ("step 2", two, 0 * both)):
-            arrays |= neuron_picture(name, net, extra, star, key / "mds" / name)
+        shown: tuple[tuple[Snapshot, TwoLayer, Tensor], ...] = (
+            ("init", start, both),
+            ("step 1", one, 0 * both),
+            ("step 2", two, 0 * both),
+        )
+        for name, net, extra in shown:
+            drawn = neuron_picture(name, net, extra, star, key / "mds" / name)
+            arrays |= drawn
+            rows.append(gathered(setting.name, name, trial.seed, drawn[f"{name}/cos"]))
     return TrialResult(rows, arrays)
+
+
+def gathered(setting: str, snapshot: Snapshot, seed: int, cos: np.ndarray) -> Gathered:
+    """Of the cosines of all neurons with the effective feature."""
+    share = 100 * float((np.abs(cos) > ALIGNED).mean())
+    return Gathered(setting=setting, snapshot=snapshot, seed=seed, share=share, cos=float(cos.max()))
 
 
 def neuron_picture(name: str, net: TwoLayer, outside: Tensor, star: Tensor, key: Key) -> dict[str, np.ndarray]:

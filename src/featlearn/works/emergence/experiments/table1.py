@@ -11,6 +11,7 @@ from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
+from featlearn.works.emergence.rows import Curve1, Final1, Gathered1
 
 ENTRY = "emergence.table1"
 
@@ -74,4 +75,5 @@ EXPERIMENT = Experiment(
     ),
     deviations=DEVIATIONS,
     cost=cost,
+    rows=(Final1, Curve1, Gathered1),
 )

@@ -11,6 +11,7 @@ from featlearn.lab.experiment import Experiment
 from featlearn.tasks import Interval
 from featlearn.works.emergence.experiments import pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
+from featlearn.works.emergence.rows import Curve2, Final2, Gathered2
 
 ENTRY = "emergence.table2"
 
@@ -68,4 +69,5 @@ EXPERIMENT = Experiment(
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure7",), ("emergence.figure8",)),
     deviations=DEVIATIONS,
     cost=cost,
+    rows=(Final2, Curve2, Gathered2),
 )

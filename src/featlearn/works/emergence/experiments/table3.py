@@ -11,6 +11,7 @@ from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
+from featlearn.works.emergence.rows import Curve3, Final3, Gathered3
 
 ENTRY = "emergence.table3"
 
@@ -59,4 +60,5 @@ EXPERIMENT = Experiment(
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure9",), ("emergence.figure10",)),
     deviations=DEVIATIONS,
     cost=cost,
+    rows=(Final3, Curve3, Gathered3),
 )

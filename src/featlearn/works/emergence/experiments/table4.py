@@ -10,6 +10,7 @@ from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
+from featlearn.works.emergence.rows import Curve4, Final4, Gathered4
 
 ENTRY = "emergence.table4"
 
@@ -75,4 +76,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=cost,
+    rows=(Final4, Curve4, Gathered4),
 )

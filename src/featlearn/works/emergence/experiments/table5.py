@@ -11,6 +11,7 @@ from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
+from featlearn.works.emergence.rows import Curve5, Final5, Gathered5
 
 ENTRY = "emergence.table5"
 
@@ -75,4 +76,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=cost,
+    rows=(Final5, Curve5, Gathered5),
 )
