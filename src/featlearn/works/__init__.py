@@ -19,7 +19,15 @@ def _work(work: str) -> Any:
 
 EXPERIMENTS: tuple[str, ...] = tuple(f"{work}/{name}" for work in WORKS for name in _work(work).EXPERIMENTS)
 WITH_CLAIMS: tuple[str, ...] = tuple(work for work in WORKS if _work(work).CLAIMS)
-CONVERTED: tuple[str, ...] = ("amplification", "xor_sgd", "fourier", "nuclear", "gemfilter", "gradient_features")
+CONVERTED: tuple[str, ...] = (
+    "emergence",
+    "gradient_features",
+    "amplification",
+    "xor_sgd",
+    "fourier",
+    "nuclear",
+    "gemfilter",
+)
 """Works whose claims have the typed form. Claims of the others run through the old judge and count for nothing."""
 PENDING: tuple[str, ...] = tuple(work for work in WITH_CLAIMS if work not in CONVERTED)
 

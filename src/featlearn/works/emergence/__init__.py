@@ -30,5 +30,9 @@ CLAIMS: tuple[str, ...] = (
     "general_network",
     "general_steps",
     "general_second",
-    "simulations",
+    "simulated_tables",
+    "simulated_figures",
+    "spread",
+    "one_step",
+    "other_data",
 )
