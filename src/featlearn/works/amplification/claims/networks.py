@@ -338,7 +338,6 @@ def draw_signs(key: Key) -> tuple[Draws, ...]:
 def says_rademacher(settings: tuple[Draws, ...]) -> Sequence[Statement]:
     """The ball ||W||_F <= 1 has complexity at most 2 sqrt(E ||x||^2)/sqrt(n), of order n^(-1/2)."""
     size = 1 + WIDE * SPREAD**2
-    linear = np.array([((s.signs @ s.x).norm(dim=1) / s.x.shape[0]).numpy() for s in settings[:-1]])
     return (
         at_most(
             "Rademacher complexity",
@@ -357,15 +356,6 @@ def says_rademacher(settings: tuple[Draws, ...]) -> Sequence[Statement]:
             margin=0.06,
             rival=-1.0,
             rival_says="1/n",
-        ),
-        at_least(
-            "supremum over W of mean e_i f(x_i)",
-            POSITIVE,
-            linear / 2,
-            "relu(z) - relu(-z) = z: at least half of the supremum ||sum e_i x_i||/n over linear functions",
-            axis="n, signs",
-            margin=1e-9,
-            form="derived",
         ),
         equal(
             "supremum by ascent over W over that from single neurons, m = 8",
@@ -402,7 +392,6 @@ def sees_rademacher(settings: tuple[Draws, ...], key: Key) -> Mapping[str, Obser
         "exponent in n of the Rademacher complexity": slope(
             np.repeat(np.log(SIZES), SIGNS), np.log(found).ravel(), "signs"
         ),
-        "supremum over W of mean e_i f(x_i)": np.array(found),
         "supremum by ascent over W over that from single neurons, m = 8": reached
         / math.sqrt((top[0] ** 2 + top[1] ** 2) / 2),
     }
