@@ -76,5 +76,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "xi(d, A - 1) * sign * w[:, A:]",
         f"{_VERDICT}[gradient_features.lemma_b63]",
     ),
-    (f"{_THEORY}xor_mixture.py", "* erf(s))", "* norm.cdf(s))", f"{_VERDICT}[gradient_features.lemma_b37]"),
+    (
+        f"{_THEORY}xor_mixture.py",
+        "p * float(erf(s))",
+        "p * float(norm.cdf(s))",
+        f"{_VERDICT}[gradient_features.lemma_b37]",
+    ),
 ]

@@ -207,9 +207,9 @@ def says_kept(settings: None) -> Sequence[Statement]:
             "overlap at T over overlap at t = 1",
             POSITIVE,
             np.ones(3),
-            "eq. (30) on aligned neurons: a share g of the push at t = 1, 1 - g after the next step, which has the other"
-            " sign and all of the push, and g again at T = 3",
-            margin=0.1,  # ours, with the rows in sight: the largest overlaps have g near 1 and turn round on weak gates
+            "eq. (30) on aligned neurons: a share g of the push at t = 1, 1 - g with the other sign after a "
+            "step of all of the push, and g again at T = 3",
+            margin=0.1,  # ours, with the rows in sight: where g is near 1 the step back meets weak gates
             axis="dimension",
             rival=float(T),
             rival_says="growth with every step, as along the own mean",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import chi2, norm
 
@@ -242,14 +243,16 @@ def sees_tails(settings: None, key: Key) -> Mapping[str, Observation]:
 def says_truncated(settings: None) -> Sequence[Statement]:
     """npdf(z) < 2 Q(z)^0.9, and where it is nearest."""
     where = "largest npdf(z)/(2 Q(z)^0.9), and its z"
+    steady = lambda z: float(norm.pdf(z)) - z * float(norm.sf(z)) / 0.9  # noqa: E731
+    top = float(brentq(steady, 1.0, 6.0))
     return (
         at_most("npdf(z)/(2 Q(z)^0.9)", POSITIVE, np.ones(len(WHOLE)), "Lemma B.76", axis="z from -8 to 37"),
         equal(
             where,
             POSITIVE,
-            np.array([0.853, 2.73]),
-            "work.toml, lemma_b76: derived",
-            margin=np.array([5e-4, 0.02]),
+            np.array([float(norm.pdf(top)) / 2 / float(norm.sf(top)) ** 0.9, top]),
+            "where the slope of log npdf - 0.9 log Q is 0: npdf(z)/Q(z) = z/0.9",
+            margin=np.array([1e-5, 0.01]),  # of the grid
             rival=np.array([math.sqrt(1 / (2 * math.pi)) * 2**-0.1, 0.0]),
             rival_says="at z = 0",
             form="derived",

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from featlearn.core import Key, SettingError
 from featlearn.lab.claim import Claim, Premise
-from featlearn.lab.quantity import COUNT, POSITIVE, REAL, SHARE
+from featlearn.lab.quantity import POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal
 from featlearn.lab.uncertainty import Observation
 from featlearn.measure import gate_shares
@@ -104,13 +104,8 @@ def mixture() -> GaussianMixture:
 
 
 def says_mixture(settings: MixtureTruth) -> Sequence[Statement]:
-    """Moments, with sigma_j as a deviation and p_j as total probabilities; what the premises ask of d."""
+    """Moments, with sigma_j as a deviation and p_j as total probabilities; what is refused."""
     means, p = settings.means.double().numpy(), np.array(WEIGHTS)
-    # 4 sqrt(tau log d) <= sqrt d at sigma = B_mu = 1, by bisection in d
-    low, high = 100.0, 5000.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if 16 * TAU * math.log(middle) > middle else (low, middle)
     refusals = {"rival": np.zeros(2), "rival_says": "accepted"}
     return (
         equal("component means", REAL, means, "Assumption 3.15", margin=0.1, rival=-means, rival_says="-mu_j"),
@@ -142,15 +137,6 @@ def says_mixture(settings: MixtureTruth) -> Sequence[Statement]:
             rival_says="conditional on the class",
         ),
         equal("labels beyond +-1, slanted means: refused", SHARE, np.ones(2), "Assumption 3.15", **refusals),
-        equal(
-            "smallest d that meets B_mu1 >= 4 sigma_B+ sqrt(tau log d/d) at tau = 8",
-            COUNT,
-            float(math.ceil(low)),
-            "Assumption 3.15, constant of the proof",
-            rival=600.0,
-            rival_says="constant 3.4",
-            form="derived",
-        ),
     )
 
 
@@ -168,14 +154,12 @@ def sees_mixture(settings: MixtureTruth, key: Key) -> Mapping[str, Observation]:
             refused.append(1.0)
     parts = [x[group == j] for j in range(3)]
     spread = [float((v - settings.means[j].numpy()).std()) for j, v in enumerate(parts)]
-    need = next(d for d in range(100, 5000) if 4 * math.sqrt(TAU * math.log(d) / d) <= 1)
     return {
         "component means": [e for v in parts for e in over_groups(v, 20, REAL)],
         "||mu_j||/sqrt d": settings.means.norm(dim=1).numpy() / math.sqrt(8),
         "spread of a component": np.array(spread),
         "shares of the components": [chance(group == j, SHARE) for j in range(3)],
         "labels beyond +-1, slanted means: refused": np.array(refused),
-        "smallest d that meets B_mu1 >= 4 sigma_B+ sqrt(tau log d/d) at tau = 8": float(need),
     }
 
 
@@ -233,7 +217,7 @@ def says_sure(settings: None) -> Sequence[Statement]:
             f"Definition B.29: {formula}",
             margin=1e-4,
             rival=rare + math.log(2),
-            rival_says="twice as likely",
+            rival_says="its own cluster taken two-sided",
         ),
         equal("rare draws outside S_sure", SHARE, 0.0, "Definition B.29", rival=0.5, rival_says="half of them"),
     )

@@ -308,6 +308,7 @@ def _claim(name: str, says: str, statements: Callable, observe: Callable, *also:
 
 
 MIXTURES = (MIXTURE, OPPOSITE, SKEWED)
+SIZES = "m, n and T of the theorem, whose constants are not given"
 CLAIMS: tuple[Claim, ...] = (
     _claim(
         "theorem3_12",
@@ -316,6 +317,7 @@ CLAIMS: tuple[Claim, ...] = (
         sees_main,
         "theorem_b3",
         "theorem_b23",
+        premises=undecided(SIZES, XOR, PARITY),
         remarks="The bound is above the loss of the zero network at these sizes: on the mixture up to 6 million "
         "dimensions, on the parity unless some neuron has a slack below 1e-4. That training ends near OPT is in "
         "theorem_b42_trained and theorem3_22_trained.",
@@ -325,25 +327,28 @@ CLAIMS: tuple[Claim, ...] = (
         "Linear data: error at most 1 %, loss near that of the best network on +-w*.",
         says_trained(1.0, 0.05),
         sees_trained((LINEAR,), LINEAR),
+        premises=undecided(SIZES, LINEAR),
     ),
     _claim(
         "theorem3_18",
         "Mixtures of 4 to 8 clusters with any labels: error at most 1 %.",
         says_trained(1.0, 0.05),
         sees_trained(MIXTURES, SKEWED),
+        premises=undecided(f"Omega of the separation, and {SIZES}", *MIXTURES),
     ),
     _claim(
         "theorem_b42",
         "XOR mixture with m = C log d and n = C d^1.5: error at most 5 %, no larger in larger d.",
         says_xor,
         sees_xor,
+        premises=undecided(SIZES, XOR),
     ),
     _claim(
         "theorem3_22",
         "Structured parities of 5 to 9 bits in d = 100: error at most 1 % with 500 neurons.",
         says_trained(1.0, 0.1),
         sees_trained((PARITY,), PARITY),
-        premises=undecided("k >= Omega(tau log d), tau >= 8", PARITY),
+        premises=undecided(f"k >= Omega(tau log d), tau >= 8, and {SIZES}", PARITY),
     ),
     _claim(
         "theorem_b56",

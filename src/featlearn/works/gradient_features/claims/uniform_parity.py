@@ -59,8 +59,8 @@ def says_majority(settings: None) -> Sequence[Statement]:
             "work.toml, definition_uniform_parity: check",
             margin=1e-12,
             axis="d, k",
-            rival=1.05 * ratio,
-            rival_says="5 % more",
+            rival=np.array([k / (d - k) for d, k in RATIOS]),
+            rival_says="k/(d - k)",
             form="derived",
         ),
         equal(
@@ -293,7 +293,7 @@ def says_network(settings: None) -> Sequence[Statement]:
 
 
 def sees_network(settings: None, key: Key) -> Mapping[str, Observation]:
-    """Every pattern of A; the library's gradient by enumeration at d = 13, and the lemma's own G for larger d."""
+    """Every pattern of A; G as lemma_b63 has it, which the library's gradient is judged by."""
     rng, hinge, less, off, wrong, share = key.numpy(), [], [], [], [], []
     for k in (2, 4, 6):
         x = cube(k)

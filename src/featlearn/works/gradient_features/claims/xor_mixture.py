@@ -13,13 +13,13 @@ from featlearn.lab.claim import Accusation, Claim
 from featlearn.lab.quantity import EXPONENT, POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, both, control, equal
 from featlearn.lab.uncertainty import Observation, mean_of
-from featlearn.measure.gradient_features import gaussian_gradients
+from featlearn.measure.gradient_features import draw_in_box, gaussian_gradients
 from featlearn.tasks import GaussianMixture
 from featlearn.tasks.gaussian_mixture import MixtureTruth
 from featlearn.works.gradient_features.claims.bounds import excess, xor_numbers
 from featlearn.works.gradient_features.claims.mixture_networks import other_loss, own_loss
 from featlearn.works.gradient_features.claims.mixtures import TAU
-from featlearn.works.gradient_features.setup import Array, chance, over_groups, xor_components
+from featlearn.works.gradient_features.setup import Array, over_groups, xor_components
 
 # Assumption B.36 -----------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,9 @@ def draw_features(key: Key) -> tuple[MixtureTruth, Array]:
 def says_features(settings: tuple[MixtureTruth, Array]) -> Sequence[Statement]:
     """Pr[S_sure] with its two-sided condition; the component of G along mu_3, which the proof drops."""
     truth, w = settings
-    one_sided = [norm.sf(1.2 * s * math.sqrt(math.log(math.log(d)))) * norm.cdf(math.sqrt(2) * s) for d, s in SURE]
+    own = [float(norm.sf(1.2 * s * math.sqrt(math.log(math.log(d))))) for d, s in SURE]
+    exact = [p * float(erf(s)) for p, (_, s) in zip(own, SURE, strict=True)]
+    one_sided = [p * float(norm.cdf(math.sqrt(2) * s)) for p, (_, s) in zip(own, SURE, strict=True)]
     means, size, b = truth.means.double().numpy(), np.linalg.norm(w, axis=1), 40.0
     P = ndtr((w @ means.T - b) / size[:, None])
     h = (b - w @ means.T) / size[:, None]
@@ -93,8 +95,8 @@ def says_features(settings: tuple[MixtureTruth, Array]) -> Sequence[Statement]:
         equal(
             "Pr[S_sure]",
             SHARE,
-            np.array([0.040142, 0.02184, 0.0059595]),
-            "work.toml, lemma_b37: derived",
+            np.array(exact),
+            "Lemma B.39: Q(1.2 sigma_B sqrt(tau log log d)) for mu_1, and erf(sigma_B) for mu_3, two-sided",
             margin=1e-5,
             axis="d and sigma_B",
             rival=np.array(one_sided),
@@ -115,7 +117,7 @@ def says_features(settings: tuple[MixtureTruth, Array]) -> Sequence[Statement]:
         *both(
             "exponent in d of |<G, D_3>| on S_sure at <w, D_3> = sigma_w",
             EXPONENT,
-            "Lemma B.40, (B.388)",
+            "Lemma B.40, (B.367)",
             reported=0.0,
             corrected=0.5,
             says="the mean terms, sqrt d (P_3 - P_4)/4",
@@ -130,16 +132,6 @@ def says_features(settings: tuple[MixtureTruth, Array]) -> Sequence[Statement]:
             axis="d = 100, 1000, 10 000",
             rival=control("median 1 - |cos(G, D_1)| of all neurons"),
             rival_says="any start",
-        ),
-        equal(
-            "Pr[|<w, mu_3>| <= C_2 b] at sigma_B = 1",
-            SHARE,
-            float(erf(1.0)),
-            "(B.353) with C_2 b = sqrt 2 sigma_B sigma_w sqrt d, two-sided",
-            margin=0.01,
-            rival=1 - math.exp(-1) / (2 * math.sqrt(math.pi)),
-            rival_says="the one-sided bound in the text",
-            form="derived",
         ),
     )
 
@@ -161,7 +153,7 @@ def slack(u: Array, v: Array, rest: Array, d: int | float) -> tuple[Array, Array
 
 
 def sees_features(settings: tuple[MixtureTruth, Array], key: Key) -> Mapping[str, Observation]:
-    """Exact chances, the library's exact gradients, and 20 000 starts a dimension."""
+    """The chances and exact gradients of the library, and 20 000 starts a dimension."""
     truth, w = settings
     law = (truth.means, truth.labels, truth.weights, truth.sigma)
     g = gaussian_gradients(torch.as_tensor(w), torch.full((300,), 40.0).double(), *law).numpy()
@@ -176,16 +168,19 @@ def sees_features(settings: tuple[MixtureTruth, Array], key: Key) -> Mapping[str
         third.append(
             float(xor_components(1.2 * level, one, one * math.sqrt(d), level * math.sqrt(d), 1.0, float(d))[1][0])
         )
-    exact = [float(norm.sf(1.2 * s * math.sqrt(math.log(math.log(d)))) * erf(s)) for d, s in SURE]
+    sure = []
+    for d, s in SURE:
+        level, c = 1.2 * s * math.sqrt(math.log(math.log(d))), math.sqrt(2) * s
+        low, high = torch.tensor([level, -c]).double(), torch.tensor([math.inf, c]).double()
+        sure.append(math.exp(draw_in_box(torch.eye(2), low, high, 1.0, 1, key / "sure")[1]))
     return {
-        "Pr[S_sure]": np.array(exact),
+        "Pr[S_sure]": np.array(sure),
         "<G, D_3>": along,
         "exponent in d of |<G, D_3>| on S_sure at <w, D_3> = sigma_w": float(
             np.polyfit(np.log(WIDE), np.log(np.abs(third)), 1)[0]
         ),
         "median 1 - |cos(G, D_1)| on S_sure": np.array(near),
         "median 1 - |cos(G, D_1)| of all neurons": np.array(far),
-        "Pr[|<w, mu_3>| <= C_2 b] at sigma_B = 1": chance(np.abs(rng.normal(size=60_000)) <= math.sqrt(2), SHARE),
     }
 
 
@@ -208,42 +203,24 @@ def says_gamma(settings: None) -> Sequence[Statement]:
     inner = np.log(np.log(WIDE))
     order = -0.5 * np.log(inner) - 18 / 25 * inner  # tau = sigma_B = 1
     fit = lambda y: float(np.polyfit(np.log(WIDE), y, 1)[0])  # noqa: E731
-    return (
-        *both(
-            "exponent in d of Pr[G in the cone of sigma_B/sqrt d, ||G|| >= sqrt d/8]",
-            EXPONENT,
-            "Lemma B.37",
-            reported=fit(order),
-            corrected=fit(order - np.log(WIDE) / 4 + 0.5 * inner),
-            says="the cone leaves a strip of width d^(-1/4) sqrt(log d) for <w, D_3>",
-            margin=0.05,
-        ),
-        equal(
-            "share of S_sure inside the cone",
-            SHARE,
-            np.array([0.75, 0.53, 0.36]),
-            "work.toml, lemma_b37: own_runs",
-            margin=0.03,
-            axis="d = 100, 1000, 10 000",
-            rival=np.ones(3),
-            rival_says="all of S_sure",
-            form="derived",
-        ),
+    return both(
+        "exponent in d of Pr[G in the cone of sigma_B/sqrt d, ||G|| >= sqrt d/8]",
+        EXPONENT,
+        "Lemma B.37",
+        reported=fit(order),
+        corrected=fit(order - np.log(WIDE) / 4 + 0.5 * inner),
+        says="the cone leaves a strip of width d^(-1/4) sqrt(log d) for <w, D_3>",
+        margin=0.05,
     )
 
 
 def sees_gamma(settings: None, key: Key) -> Mapping[str, Observation]:
     """Exact in <w, D_3>, drawn in the rest; a dimension is one number."""
     chances = [math.log(cone_chance(float(d), key / f"{d:g}")) for d in WIDE]
-    rng, shares = key.numpy(), []
-    for d in (100, 1000, 10_000):
-        off, _ = slack(*sure_projections(d, 20_000, rng), d)
-        shares.append(mean_of((off < 1 / math.sqrt(d)).astype(float), SHARE, "start"))
     return {
         "exponent in d of Pr[G in the cone of sigma_B/sqrt d, ||G|| >= sqrt d/8]": float(
             np.polyfit(np.log(WIDE), chances, 1)[0]
         ),
-        "share of S_sure inside the cone": shares,
     }
 
 
@@ -256,13 +233,7 @@ HUGE = np.linspace(1.0, 6.0, 6) * 100
 
 def says_comparison(settings: None) -> Sequence[Statement]:
     """OPT, B_x1, B_G and p of the lemma."""
-    loss, exact = (
-        "log of the hinge loss of g*, tau~ = 8, d = 1e5",
-        float(
-            norm.expect(lambda z: max(0.0, 1 - max(C - 2 + z / S_100, 0)))
-            + 2 * norm.expect(lambda z: max(z / S_100 - 2, 0))
-        ),
-    )
+    loss = "log of the hinge loss of g*, tau~ = 8, d = 1e5"
     return (
         at_most(
             loss,
@@ -273,13 +244,13 @@ def says_comparison(settings: None) -> Sequence[Statement]:
             rival_says="sqrt d/sigma_B = 3.9 sqrt(tau~ log d)",
         ),
         equal(
-            "hinge loss of g* at d = 100",
+            f"hinge loss of g* at d = {D_NEAR}",
             POSITIVE,
-            exact,
-            "Lemma B.41, by integrals",
-            margin=0.003,
-            rival=exact + 0.01,
-            rival_says="0.01 more",
+            near_loss(C_NEAR),
+            "Lemma B.41, by integrals, at a separation where samples see the loss",
+            margin=0.012,  # five standard errors of 20 000 samples
+            rival=near_loss(C_NEAR - 0.1),
+            rival_says=f"a constant of {C_NEAR - 0.1:g} in place of {C_NEAR:g}",
             form="derived",
         ),
         at_most(
@@ -301,7 +272,17 @@ def says_comparison(settings: None) -> Sequence[Statement]:
     )
 
 
-S_100 = 10 / C
+D_NEAR, C_NEAR = 16, 2.6
+"""A dimension and a constant, sqrt d/(sqrt(tau~ log d) sigma_B), at which the comparison network has a loss to see."""
+
+
+def near_loss(C: float | int) -> float:
+    """E max(0, 1 - own + other) of the cluster at +mu_1: <x, D_1> = 4 + z and <x, D_3> another normal, on a grid."""
+    s, z = math.sqrt(D_NEAR) / C, np.linspace(-8, 8, 1601)
+    weight = norm.pdf(z) * (z[1] - z[0])
+    own = np.maximum(math.sqrt(D_NEAR) + z - 2 * s, 0) / s
+    other = np.maximum(np.abs(z) - 2 * s, 0) / s
+    return float(weight @ np.maximum(1 - own[:, None] + other, 0) @ weight)
 
 
 def opt_claimed(d: float | int) -> float:
@@ -313,10 +294,10 @@ def sees_comparison(settings: None, key: Key) -> Mapping[str, Observation]:
     """Integrals, 20 000 samples, and the edge of S_sure in the limit of large d."""
     s = math.sqrt(TAU * math.log(1e5))
     total = lambda c: math.log(own_loss(c, s) + 2 * other_loss(s))  # noqa: E731
-    task = GaussianMixture.xor(d=100)
+    task, least = GaussianMixture.xor(d=D_NEAR), math.sqrt(D_NEAR) / C_NEAR
     truth = task.draw(key / "truth")
     batch = task.sample(truth, 20_000, key / "data")
-    score = torch.relu(batch.x @ truth.features.T - 2 * S_100) @ (truth.labels / S_100)
+    score = torch.relu(batch.x @ truth.features.T - 2 * least) @ (truth.labels / least)
     sizes = []
     for sigma in (0.5, 1.0, 2.0):
         noisy = GaussianMixture.xor(d=100, sigma=sigma)
@@ -328,7 +309,7 @@ def sees_comparison(settings: None, key: Key) -> Mapping[str, Observation]:
     return {
         "log of the hinge loss of g*, tau~ = 8, d = 1e5": total(C),
         "the same at 3.9": total(3.9),
-        "hinge loss of g* at d = 100": over_groups((1 - batch.y * score).clamp_min(0).numpy(), 20, POSITIVE),
+        f"hinge loss of g* at d = {D_NEAR}": over_groups((1 - batch.y * score).clamp_min(0).numpy(), 20, POSITIVE),
         "E||x||/sqrt d at d = 100": sizes,
         "least ||G||/sqrt d on S_sure, log log d = 18": float(own - other) / 4,
         "exponent in log d of Pr[S_sure], sigma_B = 1": float(np.polyfit(HUGE, logs, 1)[0]),
@@ -399,8 +380,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_features,
         accuses=Accusation(
             quote="|<G(w, b), D_perp>| <= sigma_B O((log d)^(-0.018 tau))",
-            place="Lemma B.40, its proof before (B.388)",
-            reading="for every unit vector orthogonal to D_j, D_3 among them",
+            place="Lemma B.40, (B.367), a step of the proof of Lemma B.37; its own proof loses mu_l after (B.386)",
+            reading="for every unit vector orthogonal to D_j, D_3 among them; sigma_B fixed and d large",
             hits="proof",
             derivation="The means +-mu_3 of the label -1 have a component along D_perp = D_3, so that <G, D_3> = "
             "-(sqrt d/4)(P_3 - P_4) beside the Gaussian term, with the activation probabilities of the two clusters; "
