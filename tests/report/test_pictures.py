@@ -85,6 +85,17 @@ def test_no_text_leaves_a_figure_that_is_laid_out_once():
             assert min(box.x0, width - box.x1, box.y0, height - box.y1) >= -0.5, text
 
 
+def test_the_titles_of_four_panels_do_not_cross():
+    curve = plots.Series("training", [1, 10, 100], [50.0, 80.0, 100.0])
+    panels = [plots.Panel([curve], "alpha x steps", "accuracy (%)", f"d = {d}, n = 100, alpha = 0.1") for d in "1234"]
+    figure = plots.line_picture(panels, "").figure
+    with style.applied(float(figure.get_size_inches()[0])):
+        pictures._settle(figure)
+    found = [box for text, box in boxes(figure, 72) if text.startswith("d = ")]
+    assert len(found) == 4
+    assert not any(a.overlaps(b) for i, a in enumerate(found) for b in found[:i])
+
+
 def test_powers_of_ten_are_plain_text():
     figure = plots.curves(style.figure(), [plots.Series("a", [1, 1000], [1e-5, 1.0])], "x", "y", log="xy").figure
     with style.applied(6.0):

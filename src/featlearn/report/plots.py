@@ -1,6 +1,7 @@
 """Reusable pictures: curves over seeds, bars beside the reported numbers, maps of neurons. Each draws what it is
 given."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -144,8 +145,8 @@ def line_picture(
     height: float = 4.4,
     same_y: bool = False,
 ) -> Picture:
-    """A picture of curves, one panel beside the other. data: what its CSV holds, if not the numbers of the curves.
-    same_y: one scale for all panels.
+    """A picture of curves, one panel beside the other, four or more two by two. data: what its CSV holds, if not the
+    numbers of the curves. same_y: one scale for all panels.
 
     Errors: as `curves`; ReportError without panels.
 
@@ -157,11 +158,15 @@ def line_picture(
     """
     if not panels:
         raise ReportError("panels = [] is not allowed: at least one; return no picture where nothing was found")
-    width = 6.5 if len(panels) == 1 else 10.0 if len(panels) == 2 else 12.0
-    fig = style.figure(width, height)
+    width = 6.5 if len(panels) == 1 else 12.0 if len(panels) == 3 else 10.0
+    lines = 1 if len(panels) < 4 else math.ceil(len(panels) / 2)
+    fig = style.figure(width, lines * height)
     with style.applied(width):
-        across = [fig] if len(panels) == 1 else fig.subplots(1, len(panels), sharey=same_y)
-    for target, p in zip(across, panels, strict=True):
+        grid = [fig] if len(panels) == 1 else fig.subplots(lines, math.ceil(len(panels) / lines), sharey=same_y)
+        across = list(np.ravel(np.asarray(grid, dtype=object)))
+        for empty in across[len(panels) :]:
+            empty.remove()
+    for target, p in zip(across[: len(panels)], panels, strict=True):
         axes = curves(target, p.series, p.xlabel, p.ylabel, log=p.log, title=p.title)
         if len(p.ticks):
             plain_ticks(axes, p.ticks)

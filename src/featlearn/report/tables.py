@@ -128,12 +128,14 @@ def long(rows: Sequence[SummaryRow], title: str = "", metric: bool = True) -> Gr
 
 
 def wide(rows: Sequence[SummaryRow], title: str = "") -> Grid:
-    """One line per row of the reported table: for every metric ours ± half its interval, and the reported number beside
-    it where the metric has any.
+    """One line per row of the reported table: for every metric ours ± half its interval, or with its ends where it is
+    lopsided, and the reported number beside it where the metric has any.
 
     Example:
         >>> wide([SummaryRow("", "NTK", "cos", 0.5, 0.4, 0.6, 5, 0.4, "reproduced")]).rows
         (('NTK', '0.50 ± 0.10', '0.400'),)
+        >>> wide([SummaryRow("", "NTK", "test_acc", 100.0, 83.2, 100.0, 20, unit="%")]).rows
+        (('NTK', '100.0 [83.2, 100.0]'),)
     """
     settings = any(r.setting for r in rows)
     metrics = list(dict.fromkeys(r.metric for r in rows))
@@ -160,6 +162,8 @@ def _plus_minus(r: SummaryRow) -> str:
     half = (r.high - r.low) / 2
     if r.n < 2 or half == 0 or not math.isfinite(half):  # a statistic of all seeds together has no interval
         return value(r)
+    if abs(r.high + r.low - 2 * r.value) > 0.2 * half:  # near an end of its range: ± half would leave it
+        return f"{value(r)} {interval(r)}"
     return f"{value(r)} ± {number(half, r.unit, half)}"
 
 

@@ -213,7 +213,12 @@ def _curve(points: Table[Point], metric: str, name: str) -> Series:
     ]
     times = sorted({float(t) for run, _ in runs for t in run})
     values = np.array([np.interp(np.log(times), np.log(t), v) for t, v in runs])
-    return Series.of(name, {t: np.clip(v, 0, 100) for t, v in zip(times, values.T, strict=True)})
+    return percent(Series.of(name, {t: np.clip(v, 0, 100) for t, v in zip(times, values.T, strict=True)}))
+
+
+def percent(s: Series) -> Series:
+    """The same curve with an interval that ends at 0 and at 100."""
+    return replace(s, low=np.clip(s.low, 0, 100), high=np.clip(s.high, 0, 100))
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
@@ -227,17 +232,15 @@ def draw(table: Rows) -> Mapping[str, Picture]:
             series = [_curve(here, metric, name) for metric, name in (("train", "training"), ("test", "test"))]
             best = Series("85 %", series[0].x, np.full(len(series[0].x), 85.0))
             title = f"d = {d}, n = {n}, alpha = {alpha:g}"
-            panels.append(Panel([*series, best], "alpha x steps", "accuracy (%)", title, "x"))
+            panels.append(Panel([best, *series], "alpha x steps", "accuracy (%)", title, "x"))
     fitted = [r for r in runs.rows if r.part in (SWEEP, LOW) and r.fitted_at is not None]
     swept = {d: np.array([r.clean_acc for r in fitted if r.d == d]) for d in sorted({r.d for r in fitted})}
     counts = ", ".join(f"{len(v)} at d = {d}" for d, v in swept.items())
     if swept:
-        line = Series.of("runs that fit every label", swept)
-        panels.append(
-            Panel([line], "dimension d", "test accuracy (%), clean", f"n = {fitted[0].n}", "x", sorted(swept))
-        )
+        line = percent(Series.of("runs that fit every label", swept))
+        panels.append(Panel([line], "dimension d", "clean accuracy (%)", f"n = {fitted[0].n}", "x", sorted(swept)))
     caption = (
-        "Training and test accuracy until every noisy label is fitted and three times as long. Right: clean accuracy "
+        "Training and test accuracy until every noisy label is fitted and three times as long. Last: clean accuracy "
         f"at the end over d, of the runs that fit every label ({counts}). Mean and 95 % interval over seeds."
     )
     return {ENTRY: line_picture(panels, caption, [asdict(r) for r in points.rows])}
