@@ -365,7 +365,7 @@ def _draw_xor(table: Rows, series: list[Series]) -> Picture:
     fig = style.figure(13, 3.9)
     with style.applied(9):
         axes = fig.subplots(1, 4, width_ratios=(1.5, 1, 1, 1))
-    curves(axes[0], series, "d", "test error (%)", log="x", ylim=(-2, 62), title="XOR mixture, n ~ d^1.5, m ~ log d")
+    curves(axes[0], series, "d", "test error (%)", log="x", ylim=(-2, 62), title="n ~ d^1.5, m ~ log d")
     ticks = sorted({d for s in series for d in s.x})
     axes[0].set_xticks(ticks, [f"{d:g}" for d in ticks])
     axes[0].minorticks_off()
@@ -415,7 +415,7 @@ def _draw_family(table: Rows) -> Picture:
         left,
         lines,
         "step + 1",
-        "mean margin of the pair",
+        "mean margin",
         log="x",
         ylim=(-1, 8),
         title=f"mixture of {pairs} unequal pairs",
