@@ -244,7 +244,7 @@ def says_truncated(settings: None) -> Sequence[Statement]:
     """npdf(z) < 2 Q(z)^0.9, and where it is nearest."""
     where = "largest npdf(z)/(2 Q(z)^0.9), and its z"
     steady = lambda z: float(norm.pdf(z)) - z * float(norm.sf(z)) / 0.9  # noqa: E731
-    top = float(brentq(steady, 1.0, 6.0))
+    top = float(brentq(steady, 1.0, 6.0))  # pyright: ignore[reportArgumentType]
     return (
         at_most("npdf(z)/(2 Q(z)^0.9)", POSITIVE, np.ones(len(WHOLE)), "Lemma B.76", axis="z from -8 to 37"),
         equal(
