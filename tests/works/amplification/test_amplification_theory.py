@@ -5,6 +5,7 @@ import torch
 
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
+from featlearn.measure import gate_shares
 from featlearn.works.amplification import setup
 from featlearn.works.amplification.claims import data, networks, setting, start, steps
 
@@ -54,14 +55,19 @@ def test_a_wrong_interval_of_a_constant_is_seen(monkeypatch):
     assert contradicted("assumptions")
 
 
+def edges_of_all(w, own, data):
+    return setup.edge_of_each(w, own, setup.Data(data.x, data.clean, data.clean, data.group, data.centres))
+
+
 @pytest.mark.parametrize(
     "name, module, measure, wrong",
     [
-        ("captures", start, "captures", lambda *a: start.gate_shares(*a) > 0.5),
+        ("captures", start, "captures", lambda *a: gate_shares(*a) > 0.5),
         ("cond9", networks, "aligned", lambda w, x, group, own, opposite: own >= 0),
         ("cond10", networks, "off_class_overlap", lambda w, a, c, labels: w.norm(dim=2) / a.abs()),
         ("lemma4", start, "matching_neurons", lambda w, a, c, labels, least: torch.zeros(w.shape[:2]).long()),
-        ("lemma6", start, "gate_shares", lambda w, x, g, k: torch.full((*w.shape[:2], k), 0.5)),
+        ("lemma6", setup, "gate_shares", lambda w, x, g, k: torch.full((*w.shape[:2], k), 0.5)),
+        ("lemma6", start, "edge_of_each", lambda w, own, data: edges_of_all(w, own, data)),  # flipped samples as well
         ("proposition15", networks, "neuron_sup", lambda x, signs, *a: (signs @ x).norm(dim=1) * 3),
     ],
 )

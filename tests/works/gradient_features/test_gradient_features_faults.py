@@ -105,6 +105,17 @@ FAULTS = {
 }
 AGAIN = [
     ("lemma3_13", emergence, "xor_components", lambda u, v, *a: xor_components(-u, v, *a)),
+    ("lemma3_17_features", mixtures, "gaussian_gradients", lambda w, b, mu, y, p, s: exact(w, b, mu, y, p, s**2)),
+    ("definition_b29", mixtures, "draw_in_box", lambda f, low, high, s, *a: unscaled(f, low, high, s, *a)),
+    ("definition_b29", mixtures, "draw_in_box", lambda f, low, high, s, *a: at_the_edge(f, low, high, s, *a)),
+    (
+        "method_init",
+        framework,
+        "symmetric_init",
+        lambda m, d, key, *, sigma_a, **k: framework_init(m, d, key, sigma_a=sigma_a**0.5, **k),
+    ),
+    ("algorithm4", frozen, "smoothness", lambda net, x, loss: 0.9 * smooth(net, x, loss)),
+    ("algorithm7", multi_index, "multi_index", lambda *a, **k: old_biases(*train_residual(*a, **k))),
     ("lemma_b8", dynamics, "fit", lambda net, x, y, stages, key, **k: train_alone(net, x, -y, stages, key, **k)),
     ("lemma_b10", dynamics, "fit", lambda net, x, y, stages, key, **k: train_alone(net, 2 * x, y, stages, key, **k)),
     ("lemma_b37", xor_mixture, "draw_in_box", lambda f, low, high, *a: box(f, low.clamp_min(0), high, *a)),
@@ -113,6 +124,27 @@ AGAIN = [
     ("lemma_b54_samples", uniform_samples, "log_xi", lambda d, k: log_xi(d, k) + 0.02),
     ("lemma3_17_network", mixture_networks, "own_loss", lambda C, s: own(C, s) * 1.01),
 ]
+
+
+def unscaled(f, low, high, s, m, key):
+    """Bounds on <w, D> taken for bounds on <w, D>/sigma_w."""
+    w, log_p = box(f, low, high, 1.0, m, key)
+    return s * w, log_p
+
+
+def old_biases(found, run):
+    """Algorithm 7 with the biases of the start."""
+    net = TwoLayer(run.net.w, 0 * run.net.b, run.net.a, "relu")
+    return found, SimpleNamespace(net=net)
+
+
+def at_the_edge(f, low, high, s, m, key):
+    """Every draw at the first bound."""
+    w, log_p = box(f, low, high, s, m, key)
+    return w + (low[0] - w @ f[0].to(w))[:, None] * f[0].to(w), log_p
+
+
+train_residual = multi_index.multi_index
 train_alone, louder, log_xi = dynamics.fit, xor_mixture.GaussianMixture.xor, uniform_samples.log_xi
 path, best, box, gates = dynamics.trajectory, mixtures.best_network, mixtures.draw_in_box, mixtures.gate_shares
 own, near, bumps, tips = mixture_networks.own_loss, xor_mixture.slack, parities.hats, parities.twin_tips

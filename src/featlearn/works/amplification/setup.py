@@ -181,12 +181,17 @@ def fits(net: TwoLayer, data: Data) -> dict[str, Tensor]:
     }
 
 
-def edges(w: Tensor, own: Tensor, train: Data) -> Tensor:
-    """Lemma 6: (clean samples of its own cluster that a neuron fires on, minus those of the opposite one) / n, the
-    least over the neurons of the sets (e)."""
+def edge_of_each(w: Tensor, own: Tensor, train: Data) -> Tensor:
+    """Lemma 6: (clean samples of its own cluster that a neuron fires on, minus those of the opposite one) / n (e, m);
+    inf for neurons outside the sets."""
     clean = torch.where(train.flipped, 4, train.group)  # a fifth cluster for the flipped samples
     count = torch.stack([torch.bincount(g, minlength=5) for g in clean]).to(w)
     fires = gate_shares(w, train.x, clean, 5).nan_to_num() * count[:, None] / train.x.shape[1]
     index = own.clamp_min(0)
     edge = fires.gather(2, index[..., None]) - fires.gather(2, OPPOSITE[index][..., None])
-    return edge[..., 0].masked_fill(own < 0, math.inf).amin(1)
+    return edge[..., 0].masked_fill(own < 0, math.inf)
+
+
+def edges(w: Tensor, own: Tensor, train: Data) -> Tensor:
+    """The least of them over the neurons of the sets (e)."""
+    return edge_of_each(w, own, train).amin(1)

@@ -14,11 +14,11 @@ from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal, exponent
 from featlearn.lab.uncertainty import Derived, Estimate, Law, Observation, mean_of, slope
-from featlearn.measure import captures, closest_cluster, gate_shares, matching_neurons
+from featlearn.measure import captures, closest_cluster, matching_neurons
 from featlearn.nets import fixed_signs_init
 from featlearn.tasks import XorClusters
 from featlearn.tasks.xor_clusters import XorTruth
-from featlearn.works.amplification.setup import C0, DELTA, LABELS, OPPOSITE, Data, edges
+from featlearn.works.amplification.setup import C0, DELTA, LABELS, Data, edge_of_each, edges
 
 M, CONSTANT = 400, 10.0  # neurons, and a C0 that leaves neurons outside the sets
 DIMENSIONS = (50, 200, 800)
@@ -339,11 +339,9 @@ def sees_edge(settings: None, key: Key) -> Mapping[str, Observation]:
         data, w, own = draw_sample(d, radius, n, key / d / str(radius))
         inside = own[0] >= 0
         mine = own[0][inside]
-        clean = torch.where(data.flipped, 4, data.group)
-        counts = gate_shares(w, data.x, clean, 5)[0].double() * torch.bincount(clean[0], minlength=5)
-        edge = counts[inside].gather(1, mine[:, None]) - counts[inside].gather(1, OPPOSITE[mine][:, None])
+        edge = edge_of_each(w, own, data)[0, inside]
         cos = (w[0] @ data.centres[0].T / w[0].norm(dim=1, keepdim=True))[inside].gather(1, mine[:, None])
-        seen.append(edge[:, 0].numpy() / n)
+        seen.append(edge.double().numpy())
         cosines.append(cos[:, 0].double().numpy())
         sizes.append(np.full(len(mine), radius / math.sqrt(d)))
         least.append(seen[-1].min())

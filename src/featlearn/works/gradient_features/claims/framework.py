@@ -115,6 +115,8 @@ def sees_loss(settings: None, key: Key) -> Mapping[str, Observation]:
 # eq. (3.9) and Lemma B.71 --------------------------------------------------------------------------------------------
 
 M, BIAS, RATE = 6, 0.6, 0.7
+MANY, SIGMA_W, SIGMA_A = 400, 0.4, 0.6
+"""Neurons in each quarter of a start whose spread is seen, and its deviations."""
 
 
 def draw_start(key: Key) -> Problem:
@@ -146,6 +148,15 @@ def says_start(settings: Problem) -> Sequence[Statement]:
         quarter("a_i over that of its first twin", (1, -1, -1, 1), (1, -1, 1, -1), "the second half not mirrored"),
         quarter("w_i over that of its first twin", (1, -1, 1, -1), (1, 1, 1, 1), "twins with the same weights"),
         quarter("b_i over bt", (1, -1, 1, -1), (1, 1, 1, 1), "one sign of the bias"),
+        equal(
+            "root mean square of the w_i over sigma_w and of the a_i over sigma_a",
+            POSITIVE,
+            np.ones(2),
+            "eq. (3.9)",
+            margin=0.12,  # three standard errors of 400 neurons
+            rival=np.array([SIGMA_W**-0.5, SIGMA_A**-0.5]),
+            rival_says="sigma_w and sigma_a taken for variances",
+        ),
         equal(
             "g at the start",
             REAL,
@@ -179,6 +190,7 @@ def says_start(settings: Problem) -> Sequence[Statement]:
 def sees_start(settings: Problem, key: Key) -> Mapping[str, Observation]:
     """The engine's start and its first step."""
     net = double(symmetric_init(M, 8, key, sigma_w=0.4, sigma_a=1.0, bias=BIAS))
+    many = double(symmetric_init(MANY, 8, key / "many", sigma_w=SIGMA_W, sigma_a=SIGMA_A, bias=BIAS))
     w, a, s = net.w[0], net.a[0], settings
     half = TwoLayer(s.net.w[:, : 2 * M], s.net.b[:, : 2 * M], s.net.a[:, : 2 * M], "relu")
     both, signs = torch.cat([s.x, -s.x]), torch.cat([s.y, s.y])
@@ -186,6 +198,9 @@ def sees_start(settings: Problem, key: Key) -> Mapping[str, Observation]:
         "a_i over that of its first twin": (a / a[:M].repeat(4)).numpy(),
         "w_i over that of its first twin": (w[:, 0] / w[:M, 0].repeat(4)).numpy(),
         "b_i over bt": -net.b[0].numpy() / BIAS,
+        "root mean square of the w_i over sigma_w and of the a_i over sigma_a": np.array(
+            [float(v.square().mean().sqrt()) / spread for v, spread in ((many.w, SIGMA_W), (many.a, SIGMA_A))]
+        ),
         "g at the start": s.net(s.x)[:, 0].numpy(),
         "g of the first half at the start": half(s.x)[:, 0].numpy(),
         "w_i^(1), i > 2 m": forgetful_step(s.net, s.x, s.y, RATE).w[0, 2 * M :].numpy(),

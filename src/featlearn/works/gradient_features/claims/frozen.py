@@ -30,7 +30,19 @@ from featlearn.works.gradient_features.setup import (
 def says_one_step(settings: Problem) -> Sequence[Statement]:
     """W stands still after the first step, and at 1/L the loss never rises."""
     first = sample_gradient(settings.w, settings.b, settings.X, settings.Y) * settings.a[:, None]
+    plus, minus = (np.maximum(settings.X @ first.T - b, 0) for b in (settings.b, -settings.b))
+    L, other = (float(np.linalg.eigvalsh(F.T @ F / len(F))[-1]) for F in (plus, minus))
     return (
+        equal(
+            "L of the squared loss in a",
+            POSITIVE,
+            L,
+            "Theorem 3.4: the largest eigenvalue of F^T F/n at W^(1)",
+            margin=1e-9,
+            rival=other,
+            rival_says="the other sign of the biases",
+            form="derived",
+        ),
         equal(
             "W after 41 steps",
             REAL,
@@ -65,6 +77,7 @@ def sees_one_step(settings: Problem, key: Key) -> Mapping[str, Observation]:
 
     (frozen, rises), (_, far) = trace(1 / L), trace(2.2 / L)
     return {
+        "L of the squared loss in a": L,
         "W after 41 steps": frozen.w[0].numpy(),
         "steps that raise the loss at 1/L": float(rises),
         "steps that raise the loss at 2.2/L": float(far),

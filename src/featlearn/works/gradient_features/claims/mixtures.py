@@ -13,7 +13,7 @@ from featlearn.core import Key, SettingError
 from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal
-from featlearn.lab.uncertainty import Observation
+from featlearn.lab.uncertainty import Observation, mean_of
 from featlearn.measure import gate_shares
 from featlearn.measure.best_network import best_network
 from featlearn.measure.gradient_features import draw_in_box, gaussian_gradients, membership, simplified_gradients
@@ -180,6 +180,8 @@ def says_sure(settings: None) -> Sequence[Statement]:
     near = np.exp([log_sure(NORMS, j, NEAR_BIAS, SIGMA_W) for j in range(3)])
     alone = norm.sf(1.5 * NEAR_BIAS / (SIGMA_W * NORMS))
     rare = log_sure(np.full(4, math.sqrt(D)), 0, math.sqrt(TAU * D * math.log(D)), 1.0)
+    t = 1.5 * math.sqrt(TAU * math.log(D))
+    beyond = math.exp(float(norm.logpdf(t) - norm.logsf(t))) - t
     order = [math.log(1 / (3 * math.sqrt(2 * math.pi) * math.sqrt(TAU * math.log(d)))) for d in FAR]
     mills = np.array([o - 9 / 8 * TAU * math.log(d) for o, d in zip(order, FAR, strict=True)])
     formula = "Q(C1 b/(sigma_w ||mu_j||)) prod Phi(C2 b/(sigma_w ||mu_l||))"
@@ -220,15 +222,25 @@ def says_sure(settings: None) -> Sequence[Statement]:
             rival_says="its own cluster taken two-sided",
         ),
         equal("rare draws outside S_sure", SHARE, 0.0, "Definition B.29", rival=0.5, rival_says="half of them"),
+        equal(
+            "mean of <w, mu_1>/(sigma_w ||mu_1||) of the rare draws, above its bound",
+            POSITIVE,
+            beyond,
+            "the mean of a normal beyond t = 3/2 sqrt(tau log d), npdf(t)/Q(t), less t",
+            margin=0.3 * beyond,  # four standard errors of 200 draws
+            rival=0.0,
+            rival_says="all of them at the bound",
+            form="derived",
+        ),
     )
 
 
 def sure_neurons(d: int, r: int, C_b: float | int, m: int, key: Key) -> tuple[torch.Tensor, float, float]:
     """m neurons given S_{D_1, sure} for r orthogonal means along the axes, ||mu|| = sqrt(d); bias; log Pr."""
-    bias, s = C_b * math.sqrt(TAU * d * math.log(d)), math.sqrt(d)
+    bias, s = C_b * math.sqrt(TAU * d * math.log(d)) * SIGMA_W, math.sqrt(d)
     low = torch.tensor([1.5 * bias / s] + [-INF] * (r - 1))
     high = torch.tensor([INF] + [0.5 * bias / s] * (r - 1))
-    w, log_p = draw_in_box(torch.eye(d, dtype=torch.float64)[:r], low, high, 1.0, m, key)
+    w, log_p = draw_in_box(torch.eye(d, dtype=torch.float64)[:r], low, high, SIGMA_W, m, key)
     return w, bias, log_p
 
 
@@ -249,11 +261,14 @@ def sees_sure(settings: None, key: Key) -> Mapping[str, Observation]:
         "log Pr[S_sure], C_b = 1": np.array(far),
         "log Pr of the rare draws, d = 1000": log_p,
         "rare draws outside S_sure": 1 - float(inside.double().mean()),
+        "mean of <w, mu_1>/(sigma_w ||mu_1||) of the rare draws, above its bound": mean_of(
+            (w[:, 0] / SIGMA_W - 1.5 * bias / SIGMA_W / math.sqrt(D)).numpy(), POSITIVE, "neuron"
+        ),
     }
 
 
-LARGE, MILD = 1e6, 0.3
-"""A dimension at which the norm condition can hold, and a C_b at which firing can be sampled."""
+LARGE, MILD, LOUD = 1e6, 0.3, 1.5
+"""A dimension at which the norm condition can hold, a C_b at which firing can be sampled, and a sigma other than 1."""
 
 
 @dataclass(frozen=True)
@@ -334,7 +349,7 @@ def says_alignment(settings: Mild) -> Sequence[Statement]:
     t = settings.truth
     b = np.full(50, settings.bias)
     means, labels = t.means.double().numpy(), t.labels.double().numpy()
-    exact = mixture_gradient(settings.w, b, means, labels, np.full(4, 0.25), 1.0)[:, :4]
+    exact, loud = (mixture_gradient(settings.w, b, means, labels, np.full(4, 0.25), s)[:, :4] for s in (1.0, LOUD))
     log_gamma, size = -(0.9 * TAU - 1.5) * math.log(D), math.sqrt(D) / 4
     member = "sure neurons in the cone of D_1, norm p ||mu|| less 5 %"
     share = {"axis": "gamma", "form": "criterion"}
@@ -370,20 +385,20 @@ def says_alignment(settings: Mild) -> Sequence[Statement]:
             trivial_says="another cluster's direction",
         ),
         equal(
-            "G of 50 neurons by its closed form, C_b = 0.3",
+            "G of 50 neurons by its closed form, C_b = 0.3, sigma = 1.5",
             REAL,
-            exact,
+            loud,
             "Lemma B.33, proof, written out",
             margin=1e-9,
-            rival=exact[:, [1, 0, 2, 3]],
-            rival_says="clusters 1 and 2 exchanged",
+            rival=exact,
+            rival_says="sigma = 1",
         ),
         equal(
             "the same by 6000 samples",
             REAL,
             exact,
             "Lemma B.33, proof",
-            margin=2.0,
+            margin=1.0,  # five standard errors of sqrt(d)/2/sqrt(6000)
             axis="neuron, cluster",
             rival=2 * exact,
             rival_says="twice that",
@@ -397,7 +412,7 @@ def sees_alignment(settings: Mild, key: Key) -> Mapping[str, Observation]:
     law = (t.means, t.labels, t.weights, t.sigma)
     g = gaussian_gradients(w, torch.full((400,), bias).double(), *law)
     mild, b = torch.as_tensor(settings.w), torch.full((50,), settings.bias, dtype=torch.float64)
-    few = gaussian_gradients(mild, b, *law)
+    few, loud = (gaussian_gradients(mild, b, *law[:3], s * t.sigma) for s in (1.0, LOUD))
     slack = lambda v: 2 * np.log(v[:, 1:].norm(dim=1).numpy() / v[:, 0].abs().numpy()) - math.log(2)  # noqa: E731
     gammas = torch.tensor([1e-3, 1e-2, 0.05], dtype=torch.float64)
     eye = torch.eye(D, dtype=torch.float64)
@@ -412,7 +427,7 @@ def sees_alignment(settings: Mild, key: Key) -> Mapping[str, Observation]:
         "sure neurons in the cone of D_1, norm p ||mu|| less 5 %": share[0],
         "the same with D_1 turned by 20 degrees": share[1],
         "the same with D_2": share[2],
-        "G of 50 neurons by its closed form, C_b = 0.3": few[:, :4].numpy(),
+        "G of 50 neurons by its closed form, C_b = 0.3, sigma = 1.5": loud[:, :4].numpy(),
         "the same by 6000 samples": sampled[:, :4].numpy(),
     }
 

@@ -96,6 +96,15 @@ def says_residual(settings: tuple[Batch, Batch]) -> Sequence[Statement]:
             rival_says="those of y itself",
             form="criterion",
         ),
+        equal(
+            "mean square of the biases after step one",
+            POSITIVE,
+            1.0,
+            "Algorithm 7: re-drawn from N(0, 1)",
+            margin=0.4,  # three and a half standard errors of 160
+            rival=0.0,
+            rival_says="those of the start",
+        ),
         at_most(
             "test error with the linear part added back",
             POSITIVE,
@@ -120,6 +129,7 @@ def sees_residual(settings: tuple[Batch, Batch], key: Key) -> Mapping[str, Obser
         "mean of the residual and its correlations with x": np.r_[
             float(left.mean()), (left[:, None] * train.x.double()).mean(0).numpy()
         ],
+        "mean square of the biases after step one": mean_of(run.net.b[0].square().numpy(), POSITIVE, "neuron"),
         "test error with the linear part added back": error(found),
         "the same without it": error(run.net),
     }
