@@ -185,10 +185,9 @@ def shown(value: Any) -> str:
 
 
 def works_table() -> str:
-    """The eleven works with the state of their entries and claims, and which claims count for nothing."""
-    from featlearn import catalog, works
+    """The eleven works with the state of their entries and claims."""
+    from featlearn import catalog
     from featlearn.lab import inventory
-    from featlearn.lab.coverage import PENDING
 
     found = catalog.read()
     rows = []
@@ -196,20 +195,12 @@ def works_table() -> str:
         runs = sum(e["id"].split("/")[0] == w["id"] for e in found["experiments"])
         claims = [c for c in found["claims"] if c["id"].split(".")[0] == w["id"]]
         covered = len(catalog.covered(found, w["id"]))
-        said = PENDING if w["id"] in works.PENDING else outcomes_said(claims)
         numbers = [str(w["entries"]), str(covered), str(runs), str(len(claims))]
         paper = inventory.load(w["id"]).papers[0]
-        rows.append([f"`{w['id']}`", f"{cell(w['title'])} ([{paper.short}]({paper.url}))", *numbers, said])
-    shown = table(["work", "what", "entries", "covered", "experiments", "claims", "verdicts of the claims"], rows)
-    waiting = sum(c["pending"] for c in found["claims"])
-    if not waiting:
-        return shown
-    said = (
-        f"{waiting} of the {len(found['claims'])} claims, those of {len(works.PENDING)} works, were judged in a former"
-        f' form. Until they are re-examined in the typed form they are shown as "{PENDING}" and count for nothing: rows'
-        " of experiments alone cover the entries of these works."
-    )
-    return f"{shown}\n{textwrap.fill(said, 120, break_on_hyphens=False)}\n"
+        rows.append(
+            [f"`{w['id']}`", f"{cell(w['title'])} ([{paper.short}]({paper.url}))", *numbers, outcomes_said(claims)]
+        )
+    return table(["work", "what", "entries", "covered", "experiments", "claims", "verdicts of the claims"], rows)
 
 
 def outcomes_said(claims: list[dict[str, Any]]) -> str:
@@ -254,23 +245,15 @@ def readme(text: str) -> str:
 
 def claims_page(work: str, claims: tuple[Any, ...]) -> str:
     """The claims of one work."""
-    from featlearn import works
-    from featlearn.lab import inventory, pending
+    from featlearn.lab import inventory
     from featlearn.lab.claim import HITS
-    from featlearn.lab.coverage import PENDING
 
-    waiting = work in works.PENDING
     out = [f"# Claims of {work}", f"{escape(inventory.load(work).title)}", code(f"featlearn verify {work}", "sh")]
-    if waiting:
-        out.append(f"These claims have the former form: {PENDING}. They count for nothing until they are re-examined.")
     for c in claims:
         out += [f"## {escape(c.id)}", escape(c.says)]
-        if isinstance(c, pending.Claim):
-            said = f"{HITS[c.hits] if c.hits else 'Remark on the text'}: {escape(c.reported)}" if c.reported else ""
-        else:
-            a = c.accuses
-            said = f'{HITS[a.hits]}: "{escape(a.quote)}" ({escape(a.place)}). {escape(a.reading)}' if a else ""
-            said = "\n\n".join(filter(None, (said, escape(c.remarks))))
+        a = c.accuses
+        said = f'{HITS[a.hits]}: "{escape(a.quote)}" ({escape(a.place)}). {escape(a.reading)}' if a else ""
+        said = "\n\n".join(filter(None, (said, escape(c.remarks))))
         out += [said] if said else []
         out.append("Entries: " + ", ".join(f"`{e}`" for e in c.entries) + ".")
         out.append(code(f"featlearn verify {c.id}", "sh"))

@@ -32,7 +32,7 @@ def test_no_evidence_is_of_a_dirty_tree():
     assert [str(p.relative_to(ROOT)) for p in FILES if dirty(json.loads(p.read_bytes()))] == []
 
 
-@pytest.mark.parametrize("work", works.CONVERTED)
+@pytest.mark.parametrize("work", works.WITH_CLAIMS)
 def test_verdicts_that_are_compared_hold_no_times_and_no_machines(work):
     kept = [p for p in (ROOT / "verdicts" / work).glob("*.json") if not p.name.endswith(".made.json")]
     assert len(kept) == len(works.load_claims(work))
@@ -40,7 +40,7 @@ def test_verdicts_that_are_compared_hold_no_times_and_no_machines(work):
         assert not {"when", "seconds", "provenance", "made", "commit"} & json.loads(path.read_bytes()).keys(), path
 
 
-@pytest.mark.parametrize("work", works.CONVERTED)
+@pytest.mark.parametrize("work", works.WITH_CLAIMS)
 def test_verdicts_are_of_the_code_as_it_stands(work):
     for claim in works.load_claims(work):
         kept = read(STORE, claim.id)
@@ -53,7 +53,7 @@ WAITING = ("gemfilter/kinds",)
 """Experiments whose settings are committed and whose rows are not made yet: hours of two cores."""
 
 
-@pytest.mark.parametrize("id_", [i for i in works.EXPERIMENTS if i.split("/")[0] in works.CONVERTED])
+@pytest.mark.parametrize("id_", [i for i in works.EXPERIMENTS if i.split("/")[0] in works.WITH_CLAIMS])
 def test_rows_are_of_the_code_as_it_stands(id_):
     experiment = works.load_experiment(id_)
     assert evidence_state(experiment, STORE, latest_complete(experiment, STORE, ("paper", "cpu"))) == (

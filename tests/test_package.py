@@ -248,14 +248,6 @@ def test_the_table_of_works_counts_what_is_as_stated_and_of_today(pages):
     assert pages.outcomes_said([]) == "-"
 
 
-def test_the_readme_shows_the_works_that_wait_as_pending():
-    from featlearn import works
-    from featlearn.lab.coverage import PENDING
-
-    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", (ROOT / "README.md").read_text(), re.M)
-    assert {work for work, said in rows if said == PENDING} == set(works.PENDING)
-
-
 def blocks_of(page: Path) -> str:
     """The untitled python blocks of a page, one after the other."""
     return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))

@@ -311,11 +311,8 @@ def test_the_first_words_of_the_command_line_load_nothing_heavy(words, catalog_k
 @pytest.mark.parametrize("file", FILES)
 def test_files_stay_short(file):
     lines = len((PACKAGE / file).read_text().splitlines())
-    # claims that wait for the typed form are spelled out by the formatter; each conversion takes its files off
-    pending = file.split("/")[1:2] != ["xor_sgd"] and file.startswith("works/") and "/claims/" in file
-    most = 900 if pending else 600
-    assert lines < most, f"{file} has {lines} lines: split it by subject"
-    if lines >= 500 and not pending:
+    assert lines < 600, f"{file} has {lines} lines: split it by subject"
+    if lines >= 500:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.warn(f"{file} has {lines} lines: near the limit of 600", stacklevel=1)

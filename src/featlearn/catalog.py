@@ -83,7 +83,7 @@ def _files(folder: str | Path) -> Iterator[tuple[str, int, int]]:
 def make() -> dict[str, Any]:
     """The catalog from code and committed evidence; imports every experiment and claim."""
     from featlearn import works
-    from featlearn.lab import inventory, pending
+    from featlearn.lab import inventory
     from featlearn.lab.coverage import entry_state
     from featlearn.lab.find import evidence_state, latest_complete, reproductions
 
@@ -103,11 +103,11 @@ def make() -> dict[str, Any]:
         )
         runs += reproductions(e, found)
     loaded = [c for work in works.WITH_CLAIMS for c in works.load_claims(work)]
-    claims = [_claim(c, store, isinstance(c, pending.Claim)) for c in loaded]
+    claims = [_claim(c, store) for c in loaded]
     kept, entries = [Kept(**{n: c[n] for n in KEPT}) for c in claims], []
     for work in inventory.WORKS:
         for e in inventory.load(work).entries:
-            found = entry_state(e.id, kept, runs, pending=work in works.PENDING, reasons=e.reasons)
+            found = entry_state(e.id, kept, runs, reasons=e.reasons)
             named = ("id", "verdict", "scope", "why", "covered")
             entries.append({n: getattr(found, n) for n in named})
     found = [{"id": w.id, "title": w.title, "entries": len(w.entries)} for w in map(inventory.load, inventory.WORKS)]
@@ -129,18 +129,12 @@ class Kept:
 KEPT = tuple(f.name for f in fields(Kept))
 
 
-def _claim(claim: Any, store: Any, pending: bool) -> dict[str, Any]:
-    """A claim with its last verdict; one that is pending counts for nothing."""
-    from featlearn.lab.coverage import PENDING
-    from featlearn.lab.pending_verdicts import read_summary
+def _claim(claim: Any, store: Any) -> dict[str, Any]:
+    """A claim with its last verdict."""
     from featlearn.lab.verdicts import read as read_verdict
     from featlearn.lab.verdicts import stale
 
-    out = {"id": claim.id, "entries": list(claim.entries), "says": claim.says, "pending": pending}
-    if pending:
-        last = read_summary(store, claim.id) or {}
-        old = {"verdict": last.get("verdict", "not run"), "scope": PENDING, "corrected": ""}
-        return out | old | {"why": last.get("why", ""), "covers": False, "stale": "", "expected": claim.expected}
+    out = {"id": claim.id, "entries": list(claim.entries), "says": claim.says}
     kept = read_verdict(store, claim.id)
     if kept is None:
         empty = {"verdict": "not run", "scope": "as stated", "corrected": "", "why": f"featlearn verify {claim.id}"}

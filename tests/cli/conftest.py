@@ -1,13 +1,14 @@
-"""The toy experiment and toy claims in place of the package's own."""
+"""The toy experiment and a toy claim in place of the package's own."""
 
 import importlib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from featlearn.lab.claim import Claim
 from featlearn.lab.load import load_source
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence
+from featlearn.lab.quantity import REAL
+from featlearn.lab.statement import equal
 
 TOY = Path(__file__).parents[1] / "lab" / "toy_experiment.py"
 
@@ -59,60 +60,21 @@ def refused(featlearn):
     return call
 
 
-BIG = np.arange(1000.0)
-
-
-def holds(key, tables):
-    return Evidence(
-        [
-            Case("slope", predict=2.0, observe=2.01, rival=3.0, tolerance=0.05, rival_says="wrong slope"),
-            Case("big", predict=BIG, observe=BIG, rival=BIG + 1),
-        ],
-        [Assumption("n is large", True, "1000")],
-        "as it should",
-        {"x": BIG},
-    )
-
-
-def reads_rows(key, tables):
-    table = tables("toy/normal")
-    if table is None:
-        return Evidence(data_needed="featlearn run toy/normal")
-    return Evidence([Case("rows", predict=len(table.rows), observe=len(table.rows), rival=0.0)])
-
-
-def broken(key, tables):
-    raise RuntimeError("the check\nitself is wrong")
-
-
-CLAIMS = (
-    Claim("emergence.toy_holds", entries=("emergence.table1", "emergence.lemma5"), says="two is two", check=holds),
-    Claim(
-        "emergence.toy_rows",
-        entries=("emergence.table2",),
-        says="there are rows",
-        check=reads_rows,
-        expected="data needed",
-    ),
+HOLDS = Claim(
+    id="emergence.toy_holds",
+    entries=("emergence.table1", "emergence.lemma5"),
+    says="two is two",
+    statements=lambda settings: (equal("slope", REAL, 2.0, "Lemma 5", margin=0.05, rival=3.0, rival_says="three"),),
+    observe=lambda settings, key: {"slope": 2.01},
 )
-BROKEN = Claim(
-    "emergence.toy_broken", entries=("emergence.table3",), says="cannot be checked", check=broken, expected="not run"
-)
-WRONG = Claim("emergence.toy_wrong", entries=("emergence.table3",), says="is refuted", check=holds, expected="refuted")
-
-
-@pytest.fixture
-def wrong_and_broken():
-    """Claims that a test adds: one whose verdict is not the expected one, one whose check raises."""
-    return WRONG, BROKEN
 
 
 @pytest.fixture
 def claims(monkeypatch, toy):
-    """Toy claims of the work emergence, and the toy experiment in the list of experiments."""
+    """A toy claim of the work emergence, and the toy experiment in the list of experiments."""
     from featlearn import works
 
-    current = list(CLAIMS)
+    current = [HOLDS]
     monkeypatch.setattr(works, "WITH_CLAIMS", ("emergence",))
     monkeypatch.setattr(works, "load_claims", lambda work: tuple(current))
     monkeypatch.setattr(works, "EXPERIMENTS", ("toy/normal",))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
 
@@ -17,10 +18,10 @@ from featlearn.cli.diff import compared
 from featlearn.cli.report import experiment_pages
 from featlearn.lab import inventory
 from featlearn.lab.claim import Accusation, Claim, Premise
-from featlearn.lab.coverage import PENDING
 from featlearn.lab.execute import run
-from featlearn.lab.experiment import SummaryRow
-from featlearn.lab.quantity import REAL
+from featlearn.lab.experiment import SummaryRow, TrialResult
+from featlearn.lab.quantity import COUNT, REAL, SEED
+from featlearn.lab.row import Row
 from featlearn.lab.statement import both, equal
 from featlearn.lab.store import Store
 
@@ -88,9 +89,7 @@ def test_list_json(featlearn):
     assert [c["id"] for c in got["claims"]] == [c.id for c in claims]
     for c in got["claims"]:
         assert {"id", "entries", "verdict", "scope", "corrected", "stale", "covers"} <= c.keys()
-        assert c["pending"] == (c["scope"] == PENDING)
-        assert not c["pending"] or c["id"].split(".")[0] in works.PENDING
-        assert not (c["covers"] and (c["pending"] or c["stale"]))
+        assert not (c["covers"] and c["stale"])
         for entry in c["entries"]:
             inventory.entry(entry)
 
@@ -150,7 +149,7 @@ TYPED = Claim(
 
 @pytest.fixture
 def typed(monkeypatch, claims):
-    """A toy claim in the typed form, of the work xor_sgd; no experiment has rows."""
+    """A toy claim of the work xor_sgd; no experiment has rows."""
     current = [TYPED]
     monkeypatch.setattr(works, "WITH_CLAIMS", ("xor_sgd", "emergence"))
     monkeypatch.setattr(works, "load_claims", lambda work: tuple(current if work == "xor_sgd" else claims))
@@ -181,24 +180,6 @@ def test_verify_a_work(featlearn, typed, monkeypatch):
     assert (saved["verdict"], saved["corrected"], saved["scope"]) == ("contradicted", "confirmed", "other size")
 
 
-def test_verify_a_work_whose_claims_wait(featlearn, claims, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")  # an id is not cut, whoever runs the tests
-    status, out, _ = featlearn("verify", "emergence")
-    assert status == 0
-    assert re.search(r"^emergence\.toy_holds: holds, re-examination pending$", out, re.M)
-    assert re.search(r"^  2 cases, every rival rejected *$", out, re.M)
-    assert "2 claims, all as expected (2 wait for re-examination and count for nothing)\n" in out
-    rows = entry_lines(out)
-    assert set(rows) == {e.id for e in inventory.load("emergence").entries}
-    assert rows["emergence.lemma5"] == [PENDING, "", "no", "emergence.toy_holds"]
-    assert rows["emergence.table4"][:3] == ["not run", "", "no"]
-    saved = json.loads(Path("runs/verdicts/emergence/emergence.toy_holds.json").read_text())
-    assert saved["verdict"] == "holds"
-    assert saved["provenance"]["python"]
-    assert len(saved["cases"][1]["observe"]) <= 200
-    assert Path("runs/verdicts/emergence/emergence.toy_holds.npz").exists()
-
-
 def test_an_experiment_with_rows_covers_an_entry_without_claim(featlearn, typed, toy, monkeypatch):
     ours = dataclasses.replace(toy, id="xor_sgd/toy", reproduces=("xor_sgd.margins",))
     monkeypatch.setattr(works, "EXPERIMENTS", ("xor_sgd/toy",))
@@ -220,26 +201,37 @@ def test_verify_json(featlearn, typed):
     assert got["expected"] is True
     slope = next(s for s in got["statements"] if s["name"] == "slope")
     assert [slope[n] for n in ("value", "observed", "rival", "margin")] == [2.0, 2.01, 3.0, 0.1]
-    waits = json.loads(featlearn("verify", "emergence", "--json")[1])
-    assert [(g["id"], g["verdict"], g["scope"], g["statements"]) for g in waits] == [
-        ("emergence.toy_holds", "holds", PENDING, []),
-        ("emergence.toy_rows", "data needed", PENDING, []),
-    ]
-    assert all(g.keys() == got.keys() for g in waits)
 
 
-def test_verify_one_claim_reads_rows_paper_first(featlearn, claims, toy_file):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Score(Row):
+    experiment = "toy/normal"
+    kind: Literal["score"] = "score"
+    seed: Annotated[int, SEED]
+
+
+def test_verify_one_claim_reads_rows_paper_first(featlearn, claims, toy, monkeypatch):
+    scored = dataclasses.replace(toy, rows=(Score,), run_trial=lambda trial: TrialResult([Score(seed=trial.seed)]))
+    monkeypatch.setattr(works, "load_experiment", lambda id: scored)
+    five = equal("seeds", COUNT, 5.0, "Table 2", rival=3.0, rival_says="those of another preset")
+    claims.append(
+        Claim(
+            id="emergence.toy_rows",
+            entries=("emergence.table2",),
+            says="there are rows",
+            statements=lambda settings: (five,),
+            observe=lambda settings, table: {"seeds": float(len(table))},
+            reads=(Score,),
+        )
+    )
     status, out, _ = featlearn("verify", "emergence.toy_rows")
-    assert status == 0
-    assert "data needed" in out
+    assert status == 1
+    assert "featlearn run toy/normal" in out
     assert "Entries" not in out
-    for preset, rows in (("small", 6), ("paper", 10)):
-        featlearn("run", toy_file, "--preset", preset, "--no-report")
+    for preset, verdict in (("small", "contradicted"), ("paper", "confirmed")):
+        run(scored, scored.presets[preset], store=Store("runs"))
         status, out, _ = featlearn("verify", "emergence.toy_rows", "--json")
-        assert status == 1  # it holds now, and "data needed" was expected
-        assert json.loads(out)[0]["verdict"] == "holds"
-        saved = json.loads(Path("runs/verdicts/emergence/emergence.toy_rows.json").read_text())
-        assert saved["cases"][0]["observe"] == rows
+        assert (status, json.loads(out)[0]["verdict"]) == (int(preset == "small"), verdict)
 
 
 def test_verify_says_what_differs(featlearn, typed, monkeypatch):
@@ -260,20 +252,6 @@ def test_verify_says_what_broke(featlearn, typed):
     assert "Traceback" not in out + err
     assert "xor_sgd.toy_broken: not run, " in out or "xor_sgd.toy_broken: not run (not as expected)" in out
     assert "Traceback" in json.loads(Path("runs/verdicts/xor_sgd/xor_sgd.toy_broken.json").read_text())["error"]
-
-
-def test_verify_of_waiting_claims_says_what_differs_and_what_broke(featlearn, claims, wrong_and_broken):
-    wrong, broken = wrong_and_broken
-    claims.append(wrong)
-    status, out, _ = featlearn("verify", "emergence")
-    assert status == 1
-    assert "3 claims; not as expected: emergence.toy_wrong (3 wait" in out
-    claims[-1] = broken
-    status, out, err = featlearn("verify", "emergence")
-    assert status == 1  # although "not run" was expected
-    assert "the check broke: RuntimeError: the check itself is wrong" in out
-    assert "Traceback" not in out + err
-    assert "Traceback" in json.loads(Path("runs/verdicts/emergence/emergence.toy_broken.json").read_text())["error"]
 
 
 def test_verify_an_entry_checks_its_claims(featlearn, typed, refused, toy, monkeypatch):
@@ -306,40 +284,22 @@ def test_verify_refuses_names(refused, featlearn, claims):
 
 
 def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch, typed):
-    def shipped(id_, entry, pending):
-        kept = {"verdict": "not run", "scope": PENDING if pending else "as stated", "corrected": "", "why": ""}
-        return {
-            "id": id_,
-            "entries": [entry],
-            "says": "s",
-            "pending": pending,
-            "stale": "",
-            "expected": "holds",
-            **kept,
-        }
-
+    kept = {"verdict": "not run", "scope": "as stated", "corrected": "", "why": "", "stale": "", "expected": "holds"}
     found = {
-        "works": [{"id": "emergence", "title": "t", "entries": 71}, {"id": "xor_sgd", "title": "t", "entries": 31}],
+        "works": [{"id": "xor_sgd", "title": "t", "entries": 31}],
         "experiments": [],
-        "claims": [
-            shipped("emergence.toy_holds", "emergence.table1", True),
-            shipped("xor_sgd.toy", "xor_sgd.data", False),
-        ],
+        "claims": [{"id": "xor_sgd.toy", "entries": ["xor_sgd.data"], "says": "s", **kept}],
         "entries": [],
     }
     monkeypatch.setattr(catalog, "read", lambda: json.loads(json.dumps(found)))
 
     def listed():
-        claims = json.loads(featlearn("list", "--json")[1])["claims"]
-        return [(c["verdict"], c["corrected"], c["scope"], c["expected"]) for c in claims]
+        (c,) = json.loads(featlearn("list", "--json")[1])["claims"]
+        return c["verdict"], c["corrected"], c["scope"], c["expected"]
 
-    assert listed() == [("not run", "", PENDING, "holds"), ("not run", "", "as stated", "holds")]
-    featlearn("verify", "emergence")
+    assert listed() == ("not run", "", "as stated", "holds")
     featlearn("verify", "xor_sgd")
-    ours = ("contradicted", "confirmed", "other size", "contradicted")
-    assert listed() == [("holds", "", PENDING, "holds"), ours]
-    text = featlearn("list")[1]
-    assert "1 claims wait for re-examination in the typed form and count for nothing" in text
+    assert listed() == ("contradicted", "confirmed", "other size", "contradicted")
 
 
 # --- report and diff -------------------------------------------------------------------------------------------------

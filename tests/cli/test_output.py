@@ -55,7 +55,6 @@ def through(monkeypatch, capsys, claims, toy_file):
     """Run a command with a stdout, and perhaps a stderr, of ours: its status. Toy rows are there."""
     main = importlib.import_module("featlearn.cli").main
     monkeypatch.setattr(importlib.import_module("featlearn.lab.inventory"), "WORKS", ("emergence",))
-    del claims[1]  # it expects that there are no rows
     for preset in ("small", "smoke"):
         assert main(["run", toy_file, "--preset", preset, "--no-report"]) == DONE
     capsys.readouterr()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from featlearn.lab.coverage import PENDING, Reproduction, entry_state, standing
+from featlearn.lab.coverage import Reproduction, entry_state, standing
 from featlearn.lab.experiment import SummaryRow
 from featlearn.lab.inventory import WORKS, entry, load
 
@@ -42,13 +42,6 @@ def test_an_outcome_that_decides_nothing_covers_nothing(verdict):
 def test_rows_do_not_cover_what_a_claim_says_is_too_weak():
     runs = [Reproduction("w/x", "w.e", True)]
     assert not state(State("w.a", "too weak to test", covers=False), runs=runs).covered
-
-
-def test_pending_claims_are_shown_and_count_for_nothing():
-    found = state(State("w.a", "holds", PENDING), pending=True)
-    assert (found.verdict, found.covered) == (PENDING, False)
-    assert state(State("w.a", "holds", PENDING)).verdict == PENDING  # told by its scope
-    assert state(State("w.a", "holds", PENDING), runs=[Reproduction("w/x", "w.e", True)], pending=True).covered
 
 
 def test_reported_numbers_where_no_claim_is():

@@ -403,7 +403,7 @@ def test_the_room_loads_nothing_heavy():
     code = (
         "import sys; before = set(sys.modules)\n"
         "import featlearn.lab.submit; assert 'numpy' not in sys.modules\n"
-        "import featlearn.lab.execute, featlearn.lab.estimate, featlearn.lab.pending\n"
+        "import featlearn.lab.execute, featlearn.lab.estimate, featlearn.lab.judge\n"
         "top = {m.split('.')[0] for m in set(sys.modules) - before}\n"
         "print(sorted(t for t in top if t[:2] != '__' and t not in sys.stdlib_module_names))"
     )

@@ -1,15 +1,19 @@
-"""Canned values for the report tests: a small work, an experiment with rows, claims of every verdict."""
+"""Canned values for the report tests: a small work, an experiment with rows, a claim."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from featlearn.core import Key
 from featlearn.lab.citation import Paper
+from featlearn.lab.claim import Claim, Premise, broken, verdict_of
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Deviation, Experiment, Rows, TrialResult
 from featlearn.lab.find import Origin
 from featlearn.lab.inventory import Entry, Reported, Work
-from featlearn.lab.pending import Assumption, Case, Claim, Evidence, Verdict, judge
+from featlearn.lab.quantity import POSITIVE
+from featlearn.lab.statement import equal
+from featlearn.lab.verdicts import judged
 from featlearn.report import plots, style
 from featlearn.report.compare import against_reported
 from featlearn.report.model import ExperimentPage
@@ -116,63 +120,24 @@ def experiment_page(**other):
     return ExperimentPage(**(base | other))
 
 
-def evidence(kind):
-    good = Case("trace", predict=1.0, observe=1.01, rival=1.2, tolerance=0.05, rival_says="five per cent too large")
-    if kind == "holds":
-        x = np.linspace(0, 1, 30)
-        curve = Case(
-            "decay",
-            predict=np.exp(-3 * x),
-            observe=np.exp(-3 * x) + 0.01 * np.sin(40 * x),
-            rival=np.exp(-2 * x),
-            tolerance=0.03,
-        )
-        rate = Case("rate", predict=1e-3, observe=1.02e-3, rival=4e-2, tolerance=1e-4, unit="1/step")
-        lengths = [
-            Case(
-                f"length {d}",
-                predict=d**0.5,
-                observe=1.01 * d**0.5,
-                rival=d**0.6,
-                relation="equal",
-                tolerance=0.05 * d**0.5,
-                unit="m",
-            )
-            for d in (10, 100)
-        ]
-        return Evidence([good, rate, curve, *lengths], [Assumption("d >= D", True, "500 >= 100")], "It does.")
-    if kind == "refuted":
-        return Evidence([good, Case("norm", predict=1.0, observe=2.0, rival=3.0, tolerance=0.1)])
-    if kind == "vacuous":
-        return Evidence(
-            [good, Case("bound", predict=5e3, observe=0.2, rival=None, relation="at most", vacuous="m >= 7.7e9")]
-        )
-    if kind == "assumptions unmet":
-        return Evidence([good], [Assumption("k >= log² D", False, "5 < 68.8")])
-    if kind == "not established":
-        return Evidence([Case("loose", predict=1.0, observe=1.0, rival=1.1, tolerance=0.5)])
-    return Evidence(data_needed="featlearn data fetch toy") if kind == "data needed" else Evidence()
-
-
-KINDS = ("holds", "refuted", "vacuous", "assumptions unmet", "not established", "data needed", "not run")
-
-
-def verdict(kind, id_=None, expected=None, **other):
-    says = f"The claim of kind {kind}: with `x` as above,\n\n    ‖w‖² ≤ 2·σ²·log(1/δ)\n\nfor every δ."
-    id_ = id_ or f"toy.{kind.replace(' ', '_')}"
-    ev = evidence(kind)
-    reported = "The paper has σ, right is σ²." if kind == "refuted" else ""
-    claim = Claim(
-        id_,
+def claim(id_):
+    """A claim that is confirmed."""
+    trace = equal("trace", POSITIVE, 1.0, "Lemma 2", margin=0.05, rival=1.2, rival_says="a fifth too large")
+    return Claim(
+        id=id_,
         entries=("toy.lemma2",),
-        says=says,
-        check=lambda key, tables: ev,
-        expected=expected or kind,
-        reported=reported,
-        **other,
+        says=f"What {id_} says: with `x` as above,\n\n    ‖w‖² ≤ 2·σ²·log(1/δ)\n\nfor every δ.",
+        statements=lambda settings: (trace,),
+        observe=lambda settings, key: {"trace": 1.01},
+        premises=(Premise("d >= D", True, "500 >= 100"),),
     )
-    return Verdict(claim, *judge(ev), ev, 0.02)
+
+
+def verdict(id_="toy.holds", run=True):
+    """The verdict on it, or that it was not run."""
+    made = verdict_of(claim(id_), Key("canned")) if run else broken(claim(id_), "not run", "featlearn run toy/table1")
+    return judged(made)
 
 
 def verdicts():
-    return [verdict(k) for k in KINDS]
+    return [verdict()]

@@ -1,4 +1,4 @@
-"""Pages of typed claims and of the entries they are about; pending claims beside them count for nothing."""
+"""Pages of claims and of the entries they are about."""
 
 import dataclasses
 import re
@@ -10,7 +10,6 @@ from test_site import Page
 
 from featlearn.core import Key
 from featlearn.lab.claim import Claim, Premise, verdict_of
-from featlearn.lab.coverage import PENDING
 from featlearn.lab.quantity import REAL
 from featlearn.lab.statement import at_least
 from featlearn.lab.verdicts import judged
@@ -34,7 +33,7 @@ def head_badges(page):
 
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory):
-    """Pages of a site with the typed work, and the toy work whose claims are pending."""
+    """Pages of a site with the typed work and the toy work."""
     stale = dataclasses.replace(model.as_claim_page(canned_typed.verdicts()[0]), stale="rows")
     found = [stale, *canned_typed.verdicts()[1:], *canned.verdicts()]
     root = tmp_path_factory.mktemp("typed") / "site"
@@ -171,25 +170,17 @@ def test_an_entry_shows_each_check_with_its_statement_or_the_reason(typed):
     assert "<h2>Each check</h2>" not in typed["entry/typed.weak.html"].source
 
 
-def test_pending_claims_are_marked_and_count_for_nothing(typed):
-    entry, claim = typed["entry/toy.lemma2.html"], typed["claim/toy.holds.html"]
-    assert head_badges(entry) == [PENDING]
-    assert "formerly: holds" in badges(entry, "none")
-    assert head_badges(claim) == [PENDING, "formerly: holds"]
-    assert "counts for nothing" in claim.text
-    index = typed["index.html"]
-    assert "formerly" not in badges(index)
-    tiles = re.findall(r'<div class="tile"><b>([^<]*)</b><span>([^<]*)</span>', index.source)
+def test_the_first_page_counts_entries_by_verdict(typed):
+    tiles = re.findall(r'<div class="tile"><b>([^<]*)</b><span>([^<]*)</span>', typed["index.html"].source)
     assert tiles == [
-        ("1", "entries confirmed, as stated"),
+        ("2", "entries confirmed, as stated"),
         ("1", "entries contradicted, as stated"),
-        ("3 of 10", "entries covered"),  # wrong by its claim, table1 and figure3 by their experiment; good is stale
+        (
+            "4 of 10",
+            "entries covered",
+        ),  # lemma2, wrong: by claims; table1, figure3: by rows; good is stale
         ("3 of 5", "reported numbers reproduced"),
-        ("1", "entries wait for re-examination"),
     ]
-    assert index.source.index("<h2>Re-examination pending</h2>") > index.source.index("What the verdicts mean")
-    assert "Re-examination pending: claims of this work" in typed["work/toy.html"].text
-    assert "Re-examination pending" not in typed["work/typed.html"].text
 
 
 def test_verdicts_are_counted_with_those_as_stated_alone(typed):
@@ -205,12 +196,9 @@ def test_verdicts_are_counted_with_those_as_stated_alone(typed):
     assert re.sub("<[^>]+>", " ", row).split()[:4] == ["not", "run", "2", "–"]
 
 
-def test_verdicts_that_differ_from_the_expected_are_named_first_but_not_pending_ones(tmp_path, typed):
+def test_verdicts_that_differ_from_the_expected_are_named_first(typed):
     note = re.search(r'<div class="note bad".*?</div>', typed["index.html"].source, re.S)[0]
     assert re.findall(r">([a-z.]+)</span>", note) == ["typed.start", "typed.open"]
-    odd = canned.verdict("refuted", "toy.a", expected="holds")
-    root = site.build(tmp_path / "s", [canned.work()], [], [odd]).index.parent
-    assert "note bad" not in (root / "index.html").read_text()
 
 
 def test_the_work_page_filters_by_verdict(typed):
@@ -233,10 +221,6 @@ def test_coverage_is_that_of_the_engine():
     assert not model.state_of("typed.good", [dataclasses.replace(good, stale="code")], []).covered
     assert model.state_of("typed.wrong", [wrong], []).covered
     assert not model.state_of("typed.weak", [weak], []).covered
-    old = [model.as_claim_page(v) for v in canned.verdicts()]
-    assert not model.state_of("toy.lemma2", old, []).covered
-    both = [*old, dataclasses.replace(good, judged=dataclasses.replace(good.judged, entries=("toy.lemma2",)))]
-    assert model.state_of("toy.lemma2", both, []).verdict == "confirmed"
     page = canned.experiment_page()
     assert model.state_of("toy.table1", [], [page]).covered
     assert not model.state_of("toy.table1", [], [dataclasses.replace(page, table=None, summary=())]).covered
@@ -249,7 +233,6 @@ def test_coverage_is_that_of_the_engine():
         ("1 of 5 reproduced", "partly reproduced"),
         ("0 of 5 reproduced", "deviates"),
         ("run", "run"),
-        (PENDING, PENDING),
     ],
 )
 def test_groups_of_verdicts(verdict, group):

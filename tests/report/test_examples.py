@@ -7,7 +7,6 @@ import pkgutil
 import pytest
 
 import featlearn.report
-from featlearn.lab.pending import Case, Evidence
 
 NAMES = [m.name for m in pkgutil.iter_modules(featlearn.report.__path__)]
 
@@ -15,7 +14,7 @@ NAMES = [m.name for m in pkgutil.iter_modules(featlearn.report.__path__)]
 @pytest.mark.parametrize("name", NAMES)
 def test_examples(name):
     module = importlib.import_module(f"featlearn.report.{name}")
-    result = doctest.testmod(module, extraglobs={"Case": Case, "Evidence": Evidence})
+    result = doctest.testmod(module)
     assert result.failed == 0
 
 

@@ -176,7 +176,7 @@ def wait(done, total):
     if done == 3:
         print("ready", flush=True)
         time.sleep(60)
-site.build(sys.argv[1], [canned.work()], [canned.experiment_page()], [canned.verdict("not run", "toy.z")], wait)
+site.build(sys.argv[1], [canned.work()], [canned.experiment_page()], [canned.verdict("toy.z", run=False)], wait)
 """
     out = tmp_path / "out"
     small(out)

@@ -1,6 +1,5 @@
 """Pictures as files: drawn beside each other, kept while nothing they depend on changes, text as text."""
 
-import dataclasses
 import functools
 import io
 import os
@@ -8,7 +7,6 @@ import re
 from pathlib import Path
 
 import canned
-import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -154,11 +152,6 @@ def test_a_key_changes_with_rows_code_settings_and_the_drawing_code(monkeypatch)
     monkeypatch.setattr(pictures, "_engine", lambda: "another")
     others.append(pictures.key(committed, rows, "small"))
     assert len({first, *others}) == 6
-    evidence = canned.evidence("holds")
-    bare = pictures.key(committed, evidence)
-    other = dataclasses.replace(evidence, cases=evidence.cases[:-1])
-    assert bare != pictures.key(committed, other)
-    assert bare != pictures.key(committed, dataclasses.replace(evidence, data={"x": np.ones(1)}))
 
 
 def test_what_cannot_be_known_has_no_key():

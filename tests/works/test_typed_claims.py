@@ -1,4 +1,4 @@
-"""Every claim of the typed form, on its own measurements or the committed rows: its verdict, and that it can fail."""
+"""Every claim, on its own measurements or the committed rows: its verdict, and that it can fail."""
 
 import dataclasses
 import hashlib
@@ -9,7 +9,6 @@ from mutation import CHECKOUT, commit
 
 from featlearn import works
 from featlearn.core import Key
-from featlearn.lab import pending
 from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import predict, settle, verdict_of
 from featlearn.lab.find import latest_complete
@@ -18,7 +17,7 @@ from featlearn.lab.store import Store
 from featlearn.lab.verdicts import check
 from featlearn.works import load_claims, load_experiment
 
-CLAIMS = {c.id: c for work in works.WITH_CLAIMS for c in load_claims(work) if not isinstance(c, pending.Claim)}
+CLAIMS = {c.id: c for work in works.WITH_CLAIMS for c in load_claims(work)}
 EVIDENCE = Store("runs-that-are-not-there", below=[CHECKOUT / "evidence"])
 PRESETS = ("paper", "cpu")
 
@@ -87,7 +86,7 @@ def test_without_rows_a_claim_names_the_command(id_):
     assert not verdict.covers
 
 
-@pytest.mark.parametrize("work", works.CONVERTED)
+@pytest.mark.parametrize("work", works.WITH_CLAIMS)
 def test_ids_are_unique_and_every_entry_has_a_claim_or_a_reason(work):
     mine = load_claims(work)
     assert len({c.id for c in mine}) == len(mine)
@@ -98,7 +97,7 @@ def test_ids_are_unique_and_every_entry_has_a_claim_or_a_reason(work):
     assert {e.id for e in load(work).entries if not e.reasons} <= named | ran
 
 
-@pytest.mark.parametrize("work", works.CONVERTED)
+@pytest.mark.parametrize("work", works.WITH_CLAIMS)
 def test_every_check_of_the_inventory_names_a_statement_or_a_reason(work):
     names = {}
     for entry in load(work).entries:

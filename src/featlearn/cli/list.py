@@ -56,9 +56,6 @@ def list_command(args: Sequence[str]) -> int:
         show_table(
             out, ("claim", "says", "verdict"), [(c["id"], c["says"], verdict_words(c)) for c in claims], "Claims"
         )
-        pending = sum(c["pending"] for c in claims)
-        if pending:
-            out.print(f"{pending} claims wait for re-examination in the typed form and count for nothing", markup=False)
     return DONE
 
 
@@ -102,10 +99,8 @@ def run_json(run: Any) -> dict[str, Any]:
 
 
 def verdict_words(claim: Mapping[str, Any]) -> str:
-    """A claim's verdict in a cell of the table: both faces and the scope, stale or pending where it is."""
+    """A claim's verdict in a cell of the table: both faces and the scope, stale where it is."""
     words = claim["verdict"]
-    if claim["pending"]:
-        return f"({words}: re-examination pending)"
     if claim["corrected"]:
         words += f" as reported, {claim['corrected']} as corrected"
     if claim["scope"] != "as stated":
@@ -123,7 +118,6 @@ def with_local_verdicts(found: dict[str, Any], store: Path) -> dict[str, Any]:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 data = json.loads(path.read_bytes())
                 claim["verdict"], claim["why"] = str(data["verdict"]), str(data["why"])
-                if not claim["pending"]:
-                    claim["scope"], claim["corrected"] = str(data["scope"]), str(data["corrected"])
-                    claim["expected"] = claim["verdict"] if data["as_expected"] else ""
+                claim["scope"], claim["corrected"] = str(data["scope"]), str(data["corrected"])
+                claim["expected"] = claim["verdict"] if data["as_expected"] else ""
     return found

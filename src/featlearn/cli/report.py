@@ -61,29 +61,19 @@ def experiment_pages(work: str, store: Any) -> list[Any]:
 
 
 def claim_pages(work: str, store: Any) -> list[Any]:
-    """The last verdict on every claim as it was saved, or that it was not run; claims in the former form are
-    pending."""
+    """The last verdict on every claim as it was saved, or that it was not run."""
     from functools import cache
 
     from featlearn import works
     from featlearn.cli.verify import tables_of
-    from featlearn.lab import pending
-    from featlearn.lab.pending_verdicts import read_verdict
 
-    tables, out = cache(tables_of(store)), []
-    for name in works.WITH_CLAIMS:
-        for claim in works.load_claims(name) if work in ("", name) else ():
-            if not isinstance(claim, pending.Claim):
-                out.append(typed_page(claim, store, tables))
-                continue
-            command = f"featlearn verify {claim.id}"
-            never = pending.Verdict(claim, "not run", command, pending.Evidence(not_run=command), 0.0)
-            out.append(read_verdict(store, claim) or never)
-    return out
+    tables = cache(tables_of(store))
+    names = [name for name in works.WITH_CLAIMS if work in ("", name)]
+    return [claim_page(claim, store, tables) for name in names for claim in works.load_claims(name)]
 
 
-def typed_page(claim: Any, store: Any, tables: Any) -> Any:
-    """The last verdict on a claim in the typed form, and whether its code or its rows have changed since.
+def claim_page(claim: Any, store: Any, tables: Any) -> Any:
+    """The last verdict on a claim, and whether its code or its rows have changed since.
 
     tables: experiment id -> its rows, or None.
     """

@@ -89,7 +89,7 @@ def tables_of(store: "Store") -> "Callable[[str], Rows | None]":
 def check(claims: Sequence[Any], tables: "Callable[[str], Rows | None]", store: "Store") -> "Iterator[Judged]":
     """The verdict on every claim, each written as soon as it is known. A check that breaks is "not run"."""
     from featlearn.core import Key
-    from featlearn.lab import pending, pending_verdicts, verdicts
+    from featlearn.lab import verdicts
     from featlearn.lab.claim import broken
     from featlearn.lab.load import last_line
 
@@ -97,9 +97,6 @@ def check(claims: Sequence[Any], tables: "Callable[[str], Rows | None]", store: 
         for n, claim in enumerate(claims, start=1):
             say(f"{n}/{len(claims)} {claim.id}")
             start = time.perf_counter()
-            if isinstance(claim, pending.Claim):
-                yield pending_verdicts.check(claim, Key("verify"), tables, store)
-                continue
             try:
                 found = verdicts.check(claim, Key("verify"), tables)
             except Exception as e:
@@ -137,9 +134,7 @@ def show(judged: "Sequence[Judged]") -> None:
             out.print(Text(f"  page: claim/{v.id}.html of the site that `featlearn report` makes", style="dim"))
     different = [v.id for v in judged if not v.as_expected]
     ended = f"; not as expected: {', '.join(different)}" if different else ", all as expected" if judged else ""
-    waiting = sum(v.scope == "re-examination pending" for v in judged)
-    counted = f" ({waiting} wait for re-examination and count for nothing)" if waiting else ""
-    out.print(f"{len(judged)} claims{ended}{counted}", markup=False, soft_wrap=True)
+    out.print(f"{len(judged)} claims{ended}", markup=False, soft_wrap=True)
 
 
 def line(s: "JudgedStatement") -> str:
@@ -182,7 +177,7 @@ def show_entries(work: str, judged: "Sequence[Judged]", store: "Store") -> None:
             runs += reproductions(experiment, latest_complete(experiment, store))
     rows: list[tuple[str | Text, ...]] = []
     for e in inventory.load(work).entries:
-        found = entry_state(e.id, judged, runs, pending=work in works.PENDING, reasons=e.reasons)
+        found = entry_state(e.id, judged, runs, reasons=e.reasons)
         style = "dim" if found.verdict == "not run" else ""
         by = ", ".join(found.by) or found.why
         rows.append((e.id, Text(found.verdict, style=style), found.scope, "yes" if found.covered else "no", by))

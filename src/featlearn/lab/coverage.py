@@ -10,9 +10,6 @@ from featlearn.lab.experiment import Experiment, SummaryRow
 from featlearn.lab.inventory import Entry, entry, known
 from featlearn.lab.statement import OUTCOMES
 
-PENDING = "re-examination pending"
-"""The verdict of claims that wait for the typed form: shown, and counting for nothing."""
-
 
 @runtime_checkable
 class ClaimState(Protocol):
@@ -46,7 +43,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class EntryState:
-    """An entry's verdict: an outcome, PENDING, "k of n reproduced", "run", "not run" or "no check"."""
+    """An entry's verdict: an outcome, "k of n reproduced", "run", "not run" or "no check"."""
 
     id: str
     verdict: str
@@ -61,26 +58,20 @@ def entry_state(
     claims: Iterable[ClaimState],
     experiments: Iterable[Reproduction],
     *,
-    pending: bool = False,
     reasons: Sequence[str] = (),
 ) -> EntryState:
     """The verdict of one entry.
 
     By its claims where it has some: the worst outcome and the worst scope of them. Else by the experiment that
-    reproduces it. pending: the claims of its work wait for re-examination, so they count for nothing. reasons: why
-    nothing of it can be checked, from the inventory.
-    Covered: one of its claims covers it (a statement of the source could have failed); where it has none that count,
-    an experiment has rows for it.
+    reproduces it. reasons: why nothing of it can be checked, from the inventory.
+    Covered: one of its claims covers it (a statement of the source could have failed); where it has none, an
+    experiment has rows for it.
     """
-    named = [c for c in claims if entry in c.entries]
-    mine = [c for c in named if c.scope != PENDING]
-    pending = pending or len(mine) < len(named)
+    mine = [c for c in claims if entry in c.entries]
     runs = [r for r in experiments if r.entry == entry]
     with_rows = [r for r in runs if r.rows]
-    by = (*(c.id for c in named), *(r.experiment for r in runs))
-    covered = bool(with_rows) if pending or not mine else any(c.covers for c in mine)
-    if named and pending:
-        return EntryState(entry, PENDING, "", "its claims were judged in the former form", bool(with_rows), by)
+    by = (*(c.id for c in mine), *(r.experiment for r in runs))
+    covered = any(c.covers for c in mine) if mine else bool(with_rows)
     if mine:
         outcomes = [o for o in OUTCOMES if any(c.verdict == o for c in mine)]
         verdict = outcomes[0] if outcomes else "not run"

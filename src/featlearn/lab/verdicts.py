@@ -236,8 +236,6 @@ def read(store: Store, claim: str) -> Judged | None:
         path = path_of(root, claim)
         if path.exists():
             data = read_json(path, AGAIN)
-            if "mechanism" in data:  # of the former form: the claim has not been judged since it was converted
-                continue
             beside = path.with_suffix(".made.json")
             more = read_json(beside, AGAIN) if beside.exists() else {}
             try:

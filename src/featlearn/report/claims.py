@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from featlearn.lab.claim import HITS
-from featlearn.lab.pending import Verdict
 from featlearn.lab.verdicts import Judged, JudgedStatement
-from featlearn.report import pending
 from featlearn.report.context import Site, provenance
 from featlearn.report.html import Html, badge, command, document, facts, prose, seconds, table, tag
 from featlearn.report.model import ClaimPage, State, verdict_state
@@ -34,12 +32,8 @@ PREMISES = {"yes": "good", "no": "bad", "not decidable": "warn", "other size": "
 
 
 def claim(site: Site, c: ClaimPage) -> str:
-    """The page of a claim in either form."""
-    return pending.page(site, c, c.judged) if isinstance(c.judged, Verdict) else _page(site, c, c.judged)
-
-
-def _page(site: Site, c: ClaimPage, j: Judged) -> str:
     """Verdict, sentence, accusation, statements with their number lines, premises, command, provenance."""
+    j = c.judged
     run = c.command or f"featlearn verify {j.id}"
     blind = [o for o in BLIND if o in (j.verdict, j.corrected) or any(s.outcome == o for s in j.statements)]
     premises = [[says, detail, badge(State(met, PREMISES.get(met, "odd")))] for says, detail, met in j.premises]

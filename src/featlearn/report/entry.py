@@ -51,10 +51,7 @@ def _checked_by(site: Site, id_: str) -> list[Any]:
     xs, cs = site.experiments_of.get(id_, []), site.claims_of.get(id_, [])
     if not xs and not cs:
         return [tag("p", "Nothing covers this entry yet.", class_="soft")]
-    rows = [
-        ["claim", site.link("claim", c.id), inline(short(c.says, 140)), verdict_badges(c)]
-        for c in sorted(cs, key=lambda c: c.pending)
-    ]
+    rows = [["claim", site.link("claim", c.id), inline(short(c.says, 140)), verdict_badges(c)] for c in cs]
     rows += [
         ["experiment", site.link("experiment", x.experiment.id), x.experiment.title, badge(experiment_state(x, id_))]
         for x in xs

@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featlearn.lab.coverage import PENDING, EntryState, Reproduction, entry_state, reproductions
+from featlearn.lab.coverage import EntryState, Reproduction, entry_state, reproductions
 from featlearn.lab.experiment import Experiment, Rows, SummaryRow
 from featlearn.lab.find import Origin
-from featlearn.lab.pending import Verdict
-from featlearn.lab.pending_verdicts import Saved
 from featlearn.lab.verdicts import Judged
 
 
@@ -43,47 +41,42 @@ class ExperimentPage:
 
 @dataclass(frozen=True)
 class ClaimPage:
-    """What came of a claim, in the typed form (Judged) or in the former one (Verdict), which is pending.
+    """What came of a claim.
 
     command: "" means `featlearn verify <id>`. error: the exception in one line where the check itself broke. stale:
     "code" or "rows" where these have changed since the verdict.
     """
 
-    judged: Judged | Verdict
+    judged: Judged
     command: str = ""
     provenance: Origin | None = None
     error: str = ""
     stale: str = ""
 
     @property
-    def pending(self) -> bool:
-        """Whether it was judged in the former form: it waits for re-examination and counts for nothing."""
-        return isinstance(self.judged, Verdict)
-
-    @property
     def id(self) -> str:
         """Id of the claim."""
-        return self.judged.claim.id if isinstance(self.judged, Verdict) else self.judged.id
+        return self.judged.id
 
     @property
     def entries(self) -> tuple[str, ...]:
         """Ids of the entries it is about."""
-        return self.judged.claim.entries if isinstance(self.judged, Verdict) else self.judged.entries
+        return self.judged.entries
 
     @property
     def says(self) -> str:
         """The sentence that is checked."""
-        return self.judged.claim.says if isinstance(self.judged, Verdict) else self.judged.says
+        return self.judged.says
 
     @property
     def verdict(self) -> str:
-        """The outcome as reported; of a pending claim the former verdict."""
+        """The outcome as reported."""
         return self.judged.verdict
 
     @property
     def scope(self) -> str:
         """How far the outcome reaches."""
-        return PENDING if isinstance(self.judged, Verdict) else self.judged.scope
+        return self.judged.scope
 
     @property
     def why(self) -> str:
@@ -92,13 +85,13 @@ class ClaimPage:
 
     @property
     def covers(self) -> bool:
-        """Whether it covers its entries: never where it is pending or stale."""
-        return not isinstance(self.judged, Verdict) and self.judged.covers and not self.stale
+        """Whether it covers its entries: never where it is stale."""
+        return self.judged.covers and not self.stale
 
     @property
     def as_expected(self) -> bool:
         """Whether it came to what we stand behind; a claim that was not judged cannot differ."""
-        if not isinstance(self.judged, Verdict) and not self.judged.statements:
+        if not self.judged.statements:
             return not self.judged.error
         return self.judged.as_expected
 
@@ -123,27 +116,20 @@ def origin_of(made: Mapping[str, Any], when: str) -> Origin:
     )
 
 
-def as_claim_page(item: Judged | Verdict | Saved | ClaimPage) -> ClaimPage:
-    """A ClaimPage from a verdict, from one read back from a store, or from itself."""
+def as_claim_page(item: Judged | ClaimPage) -> ClaimPage:
+    """A ClaimPage from a verdict, or from itself."""
     if isinstance(item, ClaimPage):
         return item
-    if isinstance(item, Judged):
-        origin = origin_of(item.made, item.when) if item.made else None
-        return ClaimPage(item, provenance=origin, error=item.error)
-    if isinstance(item, Saved):
-        origin = origin_of(item.provenance, item.when)
-        return ClaimPage(item.verdict, provenance=origin, error=item.error)
-    return ClaimPage(item)
+    origin = origin_of(item.made, item.when) if item.made else None
+    return ClaimPage(item, provenance=origin, error=item.error)
 
 
 def state_of(
     entry: str, claims: Sequence[ClaimPage], experiments: Sequence[ExperimentPage], reasons: Sequence[str] = ()
 ) -> EntryState:
-    """The one verdict of an entry; claims in the former form count only where there is no other, and as pending."""
-    mine = [c for c in claims if entry in c.entries]
-    typed = [c for c in mine if not c.pending]
+    """The one verdict of an entry."""
     runs = [r for x in experiments for r in x.reproductions()]
-    return entry_state(entry, typed or mine, runs, pending=bool(mine) and not typed, reasons=reasons)
+    return entry_state(entry, claims, runs, reasons=reasons)
 
 
 @dataclass(frozen=True)
@@ -162,7 +148,6 @@ CLASSES: Mapping[str, str] = {
     "data needed": "wait",
     "not run": "none",
     "no check": "none",
-    PENDING: "wait",
     "as stated": "none",
     "other size": "info",
     "premise not decidable": "warn",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from featlearn.lab.claim import SCOPES
-from featlearn.lab.coverage import NUMBERS, PENDING, EntryState
+from featlearn.lab.coverage import NUMBERS, EntryState
 from featlearn.report.context import Site
 from featlearn.report.html import FILTER, Html, Row, badge, bar, command, document, facts, inline, prose, table, tag
 from featlearn.report.model import ExperimentPage, State, by_work, experiment_state, group_of, verdict_state
@@ -23,7 +23,6 @@ from featlearn.report.parts import (
     short,
     verdict_badges,
 )
-from featlearn.report.pending import MEANING as FORMER
 
 MEANING = {
     "confirmed": "every statement of the claims about it agrees with what was observed, and its rival does not",
@@ -56,13 +55,11 @@ def index(site: Site, own_runs: Sequence[Any] = ()) -> str:
     states = [*site.states.values()]
     stated = Counter(group_of(s.verdict) for s in states if scope_shown(s) == "as stated")
     numbers = Counter(n for w in site.works for n in site.numbers(w))
-    waiting = sum(s.verdict == PENDING for s in states)
     tiles = [
         (f"{stated['confirmed']}", "entries confirmed, as stated"),
         (f"{stated['contradicted']}", "entries contradicted, as stated"),
         (f"{sum(s.covered for s in states)} of {len(states)}", "entries covered"),
         (f"{numbers['reproduced']} of {numbers.total():,}", "reported numbers reproduced"),
-        *([(f"{waiting}", "entries wait for re-examination")] if waiting else []),
     ]
     heads = [("work", "wide"), ("entries covered", "left"), ("experiments run", "left"), ("entries by verdict", "text")]
     body = []
@@ -91,7 +88,6 @@ def index(site: Site, own_runs: Sequence[Any] = ()) -> str:
         table(heads, body, class_="stack"),
         *_meanings(states),
         *_numbers(site),
-        *_pending(site),
         _list_experiments(site, own, "Other experiments", ""),
         *own_runs,
         tag("h2", "How to reproduce"),
@@ -146,32 +142,6 @@ def _numbers(site: Site) -> list[Any]:
     return [tag("h2", "Reported numbers"), tag("p", text), table(heads, body, class_="stack")]
 
 
-def _pending(site: Site) -> list[Any]:
-    """The works whose claims were judged in the former form, apart from all counts."""
-    rows = []
-    for w in site.works:
-        cs = [c for c in site.claims if c.pending and by_work(c.id) == w.id]
-        n = sum(site.states[e.id].verdict == PENDING for e in w.entries)
-        if cs:
-            former = Counter(c.verdict for c in cs)
-            text = ", ".join(f"{former[v]} {v}" for v in FORMER if former[v])
-            rows.append([site.link("work", w.id, w.title, ""), n, len(cs), text])
-    if not rows:
-        return []
-    heads = [("work", "wide"), ("entries", "right"), ("claims", "right"), ("formerly", "text")]
-    meanings = table([("former verdict", "left"), ("meaning", "wide")], list(FORMER.items()), class_="stack")
-    return [
-        tag("h2", "Re-examination pending"),
-        tag(
-            "p",
-            "The claims of these works were judged in a former form that let wrong verdicts pass. They wait for "
-            "re-examination: their former verdicts are shown and count for nothing.",
-        ),
-        table(heads, rows, class_="stack"),
-        tag("details", tag("summary", "What the former verdicts meant"), meanings),
-    ]
-
-
 def work(site: Site, w: Any) -> str:
     """One work: what it is about, its entries with their verdict, its experiments and claims."""
     states = [site.states[e.id] for e in w.entries]
@@ -185,7 +155,7 @@ def work(site: Site, w: Any) -> str:
     heads = [("entry", "name"), ("kind", "left"), ("check", "name"), ("what it says", "wide"), ("verdict", "left")]
     xs = [x for x in site.experiments if by_work(x.experiment.id) == w.id]
     cs = [c for c in site.claims if by_work(c.id) == w.id]
-    groups = [g for g in (*MEANING, PENDING) if any(group_of(s.verdict) == g for s in states)]
+    groups = [g for g in MEANING if any(group_of(s.verdict) == g for s in states)]
     filters = [
         tag(
             "label",
@@ -205,7 +175,6 @@ def work(site: Site, w: Any) -> str:
         ]
         for c in cs
     ]
-    waits = any(c.pending for c in cs)
     out = [
         tag("p", w.id, class_="kicker"),
         tag("h1", w.title),
@@ -217,15 +186,6 @@ def work(site: Site, w: Any) -> str:
                 ("entries by verdict", _counts(states)),
             ]
         ),
-        note(
-            tag(
-                "p",
-                "Re-examination pending: claims of this work were judged in a former form. Their verdicts are shown in "
-                "grey and count for nothing.",
-            )
-        )
-        if waits
-        else None,
         tag("details", tag("summary", "Notes on the sources"), prose(w.notes)) if w.notes else None,
         _list_experiments(site, xs, "Experiments", "../"),
         tag("h2", "Claims") if cs else None,
@@ -242,8 +202,8 @@ def work(site: Site, w: Any) -> str:
 
 
 def _surprises(site: Site) -> Html | None:
-    """Verdicts other than the ones we stand behind, where a reader sees them first; pending ones count for nothing."""
-    odd = [c for c in site.claims if not c.pending and not c.as_expected]
+    """Verdicts other than the ones we stand behind, where a reader sees them first."""
+    odd = [c for c in site.claims if not c.as_expected]
     if not odd:
         return None
     text = f"{count(len(odd), 'verdict differs', 'verdicts differ')} from the expected one: "
@@ -267,12 +227,11 @@ def _list_experiments(site: Site, xs: Sequence[ExperimentPage], title: str, root
 
 
 def _counts(states: Iterable[EntryState]) -> Html:
-    """Entries by verdict: those as stated (or of no scope) as badges, other scopes in a line below, pending ones
-    last."""
+    """Entries by verdict: those as stated (or of no scope) as badges, other scopes in a line below."""
     states = [*states]
     first = Counter(group_of(s.verdict) for s in states if scope_shown(s) in ("as stated", ""))
     other = Counter(group_of(s.verdict) for s in states if scope_shown(s) not in ("as stated", ""))
-    badges = [badge(State(f"{first[g]} {g}", verdict_state(g).cls)) for g in (*MEANING, PENDING) if first[g]]
+    badges = [badge(State(f"{first[g]} {g}", verdict_state(g).cls)) for g in MEANING if first[g]]
     text = ", ".join(f"{other[g]} {g}" for g in MEANING if other[g])
     line = tag("div", f"at another scope: {text}", class_="soft small") if text else None
     return tag("div", tag("div", badges, class_="badges"), line)

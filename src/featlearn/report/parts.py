@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from featlearn.lab.coverage import PENDING, EntryState
+from featlearn.lab.coverage import EntryState
 from featlearn.report.context import Site
 from featlearn.report.html import Html, badge, table, tag
 from featlearn.report.model import ClaimPage, State, by_work, group_of, verdict_state
@@ -42,15 +42,8 @@ def note(*content: Any, bad: bool = False) -> Html:
 
 
 def verdict_badges(c: ClaimPage) -> Html:
-    """The outcome as reported, as corrected where there is such a form, the scope, and whether it stands.
-
-    Of a claim in the former form: that it is pending, and in grey what it had come to.
-    """
-    if c.pending:
-        return tag(
-            "div", badge(verdict_state(PENDING)), badge(State(f"formerly: {c.verdict}", "none")), class_="badges"
-        )
-    corrected, judged = getattr(c.judged, "corrected", ""), bool(getattr(c.judged, "statements", ()))
+    """The outcome as reported, as corrected where there is such a form, the scope, and whether it stands."""
+    corrected, judged = c.judged.corrected, bool(c.judged.statements)
     faces = [badge(State(f"as reported: {c.verdict}" if corrected else c.verdict, verdict_state(c.verdict).cls))]
     if corrected:
         faces.append(badge(State(f"as corrected: {corrected}", verdict_state(corrected).cls)))

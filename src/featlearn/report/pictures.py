@@ -18,7 +18,6 @@ import numpy as np
 
 from featlearn.lab.digest import code_digest, rows_digest, text_digest
 from featlearn.lab.experiment import Rows
-from featlearn.lab.pending import Evidence
 from featlearn.lab.submit import Handle, ProcessPool, Serial, cores
 from featlearn.report import export, style
 from featlearn.report.plots import Picture
@@ -219,17 +218,7 @@ def _digest(given: Any) -> str:
     if isinstance(given, Rows):
         rest = [list(given.arrays), list(given.missing), list(given.failed), list(given.diverged)]
         return rows_digest(given.rows) + text_digest(json.dumps(rest))
-    if not isinstance(given, Evidence):
-        raise TypeError(type(given).__name__)
-    digest = hashlib.sha256(repr((given.comment, given.assumptions)).encode())
-    for c in given.cases:
-        digest.update(repr((c.name, c.relation, c.rival_says, c.vacuous, c.unit)).encode())
-        for v in (c.predict, c.observe, c.rival, c.tolerance):
-            digest.update(b"none" if v is None else np.asarray(v, np.float64).tobytes())
-    for name, v in (given.data or {}).items():
-        array = np.asarray(v)
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+    raise TypeError(type(given).__name__)
 
 
 def as_json(drawn: Sequence[Drawn]) -> list[dict[str, Any]]:

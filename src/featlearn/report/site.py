@@ -8,8 +8,6 @@ from typing import Any
 
 from featlearn.errors import ReportError
 from featlearn.lab.find import Run
-from featlearn.lab.pending import Verdict
-from featlearn.lab.pending_verdicts import Saved
 from featlearn.lab.verdicts import Judged
 from featlearn.report import claims as claim_pages
 from featlearn.report import entry, folder, glossary, pages, pictures, results
@@ -41,7 +39,7 @@ def build(
     out: Path | str,
     works: Sequence[Any],
     experiments: Sequence[ExperimentPage],
-    verdicts: Sequence[Judged | Verdict | Saved | ClaimPage],
+    verdicts: Sequence[Judged | ClaimPage],
     progress: Callable[[int, int], None] | None = None,
     inputs: str = "",
     runs: Sequence[Run] = (),
@@ -52,8 +50,7 @@ def build(
     nothing that has changed is not drawn again. Files of an earlier site of ours that this one no longer has are
     removed; pages written by `page` and files of anyone else stay. progress(done, pages) is called after each page.
     runs: the user's own, beside the latest one of each experiment: each has a page, and so has each sweep.
-    verdicts: in the typed form, or in the former one, which is shown as pending and counts for nothing. inputs: a
-    digest of all that is read, for `unchanged`.
+    inputs: a digest of all that is read, for `unchanged`.
     Errors, before anything is written: ReportError where `out` is a file, holds files we did not make, or two ids
     would share a file name.
 
@@ -66,7 +63,7 @@ def build(
     claims = [as_claim_page(v) for v in verdicts]
     guard(out)
     swept = run_pages.sweeps(runs)
-    jobs = {j.owner: j for j in (*map(_of_experiment, experiments), *map(_of_claim, claims)) if j is not None}
+    jobs = {j.owner: j for j in map(_of_experiment, experiments) if j is not None}
     jobs |= {j.owner: j for j in (_of_sweep(name, members) for name, members in swept.items())}
     # a page that `page` made with the pictures of the run stays: it needs the experiment's code, which is not run here
     own = [r for r in runs if folder.listed(out).files.get(path("run", r.manifest.hash)) != "page"]
@@ -153,14 +150,6 @@ def _of_experiment(x: ExperimentPage) -> Job | None:
 def _of_sweep(name: str, members: Sequence[Run]) -> Job:
     depends = pictures.key(run_pages.sweep_pictures, [r.manifest for r in members], name)
     return run_pages.sweep_job(name, members, depends)
-
-
-def _of_claim(c: ClaimPage) -> Job | None:
-    """The picture that someone made for a claim in the former form; all others are number lines."""
-    if not isinstance(c.judged, Verdict) or c.judged.claim.draw is None or not c.judged.evidence.cases:
-        return None
-    draw, evidence = c.judged.claim.draw, c.judged.evidence
-    return Job(c.id, f"claim.{c.id}", draw, evidence, pictures.key(draw, evidence, c.id))
 
 
 def _into(

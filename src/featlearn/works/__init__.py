@@ -7,7 +7,6 @@ what is asked for is imported.
 import importlib
 from typing import Any
 
-from featlearn.lab import pending
 from featlearn.lab.claim import Claim
 from featlearn.lab.experiment import Experiment
 from featlearn.lab.inventory import WORKS
@@ -19,17 +18,6 @@ def _work(work: str) -> Any:
 
 EXPERIMENTS: tuple[str, ...] = tuple(f"{work}/{name}" for work in WORKS for name in _work(work).EXPERIMENTS)
 WITH_CLAIMS: tuple[str, ...] = tuple(work for work in WORKS if _work(work).CLAIMS)
-CONVERTED: tuple[str, ...] = (
-    "emergence",
-    "gradient_features",
-    "amplification",
-    "xor_sgd",
-    "fourier",
-    "nuclear",
-    "gemfilter",
-)
-"""Works whose claims have the typed form. Claims of the others run through the old judge and count for nothing."""
-PENDING: tuple[str, ...] = tuple(work for work in WITH_CLAIMS if work not in CONVERTED)
 
 
 def load_experiment(id: str) -> Experiment:
@@ -43,7 +31,7 @@ def load_experiment(id: str) -> Experiment:
     return found
 
 
-def load_claims(work: str) -> tuple[Claim, ...] | tuple[pending.Claim, ...]:
+def load_claims(work: str) -> tuple[Claim, ...]:
     """The claims of a work, in the order of its modules; LookupError if it has none."""
     if work not in WITH_CLAIMS:
         raise LookupError(f"no claims for {work!r}: one of {', '.join(WITH_CLAIMS)}")

@@ -9,7 +9,6 @@ import torch
 from featlearn.core import Key
 from featlearn.errors import LabError
 from featlearn.lab.claim import verdict_of
-from featlearn.lab.pending import Claim as Pending
 from featlearn.nets import TwoLayer
 from featlearn.works import load_claims
 from featlearn.works.gradient_features.claims import (
@@ -30,9 +29,7 @@ from featlearn.works.gradient_features.claims import (
 )
 from featlearn.works.gradient_features.setup import xor_components
 
-CLAIMS = {
-    c.id.removeprefix("gradient_features."): c for c in load_claims("gradient_features") if not isinstance(c, Pending)
-}
+CLAIMS = {c.id.removeprefix("gradient_features."): c for c in load_claims("gradient_features")}
 
 
 def one_sign(m, d, key, *, bias, **more):
