@@ -29,6 +29,13 @@ def test_sufficient_lambda_by_hand():
     assert all(p.met for p in setup.premises(setup.POINTS))
 
 
+def test_hoeffdings_exponent_by_hand():
+    """(E.49) at r = 40, m = 175, gamma = 0.48: -2 (84 - 31.25)^2 over 97.65625 + 700."""
+    point = setup.Point(setup.least(40, 0.48), 1.0)
+    assert proposition.squares(point) == pytest.approx(797.65625, rel=1e-12)
+    assert proposition.exponent(point) == pytest.approx(-5565.125 / 797.65625, rel=1e-12)
+
+
 def test_accusations_say_what_they_hit():
     hits = {name: c.accuses.hits for name, c in BY_NAME.items() if c.accuses}
     assert hits == {
