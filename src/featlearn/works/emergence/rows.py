@@ -35,6 +35,22 @@ class Final(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cause(Row):
+    """As Final, after one change that may be why a cell is not as reported; cause: the change, in words."""
+
+    key = ("setting", "structure", "row", "cause")
+    kind: Literal["cause"] = "cause"
+    setting: Annotated[str, NAME]
+    structure: bool
+    row: Method
+    cause: Annotated[str, NAME]
+    seed: Annotated[int, SEED]
+    train_acc: Annotated[float, PERCENT]
+    test_acc: Annotated[float, PERCENT]
+    cos: Annotated[float, COSINE] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Curve(Row):
     """Accuracy on part of the test set after a step of Network, NTK or RF."""
 
@@ -87,6 +103,36 @@ class Final4(Final):
 
 
 class Final5(Final):
+    """Of Table A.5."""
+
+    experiment = "emergence/table5"
+
+
+class Cause1(Cause):
+    """Of Table A.1."""
+
+    experiment = "emergence/table1"
+
+
+class Cause2(Cause):
+    """Of Table A.2."""
+
+    experiment = "emergence/table2"
+
+
+class Cause3(Cause):
+    """Of Table A.3."""
+
+    experiment = "emergence/table3"
+
+
+class Cause4(Cause):
+    """Of Table A.4."""
+
+    experiment = "emergence/table4"
+
+
+class Cause5(Cause):
     """Of Table A.5."""
 
     experiment = "emergence/table5"
@@ -170,6 +216,21 @@ class Point(Row):
     rate: Annotated[float, POSITIVE] | None = None
     rate_w: Annotated[float, POSITIVE] | None = None
     rate_a: Annotated[float, POSITIVE] | None = None
+    val_acc: Annotated[float, PERCENT]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Row):
+    """Network without structure, trained by Adam, at a point of its grid. width: its start as a multiple of that of
+    Network; rate: of Adam at the first step, from where it falls to 0."""
+
+    experiment, key = "emergence/rates", ("setting", "width", "rate")
+    kind: Literal["memory"] = "memory"
+    setting: Annotated[str, NAME]
+    width: Annotated[float, POSITIVE]
+    rate: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    train_acc: Annotated[float, PERCENT]
     val_acc: Annotated[float, PERCENT]
 
 

@@ -36,7 +36,9 @@ def summarise(table: Rows, entry: str) -> list[SummaryRow]:
     settings = list(dict.fromkeys(r["setting"] for r in table.rows))
     rows = [r for r in table.rows if r["kind"] == "final"]
     rows.sort(key=lambda r: (settings.index(r["setting"]), not r["structure"], order.index(r["row"])))
-    return compare(estimates([{**r, "row": named(r)} for r in rows], metrics=tuple(TOLERANCE)), entry)
+    made = compare(estimates([{**r, "row": named(r)} for r in rows], metrics=tuple(TOLERANCE)), entry)
+    causes = [{**r, "row": f"{named(r)}: {r['cause']}"} for r in table.rows if r["kind"] == "cause"]
+    return made + without_reported(causes, UNITS, entry)
 
 
 def named(row: Mapping[str, Any]) -> str:

@@ -12,14 +12,16 @@ from typing import Any
 
 import torch
 
-from featlearn.core import Key, SettingError
+from featlearn.core import Batch, Key, SettingError
 from featlearn.lab.estimate import estimates
 from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.selection import Choice, select
 from featlearn.learn import Stage, fit, fit_linear, fit_linearised
 from featlearn.nets import TwoLayer, mirrored
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.report.style import figure
 from featlearn.tasks import Interval, ParityMix
+from featlearn.works.emergence.experiments.own import adam, wide
 from featlearn.works.emergence.experiments.pictures import without_reported
 from featlearn.works.emergence.experiments.simulation import (
     RATES,
@@ -33,11 +35,13 @@ from featlearn.works.emergence.experiments.simulation import (
     tangent_energy,
     two_steps,
 )
-from featlearn.works.emergence.rows import Method, Point
+from featlearn.works.emergence.rows import KEPT, Memory, Method, Point
 
 WIDE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STEP_1 = (3e-4, 1e-3, 3e-3, 2.0)  # three that keep the output under the margin, as lemma 19 asks, and a large one
-READ_OUT = ("rate_two", "rate_one", "rate_ntk", "rate_rf", "rate_linear")
+WIDER = {"scale_1": (8.0, 32.0), "rate_one": WIDE}  # the best of One Step lay at the edge of its grid
+MEMORY = {"width": (5.0, 10.0, 20.0), "rate": (0.05, 0.1, 0.2)}  # of Adam
+READ_OUT = ("rate_kept", "rate_two", "rate_one", "rate_ntk", "rate_rf", "rate_linear")
 GRIDS: Mapping[Method, Mapping[str, tuple[float, ...]]] = {
     "Two Step": {"scale_1": STEP_1, "scale_2": (2.0, 4.0, 8.0, 16.0, 32.0), "rate_two": WIDE},
     "One Step": {"scale_1": STEP_1, "rate_one": WIDE},
@@ -122,12 +126,19 @@ def trials(config: Config) -> list[Trial]:
     bare = [replace(s, **dict.fromkeys(RATES, 0.0)) for s in settings]
     scales = [(config.scale_1, two) for two in _scales_2(config)]
     after = [replace(s, scale_1=one, scale_2=two) for s, (one, two) in zip(bare, scales, strict=True)]
-    return [
+    planned = [
         Trial(start if method == "Network" else s, method, seed, tuple(grid.items()))
         for s, start in zip(bare, after, strict=True)
         for method, grid in GRIDS.items()
         for seed in config.seeds
     ]
+    kept = [replace(s, scale_kept=config.scale_kept) for s in bare]
+    alone = [replace(s, task=replace(s.task, structure=False)) for s in bare if isinstance(s.task, ParityMix)]
+    for seed in config.seeds:
+        planned += [Trial(s, "One Step", seed, tuple(WIDER.items())) for s in bare]
+        planned += [Trial(s, KEPT, seed, (("rate_kept", WIDE),)) for s in kept]
+        planned += [Trial(s, "Network", seed, tuple(MEMORY.items())) for s in alone]
+    return planned
 
 
 def run_trial(trial: Trial) -> TrialResult:
@@ -155,6 +166,8 @@ def run_trial(trial: Trial) -> TrialResult:
     def after(steps: int, **scales: float) -> TwoLayer:
         return two_steps(replace(s, **scales), mirrored(half), truth, train, steps=steps)[-1]
 
+    if not task.structure:
+        return TrialResult(_memory(trial, half, train, valid))
     if trial.method == "Linear":
         linear(None, "rate_linear", {})
     elif trial.method == "RF":
@@ -162,6 +175,8 @@ def run_trial(trial: Trial) -> TrialResult:
     elif trial.method == "One Step":
         for scale in grid["scale_1"]:
             linear(after(1, scale_1=scale), "rate_one", {"scale_1": scale})
+    elif trial.method == KEPT:
+        linear(two_steps(s, mirrored(half), truth, train, keep_init=True, steps=1)[0], "rate_kept", {})
     elif trial.method == "Two Step":
         # step 2 starts from weights that step 1 replaced, so its gradient is one for all scales: take it once
         for one in grid["scale_1"]:
@@ -189,6 +204,42 @@ def run_trial(trial: Trial) -> TrialResult:
     return TrialResult(rows)
 
 
+def _memory(trial: Trial, half: TwoLayer, train: Batch, valid: Batch) -> list[Memory]:
+    s, rows = trial.setting, []
+    key = Key("emergence/rates") / trial.seed / "batches"
+    for width, rate in itertools.product(*dict(trial.grid).values()):
+        net = adam(wide(half, width), train, key, rate=rate, steps=s.steps, batch=s.batch)
+        on = [accuracy(net(d.x)[:, 0], d.y) for d in (train, valid)]
+        base: Any = {"setting": s.name, "width": width, "rate": rate, "seed": trial.seed}
+        rows.append(Memory(**base, train_acc=on[0], val_acc=on[1]))
+    return rows
+
+
+NAMES: Mapping[Any, tuple[str, ...]] = {
+    "One Step": ("scale_own", "rate_own"),
+    KEPT: ("rate_kept",),
+    Memory: ("width", "rate_adam"),
+}
+"""What is chosen for the rows that have settings of their own."""
+EQUAL = 0.1
+"""Points by which accuracies may differ and tie; the middle of what ties with the best is taken."""
+
+
+def chosen_own(table: Rows) -> Mapping[str, Mapping[Any, Choice]]:
+    """Setting -> row -> choice for One Step and One Step + start by validation accuracy, for Network without structure
+    (Memory) by training accuracy: its validation accuracy is that of guessing everywhere."""
+    picked: dict[str, dict[Any, Choice]] = {}
+    points, found = table.of(Point), table.of(Memory)
+    for row, axes in (("One Step", ("scale_1", "rate")), (KEPT, ("rate",))):
+        for setting, part in points.where(row=row).by("setting").items():
+            grid = {k if isinstance(k, tuple) else (k,): list(p.column("val_acc")) for k, p in part.by(*axes).items()}
+            picked.setdefault(setting, {})[row] = select(grid, axes, least=False, plateau=EQUAL)
+    for setting, part in found.by("setting").items():
+        grid = {k: list(p.column("train_acc")) for k, p in part.by("width", "rate").items()}
+        picked[setting][Memory] = select(grid, ("width", "rate"), least=False, plateau=EQUAL)
+    return picked
+
+
 def chosen(table: Rows) -> Mapping[str, Mapping[str, float]]:
     """Setting -> the best rates by mean validation accuracy, averaged over a grid point and its neighbours.
 
@@ -199,7 +250,7 @@ def chosen(table: Rows) -> Mapping[str, Mapping[str, float]]:
     for method in GRIDS:  # Two Step comes first and fixes scale_1
         for setting in dict.fromkeys(r["setting"] for r in table.rows):
             found = picked.setdefault(setting, {})
-            rows = [r for r in table.rows if r["setting"] == setting and r["row"] == method]
+            rows = [r for r in table.rows if r["setting"] == setting and r.get("row") == method]
             if method == "One Step":
                 rows = [r for r in rows if r["scale_1"] == found["scale_1"]]
             if not rows:
@@ -226,8 +277,9 @@ def chosen(table: Rows) -> Mapping[str, Mapping[str, float]]:
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """Mean validation accuracy of every grid point, and the chosen rates."""
     axes = ("scale_1", "scale_2", "rate", "rate_w", "rate_a")
+    points = [r for r in table.rows if r["kind"] == "point"]
     shown = [
-        {**r, "row": f"{r['row']}: {', '.join(f'{n}={r[n]:g}' for n in axes if r[n] is not None)}"} for r in table.rows
+        {**r, "row": f"{r['row']}: {', '.join(f'{n}={r[n]:g}' for n in axes if r[n] is not None)}"} for r in points
     ]
     rows = without_reported(shown, {"val_acc": "%"}, "")
     for setting, rates in chosen(table).items():
@@ -236,6 +288,15 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
             for name, v in rates.items()
             if name in RATES
         ]
+    for setting, choices in chosen_own(table).items():
+        for of, choice in choices.items():
+            named = "Network w/o structure" if of is Memory else of
+            metric = "train_acc" if of is Memory else "val_acc"
+            rows.append(SummaryRow.of(setting, f"{named}, chosen", metric, choice.value, unit="%"))
+            rows += [
+                SummaryRow.of(setting, f"{named}, chosen", name, value)
+                for name, value in zip(NAMES[of], choice.point, strict=True)
+            ]
     return rows
 
 
@@ -249,7 +310,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     for ax, setting in zip(axes, settings, strict=True):
         series = []
         for method in ("NTK", "RF", "Linear"):
-            rows = [r for r in table.rows if r["setting"] == setting and r["row"] == method]
+            rows = [r for r in table.rows if r["setting"] == setting and r.get("row") == method]
             found = estimates(rows, by=("rate",), metrics=("val_acc",))
             if found:
                 series.append(Series(method, [e.group[0] for e in found], [e.value for e in found]))
@@ -261,7 +322,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 
 def cost(trial: Trial) -> Cost:
     """Expected seconds from operations at about 30 Gflop/s on one core."""
-    s, points = trial.setting, len(list(itertools.product(*GRIDS[trial.method].values())))
+    s, points = trial.setting, len(list(itertools.product(*(v for _, v in trial.grid))))
     unit = 4 * s.task.D * s.m
     share = {"Network": 2.0 * points, "NTK": 1.2 * points, "Two Step": 4, "One Step": 1}.get(trial.method, 0.5)
     passes = {"Two Step": 16 * 14, "One Step": 4 * 8}.get(trial.method, 8) * s.n
@@ -309,5 +370,5 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     cost=cost,
-    rows=(Point,),
+    rows=(Point, Memory),
 )

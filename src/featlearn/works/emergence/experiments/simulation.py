@@ -26,7 +26,7 @@ from featlearn.nets.two_layer import forward, preactivation
 from featlearn.tasks import Interval, ParityMix
 from featlearn.tasks.patterns import PatternTruth
 from featlearn.works._settings import check_seeds
-from featlearn.works.emergence.rows import ALIGNED, KEPT, METHODS, Curve, Final, Gathered, Method, Snapshot
+from featlearn.works.emergence.rows import ALIGNED, METHODS, Cause, Curve, Final, Gathered, Method, Snapshot
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class Common:
     """First-layer step size of step 1, in units of st / (gamma sigma_a); small keeps the output under the margin."""
     scale_2: float = 2.0
     """First-layer step size of step 2, same units."""
+    scale_own: float = 2.0
+    """As scale_1, for the row One Step, chosen for its own validation accuracy."""
     scale_kept: float = 1.7
     """As scale_1, for the row in which step 1 keeps the start (fitted to the reported cosines, not tuned)."""
     rate_w: float = 0.01
@@ -89,7 +91,15 @@ class Common:
     rate_rf: float = 3.0
     """Step size on random features."""
     rate_one: float = 0.1
-    """Step size of the classifier on one-step features."""
+    """Step size of the classifier on one-step features after a first step of scale_1."""
+    rate_own: float = 100.0
+    """Step size of the classifier of the row One Step."""
+    rate_kept: float = 100.0
+    """The same where step 1 keeps the start."""
+    width: float = 10.0
+    """Start of Network without structure on parity labels, as a multiple of that of Network."""
+    rate_adam: float = 0.1
+    """Its step size, of Adam, at the first step."""
     rate_two: float = 30.0
     """Step size of the classifier on two-step features."""
     rate_linear: float = 1.0
@@ -230,19 +240,27 @@ def run_trial(trial: Trial) -> TrialResult:
     start = mirrored(half)
     star = truth.features[0]
     base: Mapping[str, Any] = {"setting": setting.name, "seed": trial.seed, "structure": task.structure}
+    causes: dict[Method, str] = {"One Step": f"a first step of {setting.scale_1:g}, as for Two Step"}
+    if not task.structure and isinstance(task, ParityMix):
+        causes["Network"] = "step sizes and start of Network"
     rows: list[Row] = []
     arrays: dict[str, np.ndarray] = {}
 
     def add(name: Method, on_train: Tensor, on_test: Tensor, cos: float | None) -> None:
-        fits = accuracy(on_train, train.y)
-        rows.append(Final(**base, row=name, train_acc=fits, test_acc=accuracy(on_test, test.y), cos=cos))
+        fits, right = accuracy(on_train, train.y), accuracy(on_test, test.y)
+        if name in causes:
+            rows.append(Cause(**base, row=name, cause=causes[name], train_acc=fits, test_acc=right, cos=cos))
+        else:
+            rows.append(Final(**base, row=name, train_acc=fits, test_acc=right, cos=cos))
 
     def curve(name: Method, points: Sequence[tuple[int, float]]) -> None:
-        rows.extend(Curve(**base, row=name, step=s, acc=round(v, 4)) for s, v in points)
+        if name not in causes:
+            rows.extend(Curve(**base, row=name, step=s, acc=round(v, 4)) for s, v in points)
 
     grid = curve_steps(setting.steps)
     batches = key / "batches"
-    one, two = two_steps(setting, start, truth, train)
+    stepped = trial.pictures or {"Network", "One Step", "Two Step"} & set(trial.methods)
+    one, two = two_steps(setting, start, truth, train) if stepped else (start, start)
     length = outside.norm(dim=1)
 
     def linear(name: Method, net: TwoLayer, rate: float, cos: float) -> None:
@@ -306,9 +324,6 @@ def run_trial(trial: Trial) -> TrialResult:
         linear("RF", half, setting.rate_rf, float(closest_cosine(half.w, star, length[None])))
     if "One Step" in trial.methods:
         linear("One Step", one, setting.rate_one, float(closest_cosine(one.w, star)))
-        kept = two_steps(setting, start, truth, train, keep_init=True, steps=1)[0]
-        cos = float(closest_cosine(kept.w, star, torch.cat([length, length])[None]))
-        linear(KEPT, kept, setting.rate_one, cos)
     if "Two Step" in trial.methods:
         linear("Two Step", two, setting.rate_two, float(closest_cosine(two.w, star)))
     if "Linear" in trial.methods:

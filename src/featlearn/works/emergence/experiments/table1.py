@@ -9,11 +9,17 @@ from dataclasses import dataclass
 
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
-from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
-from featlearn.works.emergence.rows import Curve1, Final1, Gathered1
+from featlearn.works.emergence.experiments import own, pictures
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
+from featlearn.works.emergence.rows import Cause1, Curve1, Final1, Gathered1
 
 ENTRY = "emergence.table1"
+CHANGES = (
+    own.changed("RF", "a step size 30 times as large", rate_rf=90.0),
+    own.changed("RF", "a step size 30 times smaller", rate_rf=0.1),
+    own.changed("NTK", "a step size 30 times as large", rate_ntk=90.0),
+    own.changed("NTK", "three times as many steps", steps=1800),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +43,11 @@ class Config(Common):
         trials(self)
 
 
-def trials(config: Config) -> list[Trial]:
+def trials(config: Config) -> list[own.Trial]:
     """One trial per seed, with and without structure."""
     task = ParityMix(config.d, config.D, config.k, config.p_o)
     setting = config.setting("", task, m=config.m, n=config.n, steps=config.steps)
-    return trials_of([setting], config.seeds)
+    return own.trials_of(config, [setting], CHANGES)
 
 
 SMALL = Config(d=200, D=50, k=5, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2))
@@ -68,12 +74,12 @@ EXPERIMENT = Experiment(
         "paper": Config(),
     },
     trials=trials,
-    run_trial=run_trial,
+    run_trial=own.run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(
         table, ENTRY, ("emergence.figure1", "emergence.figure5"), ("emergence.figure2", "emergence.figure6")
     ),
     deviations=DEVIATIONS,
-    cost=cost,
-    rows=(Final1, Curve1, Gathered1),
+    cost=own.cost,
+    rows=(Final1, Cause1, Curve1, Gathered1),
 )

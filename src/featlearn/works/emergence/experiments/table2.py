@@ -9,11 +9,16 @@ from dataclasses import dataclass
 
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import Interval
-from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
-from featlearn.works.emergence.rows import Curve2, Final2, Gathered2
+from featlearn.works.emergence.experiments import own, pictures
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
+from featlearn.works.emergence.rows import Cause2, Curve2, Final2, Gathered2
 
 ENTRY = "emergence.table2"
+CHANGES = (
+    own.changed("NTK", "five times as many steps", steps=1000),
+    own.changed("RF", "a step size 3 times smaller", rate_rf=3.0),
+    own.changed("RF", own.WIDER, m=300),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +52,11 @@ class Config(Common):
         trials(self)
 
 
-def trials(config: Config) -> list[Trial]:
+def trials(config: Config) -> list[own.Trial]:
     """One trial per seed, with and without structure."""
     task = Interval(config.d, config.D, config.k, config.t1, config.t2)
-    return trials_of([config.setting("", task, m=config.m, n=config.n, steps=config.steps)], config.seeds)
+    setting = config.setting("", task, m=config.m, n=config.n, steps=config.steps)
+    return own.trials_of(config, [setting], CHANGES)
 
 
 EXPERIMENT = Experiment(
@@ -64,10 +70,10 @@ EXPERIMENT = Experiment(
         "paper": Config(),
     },
     trials=trials,
-    run_trial=run_trial,
+    run_trial=own.run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure7",), ("emergence.figure8",)),
     deviations=DEVIATIONS,
-    cost=cost,
-    rows=(Final2, Curve2, Gathered2),
+    cost=own.cost,
+    rows=(Final2, Cause2, Curve2, Gathered2),
 )

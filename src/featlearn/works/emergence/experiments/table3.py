@@ -9,11 +9,16 @@ from dataclasses import dataclass
 
 from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
-from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
-from featlearn.works.emergence.rows import Curve3, Final3, Gathered3
+from featlearn.works.emergence.experiments import own, pictures
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
+from featlearn.works.emergence.rows import Cause3, Curve3, Final3, Gathered3
 
 ENTRY = "emergence.table3"
+CHANGES = (
+    own.changed("RF", "a step size 30 times smaller", only="d=2000", rate_rf=0.1),
+    own.changed("NTK", "a step size 30 times as large", only="d=2000", rate_ntk=90.0),
+    own.changed("NTK", "a step size 10 times as large", only="d=100", rate_ntk=30.0),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +42,11 @@ class Config(Common):
         trials(self)
 
 
-def trials(config: Config) -> list[Trial]:
+def trials(config: Config) -> list[own.Trial]:
     """One trial per dimension and seed, with and without structure."""
     tasks = {d: ParityMix(d, config.D, config.k, config.p_o) for d in config.d}
     settings = [config.setting(f"d={d}", t, m=config.m, n=config.n, steps=config.steps) for d, t in tasks.items()]
-    return trials_of(settings, config.seeds)
+    return own.trials_of(config, settings, CHANGES)
 
 
 EXPERIMENT = Experiment(
@@ -55,10 +60,10 @@ EXPERIMENT = Experiment(
         "paper": Config(),
     },
     trials=trials,
-    run_trial=run_trial,
+    run_trial=own.run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure9",), ("emergence.figure10",)),
     deviations=DEVIATIONS,
-    cost=cost,
-    rows=(Final3, Curve3, Gathered3),
+    cost=own.cost,
+    rows=(Final3, Cause3, Curve3, Gathered3),
 )

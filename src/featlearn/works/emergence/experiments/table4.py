@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
-from featlearn.works.emergence.experiments import pictures
-from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Trial, cost, run_trial, trials_of
-from featlearn.works.emergence.rows import Curve4, Final4, Gathered4
+from featlearn.works.emergence.experiments import own, pictures
+from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
+from featlearn.works.emergence.rows import Cause4, Curve4, Final4, Gathered4
 
 ENTRY = "emergence.table4"
+CHANGES = (
+    own.changed("RF", own.BALANCED, balanced=True, rate_rf=3.0),
+    own.changed("NTK", own.BALANCED, balanced=True, rate_ntk=3.0),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +48,11 @@ class Config(Common):
         trials(self)
 
 
-def trials(config: Config) -> list[Trial]:
+def trials(config: Config) -> list[own.Trial]:
     """One trial per share and seed, with and without structure."""
     tasks = {r: ParityMix(config.d, config.D, config.k, config.p_o, negative_share=r) for r in config.negative_share}
     settings = [config.setting(f"ratio={r:g}", t, m=config.m, n=config.n, steps=config.steps) for r, t in tasks.items()]
-    return trials_of(settings, config.seeds)
+    return own.trials_of(config, settings, CHANGES)
 
 
 EXPERIMENT = Experiment(
@@ -62,7 +66,7 @@ EXPERIMENT = Experiment(
         "paper": Config(),
     },
     trials=trials,
-    run_trial=run_trial,
+    run_trial=own.run_trial,
     summarise=lambda table: pictures.summarise(table, ENTRY),
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure11",), ("emergence.figure12",)),
     deviations=(
@@ -75,6 +79,6 @@ EXPERIMENT = Experiment(
             why="the general setting's theorem weights them so",
         ),
     ),
-    cost=cost,
-    rows=(Final4, Curve4, Gathered4),
+    cost=own.cost,
+    rows=(Final4, Cause4, Curve4, Gathered4),
 )
