@@ -143,6 +143,17 @@ def test_rates_are_those_chosen_on_other_seeds():
             assert {n: getattr(config, n) for n in picked[setting]} == picked[setting], (setting, table.__name__)
 
 
+def test_rows_of_their_own_have_the_settings_chosen_for_them():
+    picked = rates.chosen_own(_evidence(rates.EXPERIMENT))
+    used = {"parity": (table1, table3), "interval": (table2,), "unbalanced": (table4,), "few samples": (table5,)}
+    assert set(picked) == set(used)
+    for setting, tables in used.items():
+        for of, choice in picked[setting].items():
+            for table in tables:
+                here = tuple(getattr(table.Config(), name) for name in rates.NAMES[of])
+                assert here == choice.point, (setting, of, table.__name__)
+
+
 def test_table1_reaches_what_the_work_reports():
     """The committed rows at the reported settings; bounds are those of the inventory's check."""
     table = _evidence(table1.EXPERIMENT).of(Final1)

@@ -78,7 +78,7 @@ class Common:
     """First-layer step size of step 1, in units of st / (gamma sigma_a); small keeps the output under the margin."""
     scale_2: float = 2.0
     """First-layer step size of step 2, same units."""
-    scale_own: float = 2.0
+    scale_own: float = 8.0
     """As scale_1, for the row One Step, chosen for its own validation accuracy."""
     scale_kept: float = 1.7
     """As scale_1, for the row in which step 1 keeps the start (fitted to the reported cosines, not tuned)."""
@@ -92,9 +92,9 @@ class Common:
     """Step size on random features."""
     rate_one: float = 0.1
     """Step size of the classifier on one-step features after a first step of scale_1."""
-    rate_own: float = 100.0
+    rate_own: float = 30.0
     """Step size of the classifier of the row One Step."""
-    rate_kept: float = 100.0
+    rate_kept: float = 0.3
     """The same where step 1 keeps the start."""
     width: float = 10.0
     """Start of Network without structure on parity labels, as a multiple of that of Network."""

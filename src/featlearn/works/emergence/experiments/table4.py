@@ -43,6 +43,8 @@ class Config(Common):
     rate_ntk: float = 100.0
     rate_rf: float = 30.0
     rate_linear: float = 10.0
+    rate_own: float = 100.0
+    rate_kept: float = 30.0
 
     def __post_init__(self) -> None:
         trials(self)

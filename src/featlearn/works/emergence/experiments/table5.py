@@ -42,6 +42,8 @@ class Config(Common):
     # chosen by emergence/rates, setting "few samples"; the help of each is that of Common
     scale_2: float = 8.0
     rate_one: float = 1.0
+    rate_own: float = 100.0
+    rate_kept: float = 0.1
 
     def __post_init__(self) -> None:
         if len(self.m) not in (1, len(self.n)):
