@@ -41,6 +41,8 @@ UNTRAINED = "a read-out before training"
 BALANCED = "trained on as many samples of both classes"
 WIDER = "300 pairs of neurons"
 ADAM = "Adam from a wide start"
+STEPPED = "Adam after the two full-batch steps"
+FEW = 500
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,25 @@ class OneStep:
 
 @dataclass(frozen=True)
 class Memoriser:
-    """One seed of Network, trained by Adam: without structure a row of the table, with it a cause."""
+    """One seed of Network, trained by Adam. width: of its start; 0 starts from the network after two full-batch steps.
+    cause: "" for the row of the table."""
 
     setting: Setting
     seed: int
     width: float
     rate: float
     cause: str = ""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One seed of One Step after a first step that keeps the start; read-out as in One Step + start."""
+
+    setting: Setting
+    seed: int
+    scale: float
+    rate: float
+    cause: str
 
 
 @dataclass(frozen=True)
@@ -75,7 +89,7 @@ class Changed:
     balanced: bool = False
 
 
-Trial = simulation.Trial | OneStep | Memoriser | Changed
+Trial = simulation.Trial | OneStep | Kept | Memoriser | Changed
 
 
 def bare(setting: Setting) -> Setting:
@@ -93,8 +107,16 @@ def trials_of(config: Common, settings: Sequence[Setting], changes: Sequence["Ch
             if isinstance(s.task, ParityMix):
                 alone = replace(bare(s), task=replace(s.task, structure=False))
                 found.append(Memoriser(alone, seed, c.width, c.rate_adam))
+                found.append(Memoriser(replace(alone, **steps_of(s)), seed, 0.0, c.rate_adam, STEPPED))
+                few = replace(alone, n_test=min(FEW, s.n_test))
+                found.append(Memoriser(few, seed, c.width, c.rate_adam, f"tested on {FEW} samples"))
             found += [trial for change in changes for trial in change(s, seed)]
     return found
+
+
+def steps_of(setting: Setting) -> dict[str, float]:
+    """Its first two steps."""
+    return {"scale_1": setting.scale_1, "scale_2": setting.scale_2}
 
 
 Change = Callable[[Setting, int], Sequence[Trial]]
@@ -107,6 +129,16 @@ def changed(row: Method, cause: str, *, only: str = "", balanced: bool = False, 
         if only not in ("", s.name):
             return ()
         return [Changed(simulation.Trial(replace(s, **settings), seed, (row,)), cause, balanced)]
+
+    return trial
+
+
+def kept(scale: float, *, only: str = "") -> Change:
+    """One Step after another first step that keeps the start, at one setting or at each."""
+
+    def trial(s: Setting, seed: int) -> Sequence[Trial]:
+        cause = f"a first step of {scale:g} that keeps the start"
+        return [Kept(bare(s), seed, scale, s.rate_one, cause)] if only in ("", s.name) else ()
 
     return trial
 
@@ -124,6 +156,10 @@ def run_trial(trial: Trial) -> TrialResult:
     """The rows of a trial of any kind."""
     if isinstance(trial, OneStep):
         return TrialResult(_one_step(trial))
+    if isinstance(trial, Kept):
+        s = OneStep(trial.setting, trial.seed, trial.scale, trial.rate, trial.scale, trial.rate)
+        found = [r for r in _one_step(s) if isinstance(r, Final) and r.row == KEPT]
+        return TrialResult([Cause(**{**vars(r), "kind": "cause", "row": "One Step"}, cause=trial.cause) for r in found])
     if isinstance(trial, Memoriser):
         return TrialResult(_memoriser(trial))
     if isinstance(trial, Changed):
@@ -207,7 +243,8 @@ def _memoriser(trial: Memoriser) -> list[Row]:
             rows.append(Curve(**base, step=step, acc=round(accuracy(net(part[0])[:, 0], part[1]), 4)))
 
     key = Key("emergence") / trial.seed / "batches"
-    net = adam(wide(half, trial.width), train, key, rate=trial.rate, steps=s.steps, batch=s.batch, watch=watch)
+    start = wide(half, trial.width) if trial.width else two_steps(s, mirrored(half), truth, train)[-1]
+    net = adam(start, train, key, rate=trial.rate, steps=s.steps, batch=s.batch, watch=watch)
     length = trial.width * outside.norm(dim=1)
     base["train_acc"], base["test_acc"] = (accuracy(net(d.x)[:, 0], d.y) for d in (train, test))
     base["cos"] = float(closest_cosine(net.w, truth.features[0], torch.cat([length, length])[None]))

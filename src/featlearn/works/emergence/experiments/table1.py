@@ -19,6 +19,7 @@ CHANGES = (
     own.changed("RF", "a step size 30 times smaller", rate_rf=0.1),
     own.changed("NTK", "a step size 30 times as large", rate_ntk=90.0),
     own.changed("NTK", "three times as many steps", steps=1800),
+    own.changed("NTK", f"tested on {own.FEW} samples", n_test=own.FEW),
 )
 
 

@@ -18,6 +18,9 @@ CHANGES = (
     own.changed("NTK", "five times as many steps", steps=1000),
     own.changed("RF", "a step size 3 times smaller", rate_rf=3.0),
     own.changed("RF", own.WIDER, m=300),
+    own.changed("RF", "a step size 3 times as large", rate_rf=30.0),
+    own.changed("RF", "1000 pairs of neurons, 2000 samples", m=1000, n=2000),
+    own.kept(0.4),
 )
 
 
