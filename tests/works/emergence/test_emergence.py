@@ -143,6 +143,14 @@ def test_rates_are_those_chosen_on_other_seeds():
             assert {n: getattr(config, n) for n in picked[setting]} == picked[setting], (setting, table.__name__)
 
 
+@pytest.mark.parametrize("table", [table1, table2, table3, table4, table5])
+def test_every_cell_that_is_not_as_reported_has_a_tested_change_beside_it(table):
+    found = table.EXPERIMENT.summarise(_evidence(table.EXPERIMENT))
+    beside = {(r.setting, r.row.split(": ")[0], r.metric) for r in found if ": " in r.row}
+    deviating = {(r.setting, r.row, r.metric) for r in found if r.verdict == "deviates" and r.row != KEPT}
+    assert deviating <= beside
+
+
 def test_rows_of_their_own_have_the_settings_chosen_for_them():
     picked = rates.chosen_own(_evidence(rates.EXPERIMENT))
     used = {"parity": (table1, table3), "interval": (table2,), "unbalanced": (table4,), "few samples": (table5,)}

@@ -16,6 +16,10 @@ from featlearn.works.emergence.claims.simulated_tables import METHODS, TABLES
 MODULES = (simulated_tables, simulated_figures, spread, one_step, other_data)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS if c.reads}
 NUMBER = {kind: n for n, sim in TABLES.items() for kind in (sim.final, sim.curve, sim.gathered)}
+CAUSES = {
+    rows.Cause1: [("", "One Step", "a first step of 3e-4, as for Two Step", 52.2)],
+    rows.Cause5: [("n=10000", "Network", way, 100.0 - 20 * i) for i, way in enumerate(simulated_tables.WAYS)],
+}
 WIGGLE = np.array([0.02, -0.01, 0.0, 0.01, -0.02])
 
 
@@ -72,6 +76,12 @@ def canned(kind):
             for a in (3e-4, 2.0)
             for b in (0.1, 100.0)
             for s in (1000, 1001)
+        ]
+    if kind in CAUSES:
+        return [
+            kind(setting=e, structure=True, row=r, cause=c, seed=s, train_acc=100.0, test_acc=v - abs(w), cos=0.99)
+            for e, r, c, v in CAUSES[kind]
+            for s, w in enumerate(WIGGLE)
         ]
     number = NUMBER[kind]
     sim = TABLES[number]
@@ -149,6 +159,7 @@ PLANTED = [
     ("simulation2", edit("RF", test_acc=99.0), simulated_tables.RANDOM),
     ("simulation2", edit("Network", False, test_acc=95.0), simulated_tables.PLAIN),
     ("simulation2", edit("Network", False, cos=0.5), simulated_tables.STILL),
+    ("overfitting", edit("Network", test_acc=99.0), simulated_tables.OVER),
     ("interval_ntk", edit("NTK", test_acc=75.0), simulated_tables.SAME),
     ("interval_ntk", edit("NTK", test_acc=75.0), simulated_tables.ABOVE),
     ("interval_one_step", edit("One Step", test_acc=91.0), simulated_tables.ONE),
@@ -169,6 +180,7 @@ PLANTED = [
     ("seed_spread_others", lambda r: dataclasses.replace(r, test_acc=r.test_acc - 3 * r.seed), spread.NAMES[4]),
     ("one_step_two_step", edit("Two Step", cos=0.9), one_step.NEAR),
     ("one_step_two_step", edit("One Step", test_acc=84.0), one_step.ONE),
+    ("one_step_two_step", edit("One Step", test_acc=84.0), one_step.SMALL),
     ("one_step_two_step", edit("Two Step", test_acc=84.0), one_step.TWO),
     ("one_step_two_step", edit("Two Step", test_acc=54.0), one_step.CHAIN),
     ("one_step_any_size", edit("One Step", val_acc=70.0), one_step.BEST),

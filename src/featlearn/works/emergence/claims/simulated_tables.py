@@ -14,7 +14,7 @@ import numpy as np
 
 from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.inventory import reported
-from featlearn.lab.quantity import COSINE, PERCENT
+from featlearn.lab.quantity import COSINE, PERCENT, POINTS
 from featlearn.lab.statement import Outcome, Statement, at_least, at_most, between, order
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Observation
@@ -134,7 +134,7 @@ def says_memorised(settings: None) -> Sequence[Statement]:
     """The network memorises: 100 % in training, 50 to 53 % on unseen samples."""
     source = "Section A.7.1: it overfits the training dataset; 99 by the check of Table A.1"
     guess = {n: max(said(TABLES[n], "test_acc", "Network w/o structure")) for n in WHERE}
-    more = {"axis": "setting, seed", "expect": "contradicted"}
+    more = {"axis": "setting, seed"}
     return [
         at_least(MEMORISED[n], PERCENT, 99.0, source, **against(guess[n], "as reported on unseen samples", **more))
         for n in WHERE
@@ -147,6 +147,24 @@ def sees_memorised(settings: None, *tables: Table[rows.Final]) -> Mapping[str, O
         MEMORISED[n]: values(table, TABLES[n], "train_acc", ("Network",), structure=False)
         for n, table in zip(WHERE, tables, strict=True)
     }
+
+
+OVER = "training less test accuracy of 300 pairs on 10000 samples, the seed with the least"
+WAYS = ("300 pairs of neurons", "300 pairs of neurons, Adam from a wide start")
+
+
+def says_overfits(settings: None) -> Sequence[Statement]:
+    """Over-fitting in some way of training: the paper does not say what it does after its two full-batch steps."""
+    source = "Section A.7.2: for sample size 10000, we observe over-fitting; five points by our criterion"
+    some = {"quantifier": "some", "quantifier_says": "in one of two ways of training"}
+    axis = "two full-batch steps and gradient descent, Adam from a wide start"
+    return [at_least(OVER, POINTS, 5.0, source, **against(0.0, "no over-fitting", axis, **some))]
+
+
+def sees_overfits(settings: None, causes: Table[rows.Cause]) -> Mapping[str, Observation]:
+    """Network with structure."""
+    parts = [causes.where(setting="n=10000", structure=True, row="Network", cause=way) for way in WAYS]
+    return {OVER: np.array([np.min(p.column("train_acc") - p.column("test_acc")) for p in parts])}
 
 
 # --- interval labels -------------------------------------------------------------------------------------------------
@@ -300,5 +318,18 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_memorised,
         premises=(RATES,),
         reads=tuple(TABLES[n].final for n in WHERE),
+        remarks="By Adam from a wide start. Gradient descent with the step sizes of Network does not fit such labels "
+        "in as many steps; the tables show it beside.",
+    ),
+    Claim(
+        id="emergence.overfitting",
+        entries=("emergence.table5",),
+        says="With 10000 samples a network of 300 pairs of neurons over-fits, which is why the table has 50.",
+        statements=says_overfits,
+        observe=sees_overfits,
+        premises=(RATES,),
+        reads=(rows.Cause5,),
+        remarks="After two full-batch steps and gradient descent it does not over-fit; trained by Adam from a wide "
+        "start it does.",
     ),
 )

@@ -122,13 +122,16 @@ def steps_of(setting: Setting) -> dict[str, float]:
 Change = Callable[[Setting, int], Sequence[Trial]]
 
 
-def changed(row: Method, cause: str, *, only: str = "", balanced: bool = False, **settings: Any) -> Change:
+def changed(
+    row: Method, cause: str, *, only: str = "", balanced: bool = False, structure: bool = True, **settings: Any
+) -> Change:
     """The change of a row's settings (those of `Setting`), at the setting named `only` or at each."""
 
     def trial(s: Setting, seed: int) -> Sequence[Trial]:
         if only not in ("", s.name):
             return ()
-        return [Changed(simulation.Trial(replace(s, **settings), seed, (row,)), cause, balanced)]
+        task = replace(s.task, structure=structure)
+        return [Changed(simulation.Trial(replace(s, task=task, **settings), seed, (row,)), cause, balanced)]
 
     return trial
 

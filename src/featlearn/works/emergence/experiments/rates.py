@@ -2,7 +2,8 @@
 
 The work lists no step sizes for its simulations. For every method this experiment trains the whole grid on new draws
 of task, data and start (seeds that no table uses), with the reported number of steps, and reports validation accuracy;
-`chosen` picks the best mean, and a test holds the defaults of the tables to it.
+`chosen` picks the best mean, `chosen_own` that of the rows with settings of their own, and a test holds the defaults
+of the tables to both.
 """
 
 import itertools

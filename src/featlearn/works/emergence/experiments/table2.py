@@ -21,6 +21,8 @@ CHANGES = (
     own.changed("RF", "a step size 3 times as large", rate_rf=30.0),
     own.changed("RF", "1000 pairs of neurons, 2000 samples", m=1000, n=2000),
     own.kept(0.4),
+    own.changed("Network", "a first-layer step size 30 times as large", structure=False, rate_w=30.0),
+    own.changed("Network", "a first-layer step size 300 times as large", structure=False, rate_w=300.0),
 )
 
 

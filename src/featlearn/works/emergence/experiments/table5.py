@@ -1,7 +1,7 @@
 """Parity labels with fewer samples: n = 25000, and n = 10000 with a smaller network.
 
-The work reports Table A.5 and Figures 13 and 14. Its row of n = 10000 uses m = 50, since with the larger network it
-overfits there, as the work says; that larger network is not trained here.
+The work reports Table A.5 and Figures 13 and 14. Its row of n = 10000 uses m = 50, since it observes
+over-fitting with the larger network; that one is trained here beside the row, in two ways.
 """
 
 from dataclasses import dataclass, replace
