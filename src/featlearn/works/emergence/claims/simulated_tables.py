@@ -234,26 +234,26 @@ def separated(sim: Simulation) -> Mapping[str, tuple[str, str, str]]:
 
 
 PAIRS = {n: separated(sim) for n, sim in TABLES.items()}
-OTHERWISE: Mapping[int, Mapping[str, Outcome]] = {
-    2: {"NTK less One Step": "inconclusive", "RF less One Step": "inconclusive"},
-    3: {"d=2000: RF less NTK": "contradicted"},
-    4: {
-        "ratio=0.8: NTK less RF": "inconclusive",
-        "ratio=0.8: NTK less One Step": "inconclusive",
-        "ratio=0.8: One Step less RF": "inconclusive",
-        "ratio=0.9: NTK less RF": "inconclusive",
-        "ratio=0.9: One Step less NTK": "inconclusive",
-        "ratio=0.9: One Step less RF": "inconclusive",
+OTHERWISE: Mapping[str, Outcome] = {
+    "d=2000: RF less NTK": "contradicted",
+    "ratio=0.8: NTK less RF": "inconclusive",
+    "ratio=0.9: NTK less RF": "inconclusive",
+    **{
+        name: "too weak to test"
+        for pairs in PAIRS.values()
+        for name, (_, _, worse) in pairs.items()
+        if worse == "One Step"
     },
 }
-"""Pairs that our runs do not put in the reported order."""
+"""Pairs that our runs do not put in the reported order. One Step is right on nearly every sample after the first step
+that is best for it, so that nothing can be better; after a small one it guesses (emergence.one_step_two_step)."""
 
 
 def says_order(number: int, settings: None) -> Sequence[Statement]:
     """The better method of each pair is better by a point."""
-    source, ours = f"Table A.{number}, test accuracy", OTHERWISE.get(number, {})
+    source = f"Table A.{number}, test accuracy"
     return [
-        order(name, PERCENT, source, delta=1.0, form="criterion", expect=ours.get(name, "confirmed"))
+        order(name, PERCENT, source, delta=1.0, form="criterion", expect=OTHERWISE.get(name, "confirmed"))
         for name in PAIRS[number]
     ]
 
