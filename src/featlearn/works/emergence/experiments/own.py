@@ -104,13 +104,14 @@ def trials_of(config: Common, settings: Sequence[Setting], changes: Sequence["Ch
     for seed in config.seeds:
         for s in settings:
             found.append(OneStep(bare(s), seed, c.scale_own, c.rate_own, c.scale_kept, c.rate_kept))
-            if isinstance(s.task, ParityMix):
-                alone = replace(bare(s), task=replace(s.task, structure=False))
+            alone, parity = replace(bare(s), task=replace(s.task, structure=False)), isinstance(s.task, ParityMix)
+            if parity:
                 found.append(Memoriser(alone, seed, c.width, c.rate_adam))
+            if parity and c.causes:
                 found.append(Memoriser(replace(alone, **steps_of(s)), seed, 0.0, c.rate_adam, STEPPED))
                 few = replace(alone, n_test=min(FEW, s.n_test))
                 found.append(Memoriser(few, seed, c.width, c.rate_adam, f"tested on {FEW} samples"))
-            found += [trial for change in changes for trial in change(s, seed)]
+            found += [trial for change in changes if c.causes for trial in change(s, seed)]
     return found
 
 

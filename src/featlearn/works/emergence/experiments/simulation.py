@@ -100,6 +100,8 @@ class Common:
     """Start of Network without structure on parity labels, as a multiple of that of Network."""
     rate_adam: float = 0.1
     """Its step size, of Adam, at the first step."""
+    causes: bool = True
+    """Run also the changes that may explain a cell which is not as reported."""
     rate_two: float = 30.0
     """Step size of the classifier on two-step features."""
     rate_linear: float = 1.0

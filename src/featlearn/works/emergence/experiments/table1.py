@@ -51,7 +51,7 @@ def trials(config: Config) -> list[own.Trial]:
     return own.trials_of(config, [setting], CHANGES)
 
 
-SMALL = Config(d=200, D=50, k=5, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2))
+SMALL = Config(d=200, D=50, k=5, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2), causes=False)
 
 EXPERIMENT = Experiment(
     id="emergence/table1",

@@ -74,7 +74,7 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(d=40, D=30, k=10, t1=7, t2=10, m=20, n=1000, n_test=500, batch=200, steps=20, seeds=(0, 1)),
-        "small": Config(n=15000, n_test=5000, batch=500, seeds=(0, 1, 2)),
+        "small": Config(n=15000, n_test=5000, batch=500, seeds=(0, 1, 2), causes=False),
         "paper": Config(),
     },
     trials=trials,

@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(d=(20, 60), D=20, k=3, m=20, n=1000, n_test=500, batch=200, steps=20, seeds=(0, 1)),
-        "small": Config(D=50, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2)),
+        "small": Config(D=50, m=100, n=15000, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2), causes=False),
         "paper": Config(),
     },
     trials=trials,

@@ -81,7 +81,9 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(n=(1000, 500), m=(20, 10), d=30, D=20, k=3, n_test=500, batch=200, steps=20, seeds=(0, 1)),
-        "small": Config(n=(10000, 5000), m=(100, 50), d=200, D=50, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2)),
+        "small": Config(
+            n=(10000, 5000), m=(100, 50), d=200, D=50, n_test=5000, batch=500, steps=300, seeds=(0, 1, 2), causes=False
+        ),
         "paper": Config(),
     },
     trials=trials,
