@@ -58,6 +58,24 @@ def test_clean_gradients_are_eq_4_7():
     assert np.allclose(ga, slow_a, atol=1e-13)
 
 
+def test_decays_are_those_of_their_definition():
+    """Neuron by neuron, from the clean gradients: opposite part on mu_1 or mu_2, orthogonal part in the rest."""
+    net = heavy_net(4, 6, Key("decay"), opp=0.2, perp=0.6)
+    g = clean.measured_sizes(net)
+    gw, _ = clean.clean_gradients(net, g)
+    found = phase2_growth.d7_observe([(net, g)], Key("unused"))
+    for j in range(4):
+        own = net.w[j] @ centres(6).T
+        u = centres(6)[np.argsort(-np.abs(own))[2]] / np.sqrt(2)  # the two largest are the own centre and its negative
+        opp, perp = (u @ net.w[j]) * u, np.where(np.arange(6) < 2, 0.0, net.w[j])
+        first, second = float(opp @ gw[j]) / abs(net.a[j]), float(perp @ gw[j]) / abs(net.a[j])
+        size = np.sqrt(opp @ opp) + math.exp(6) * np.sqrt(perp @ perp)
+        assert found["w_opp . clean grad_w / |a|"][j] == pytest.approx(first, rel=1e-9)
+        assert found["w_perp . clean grad_w / |a|"][j] == pytest.approx(second, rel=1e-9)
+        whole = found["decay of ||w_opp|| + exp(6 H) ||w_perp|| over itself"][j]
+        assert whole == pytest.approx((first + math.exp(6) * second) / size, rel=1e-9)
+
+
 def test_population_gradients_descend_the_loss_of_the_work():
     """Central differences of p E[2 softplus(-y f)], neuron by neuron."""
     net = heavy_net(4, 5, Key("loss"), opp=0.3, perp=0.4)
