@@ -91,6 +91,25 @@ def test_a_norm_of_centred_features_is_noticed(monkeypatch):
     assert "penalty of c Phi" in failing("method_loophole")
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "fault", "claim", "says"),
+    [
+        ("objectives", "nuclear_norm", lambda f: lambda x, *a: f(x, *a).detach(), "algorithms", "update of ERM-NU"),
+        ("objectives", "nuclear_norm", lambda f: lambda x, *a: f(x, "root"), "algorithms", "loss of ERM-NU"),
+        ("averaging.Swad", "_advance", lambda f: lambda self, ahead: f(self, ahead[:1]), "swad", "mean of the steps"),
+        ("averaging.Mean", "add", lambda f: lambda self, w, count=1: f(self, w), "swad", "mean of the steps"),
+    ],
+    ids=["a penalty without gradient", "another reduction", "a tolerance of one", "segments that count alike"],
+)
+def test_faults_of_what_ships_are_noticed(module, name, fault, claim, says, monkeypatch):
+    where = f"featlearn.methods.domains.{module}"
+    owner, _, inner = where.rpartition(".") if module.count(".") else (where, "", "")
+    target = importlib.import_module(owner)
+    target = getattr(target, inner) if inner else target
+    monkeypatch.setattr(target, name, fault(getattr(target, name)))
+    assert any(found.startswith(says) for found in failing(claim))
+
+
 @pytest.mark.parametrize("name", ["data_model", "fig6_3_matched", "prop6_3_sharp"])
 def test_pictures_are_drawn(name, tmp_path):
     figure = BY_NAME[name].draw(None, None)

@@ -94,6 +94,7 @@ def ends(gain=1.0, ratio=20.0, decayed=1.0):
     [
         ("trained_erm", paths(), ["contradicted", "confirmed", "confirmed"]),
         ("trained_erm", paths(erm=0.765), ["confirmed", "contradicted", "confirmed"]),
+        ("trained_erm", paths(erm=0.79), ["contradicted", "contradicted", "confirmed"]),
         ("trained_erm", paths(first=500), ["contradicted", "confirmed", "contradicted"]),
         ("trained_order", paths(), ["contradicted", "confirmed"]),
         ("trained_order", paths(erm=0.76, nu=0.94), ["confirmed", "contradicted"]),
@@ -165,8 +166,8 @@ def test_the_norm_acts_on_scale_or_on_rank():
         for r in table.rows:
             object.__setattr__(r, "norm", r.norm * (1 + 0.001 * r.weight * r.seed))
             object.__setattr__(r, "rank", r.rank * (1 + 0.001 * r.weight * r.seed))
-    assert outcomes("digits_mechanism", scale) == ["confirmed"] * 3
-    assert outcomes("digits_mechanism", both) == ["confirmed", "contradicted", "contradicted"]
+    assert outcomes("digits_mechanism", scale) == ["confirmed"] * 2
+    assert outcomes("digits_mechanism", both) == ["confirmed", "contradicted"]
 
 
 def test_a_rank_that_falls_and_one_that_rises():
@@ -177,6 +178,6 @@ def test_a_rank_that_falls_and_one_that_rises():
         return table
 
     falls = outcomes("digits_rank", spread(runs(rank=0.5)))
-    assert falls == ["confirmed"] * 6
+    assert falls == ["confirmed"] * 3
     rises = outcomes("digits_rank", spread(runs(rank=2.5)))
-    assert rises == ["contradicted"] * 6
+    assert rises == ["contradicted"] * 3

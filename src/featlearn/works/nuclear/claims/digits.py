@@ -107,8 +107,7 @@ def weight_observed(settings: None, table: Table[Run]) -> Mapping[str, Observati
 # --- what the norm acts on -------------------------------------------------------------------------------------------
 
 NORM = "logarithm of the nuclear norm of unseen features at the chosen weight, against none"
-KINDS = {"colored mnist": "coloured digits", "rotated mnist": "turned digits"}
-BOTH = "ERM, SWAD"
+STABLE = "logarithm of their stable rank"
 
 
 def mechanism_said(settings: None) -> tuple[Statement, ...]:
@@ -124,55 +123,49 @@ def mechanism_said(settings: None) -> tuple[Statement, ...]:
             rival_says="unchanged",
             form="criterion",
         ),
-        *(
-            equal(
-                f"logarithm of their stable rank, {kind}",
-                REAL,
-                0.0,
-                "homogeneity (nuclear.method_loophole): a penalty on scale leaves ratios of singular values",
-                axis=BOTH,
-                margin=0.1,
-                rival=-0.5,
-                rival_says="a rank that falls as the norm does",
-                form="criterion",
-                expect="confirmed" if kind == "turned digits" else "inconclusive",
-            )
-            for kind in KINDS.values()
+        equal(
+            STABLE,
+            REAL,
+            0.0,
+            "homogeneity (nuclear.method_loophole): a penalty on scale leaves ratios of singular values",
+            axis=ARMS,
+            margin=0.1,
+            rival=-0.5,
+            rival_says="a rank that falls as the norm does",
+            form="criterion",
+            expect="inconclusive",
         ),
     )
 
 
 def mechanism_observed(settings: None, table: Table[Run]) -> Mapping[str, Observation]:
     """At the weight that validation chooses, against the run without the norm at the same step size."""
-    seen: dict[str, Observation] = {NORM: of_arms(table, lambda p: math.log(p.with_.norm / p.same.norm))}
-    for data, kind in KINDS.items():
-        found = of_arms(table.where(data=data), lambda p: math.log(p.with_.rank / p.same.rank))
-        seen[f"logarithm of their stable rank, {kind}"] = found
-    return seen
+    return {
+        NORM: of_arms(table, lambda p: math.log(p.with_.norm / p.same.norm)),
+        STABLE: of_arms(table, lambda p: math.log(p.with_.rank / p.same.rank)),
+    }
 
 
 FALL = "logarithm of the stable rank of unseen features at the largest weight, against none"
+RANK_OUTCOMES: tuple[Outcome, ...] = ("inconclusive", "contradicted", "confirmed")
 FORMS = {"rank": FALL, "rank_centred": f"{FALL}, centred", "reported": f"{FALL}, norm not squared"}
 
 
 def rank_said(settings: None) -> tuple[Statement, ...]:
     """Figure 6.5: the stable rank falls with lambda; which form, and whether centred, is not said."""
-    expect: dict[tuple[str, str], Outcome] = {("rank_centred", "coloured digits"): "contradicted"}
-    expect |= {("reported", kind): "confirmed" for kind in KINDS.values()}
     return tuple(
         at_most(
-            f"{name}, {kind}",
+            name,
             REAL,
             -0.1,
             "Figure 6.5, a fall by a tenth",
-            axis=BOTH,
+            axis=ARMS,
             rival=0.0,
             rival_says="unchanged",
             form="criterion",
-            expect=expect.get((metric, kind), "inconclusive"),
+            expect=expect,
         )
-        for metric, name in FORMS.items()
-        for kind in KINDS.values()
+        for name, expect in zip(FORMS.values(), RANK_OUTCOMES, strict=True)
     )
 
 
@@ -180,11 +173,8 @@ def rank_observed(settings: None, table: Table[Run]) -> Mapping[str, Observation
     """By seed, at equal step size."""
     largest = float(np.max([r.weight for r in table.rows]))
     return {
-        f"{name}, {kind}": [
-            mean_of(moved(part, metric, largest), REAL, Run.unit) for part in arms(table.where(data=data)).values()
-        ]
+        name: [mean_of(moved(part, metric, largest), REAL, Run.unit) for part in arms(table).values()]
         for metric, name in FORMS.items()
-        for data, kind in KINDS.items()
     }
 
 
@@ -212,8 +202,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="nuclear.digits_mechanism",
         entries=("nuclear.fig6_5", "nuclear.method_ermnu"),
-        says="At the weight that validation chooses the nuclear norm of unseen features falls; their stable rank does "
-        "not move by a tenth.",
+        says="At the weight that validation chooses the nuclear norm of unseen features falls by a tenth or more; "
+        "their stable rank moves by less.",
         statements=mechanism_said,
         observe=mechanism_observed,
         premises=premises,

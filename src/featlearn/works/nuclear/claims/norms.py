@@ -14,7 +14,16 @@ from featlearn.lab.quantity import POSITIVE, REAL
 from featlearn.lab.statement import Statement, at_least, at_most, equal
 from featlearn.lab.uncertainty import Observation
 from featlearn.methods import nuclear_norm
-from featlearn.methods.domains import Minibatch, State, erm, with_nuclear_norm
+from featlearn.methods.domains import (
+    Minibatch,
+    Objective,
+    Settings,
+    State,
+    algorithm,
+    build,
+    erm,
+    with_nuclear_norm,
+)
 
 EXACT = 1e-9
 METHODS = ("svd", "gram", "newton-schulz")
@@ -186,7 +195,7 @@ def envelope_said(settings: Ball) -> tuple[Statement, ...]:
             rival_says="one less",
         ),
         at_most(
-            "rank less ||M||_* elsewhere, at ranks above 1",
+            "||M||_* less the rank elsewhere, at ranks above 1",
             REAL,
             -1e-6,
             f"{source}, with equality there alone",
@@ -233,7 +242,7 @@ def envelope_observed(settings: Ball, key: Key) -> Mapping[str, Observation]:
         "||M||_* where every singular value is 1": np.array(
             [float(nuclear_norm(tensor(m), "sum")) for m in settings.isometries]
         ),
-        "rank less ||M||_* elsewhere, at ranks above 1": np.array(gap),
+        "||M||_* less the rank elsewhere, at ranks above 1": np.array(gap),
         "M as a mixture of partial isometries": np.concatenate(rebuilt),
         "mean rank of that mixture": np.array(mean),
     }
@@ -281,12 +290,23 @@ def method_said(settings: Step) -> tuple[Statement, ...]:
         equal(
             "the same as released, at steps 100 and 101",
             REAL,
-            np.array([0.0, LAMBDA * norm / rows]),
+            np.array([0.0, LAMBDA * norm / rows] * 2),
             "released code (from_code of nuclear.method_ermnu): / N, step > 100",
             margin=EXACT,
-            axis="step",
-            rival=np.full(2, LAMBDA * norm / rows),
+            axis="function and step",
+            rival=np.full(4, LAMBDA * norm / rows),
             rival_says="from the first step",
+        ),
+        equal(
+            "||Phi(X)||_* by mean and by root",
+            POSITIVE,
+            np.array([norm / rows, norm / rows**0.5]),
+            "nuclear_norm: over n, and over sqrt(n)",
+            margin=EXACT * norm,
+            axis="reduction",
+            form="derived",
+            rival=np.full(2, norm / rows),
+            rival_says="both over n",
         ),
         equal(
             "||Phi||_* of 32 x 2048 in float32, by gram and newton-schulz",
@@ -315,16 +335,21 @@ def method_observed(settings: Step, key: Key) -> Mapping[str, Observation]:
         Minibatch(tensor(x), tensor(y)) for x, y in zip(np.split(settings.x, 3), np.split(settings.y, 3), strict=True)
     ]
 
-    def extra(step: int, **how: object) -> float:
+    named = build(algorithm("erm-nu"), Settings(), 5001, 3, features, batches[0].x).objective
+
+    def extra(step: int, objective: Objective | None = None, **how: object) -> float:
         state = State(key, step=step)
-        objective = with_nuclear_norm(erm, LAMBDA, **how)  # pyright: ignore[reportArgumentType]
+        objective = objective or with_nuclear_norm(erm, LAMBDA, **how)  # pyright: ignore[reportArgumentType]
         added = objective(features, head, batches, state).loss - erm(features, head, batches, state).loss
         return float(added.detach())
 
-    wide = tensor(settings.wide).float()
+    wide, phi = tensor(settings.wide).float(), tensor(settings.x @ settings.features.T)
     return {
+        "||Phi(X)||_* by mean and by root": np.array([float(nuclear_norm(phi, how)) for how in ("mean", "root")]),
         "loss(lambda) - loss(0), summed": extra(0, start=0, reduction="sum"),
-        "the same as released, at steps 100 and 101": np.array([extra(100), extra(101)]),
+        "the same as released, at steps 100 and 101": np.array(
+            [extra(step, objective) for objective in (None, named) for step in (100, 101)]
+        ),
         "||Phi||_* of 32 x 2048 in float32, by gram and newton-schulz": np.array(
             [float(nuclear_norm(wide, "sum", m)) for m in METHODS[1:]]
         ),

@@ -44,7 +44,7 @@ def last(table: Table[Path]) -> Table[Path]:
 
 
 def erm_said(settings: None) -> tuple[Statement, ...]:
-    """0.76 at the end of training, against what passes 0.76 at once and ends near 1."""
+    """0.76 at the end of training in some run, against what passes 0.76 at once and ends at 1 on the law."""
     reported_ = said("fig6_2", ERM)
     runs = "n, size of the start, seed"
     return (
@@ -55,19 +55,22 @@ def erm_said(settings: None) -> tuple[Statement, ...]:
             SOURCE,
             margin=NEAR,
             axis=runs,
+            quantifier="some",
+            quantifier_says="one run is reported, its sample size and start are not",
             rival=1.0,
             rival_says="that of the largest margin",
             expect="contradicted",
         ),
-        at_least(
-            "the same on 100 samples or more, and on the law",
+        equal(
+            "the same on the law",
             SHARE,
-            0.9,
-            "half-way from 0.8 to 1, that of the largest margin",
-            axis=runs,
+            1.0,
+            "the largest margin is that of x1 alone (nuclear.fig6_2_accuracy)",
+            margin=NEAR,
+            axis="size of the start, seed",
             rival=reported_,
             rival_says="as reported",
-            form="criterion",
+            form="derived",
         ),
         at_most(
             "part of training until it is above 0.76",
@@ -91,9 +94,7 @@ def erm_observed(settings: None, table: Table[Path]) -> Mapping[str, Observation
         first.append(min(steps, default=np.inf) / max(r.step for r in part.rows))
     return {
         "accuracy of plain training at its end": last(plain).column("ood"),
-        "the same on 100 samples or more, and on the law": last(plain)
-        .keep(lambda r: r.n != 30, "not of 30 samples")
-        .column("ood"),
+        "the same on the law": last(plain).where(n=0).column("ood"),
         "part of training until it is above 0.76": np.array(first).clip(0, 1),
     }
 
@@ -224,13 +225,13 @@ CLAIMS: tuple[Claim, ...] = (
         accuses=Accusation(
             quote="using gradient descent until convergence ... only achieves an accuracy of 0.76",
             place="Thesis, Section 6.3.1",
-            reading="the end of long training; sample size, start and what ends training are not stated, and a stop "
-            "after a few steps gives such a number",
+            reading="the end of long training on the law or on 30 samples or more; sample size, start and what ends "
+            "training are not stated, and a stop after a few steps gives such a number",
             hits="number",
             derivation="the data are separable by x1 alone, to whose direction gradient descent converges "
             "(nuclear.fig6_2_accuracy).",
         ),
-        remarks="On samples of 30 some seeds end below 0.9, and none near 0.76.",
+        remarks="How far a run ends from 1 falls with its sample: the picture of nuclear/synthetic shows each size.",
     ),
     Claim(
         id="nuclear.trained_order",
