@@ -54,13 +54,15 @@ def test_accusations_say_what_they_hit():
 def test_another_weight_of_the_decay_is_noticed(monkeypatch):
     """2 % off in lambda, as a slip in the gradient would have it."""
     real = optima.decayed
+    monkeypatch.setattr(optima, "decayed", lambda task, lam, finer=1: real(task, 1.02 * lam, finer))
+    assert failing("lemma6_1_e31") == ["-E[l' z_k] over lambda alpha"]
     monkeypatch.setattr(optima, "decayed", lambda task, lam, finer=1: real(task, 1.5 * lam, finer))
     assert failing("lemma6_1_ratio") == ["alpha / beta at r = 4, gamma = 0.1, d = 405, lambda = 1e-5"]
 
 
 def test_environments_that_are_not_exchanged_are_noticed(monkeypatch):
     monkeypatch.setattr(figures, "OUT", Environments2d(0.7))
-    assert "accuracy of (1, b)" in failing("plane_law")
+    assert "accuracy of (1, b), and of -(1, b)" in failing("plane_law")
     assert "accuracy out of distribution, every lambda" not in failing("plane_decay")
 
 

@@ -15,7 +15,8 @@ from featlearn.lab.uncertainty import Observation
 from featlearn.tasks import Environments2d
 from featlearn.works.nuclear.claims.population import largest_nuclear, matched, plane_decayed, plane_loss, plane_nuclear
 
-IN, OUT = Environments2d(0.7), Environments2d(0.3)
+IN = Environments2d(0.7)
+OUT = IN.shifted
 DECAYS = np.geomspace(1e-4, 1e4, 33)
 WEIGHTS = np.append(np.geomspace(1e-4, 0.4, 30), [0.42, 0.43, 0.435])
 LOSSES = (0.15, 0.25, 0.35, 0.5, 0.6)
@@ -58,12 +59,21 @@ def law_said(settings: None) -> tuple[Statement, ...]:
     inside, out = right(SLOPES, 0.7), right(SLOPES, 0.3)
     both_, swapped = np.concatenate([inside, out]), np.concatenate([out, inside])
     sigma = np.array([1 / 3, 0.1, 1 / 3, -0.1])
-    says = {"rival": swapped, "rival_says": "in and out exchanged", "axis": "b"}
+    turned = np.append(both_, 1 - both_)
+    says = {"rival_says": "in and out exchanged", "axis": "b"}
     margin = 4 * np.sqrt(both_ * (1 - both_) / SAMPLES) + 1e-12
     source = "Section 6.3.1: x1 = y U[0,1], x2 = y U[0,1] or y U[-1,0]"
     return (
-        equal("accuracy of (1, b)", SHARE, both_, source, margin=1e-9, **says),
-        equal("the same on samples", SHARE, both_, source, margin=margin, **says),
+        equal(
+            "accuracy of (1, b), and of -(1, b)",
+            SHARE,
+            turned,
+            source,
+            margin=1e-9,
+            rival=np.append(swapped, 1 - swapped),
+            **says,
+        ),
+        equal("the same on samples", SHARE, both_, source, margin=margin, rival=swapped, **says),
         equal(
             "second moments on samples",
             REAL,
@@ -88,7 +98,7 @@ def law_observed(settings: None, key: Key) -> Mapping[str, Observation]:
         x = batch.x.double().numpy()
         moments += [(x[:, 0] ** 2).mean(), (x[:, 0] * x[:, 1]).mean()]
     return {
-        "accuracy of (1, b)": np.concatenate(accuracies(ways)),
+        "accuracy of (1, b), and of -(1, b)": np.concatenate([*accuracies(ways), *accuracies(-ways)]),
         "the same on samples": np.concatenate(found),
         "second moments on samples": np.array(moments),
     }
@@ -101,6 +111,17 @@ def decay_said(settings: None) -> tuple[Statement, ...]:
     """With (lambda / 2) |w|^2 b goes from 0 up to E[y x2] / E[y x1] = 0.2 / 0.5, so that 0.86 are right or more."""
     source = "nuclear.fig6_2, population ERM-l2"
     return (
+        equal(
+            "-dE l / dw over lambda w, at lambda = 0.01, 0.1, 1",
+            REAL,
+            np.ones(6),
+            f"{source}: the gradient of the loss and of (lambda / 2) |w|^2 cancel",
+            margin=1e-5,
+            axis="lambda and coordinate",
+            rival=np.full(6, 1.02),
+            rival_says="lambda 2 % off",
+            form="derived",
+        ),
         order("step of b along lambda", REAL, f"{source}: b rises with lambda", delta=1e-6, axis="lambda"),
         equal(
             "b at lambda = 1e-3, 1e-2, 0.1, 1, 10",
@@ -137,7 +158,13 @@ def decay_said(settings: None) -> tuple[Statement, ...]:
 def decay_observed(settings: None, key: Key) -> Mapping[str, Observation]:
     """Solved on the law by quadrature."""
     b, out = slopes(plane_decayed, DECAYS)
+    still = []
+    for lam in (0.01, 0.1, 1.0):
+        w = np.array(plane_decayed(lam))
+        slope = [(plane_loss(w + e) - plane_loss(w - e)) / 2e-4 for e in 1e-4 * np.eye(2)]
+        still += list(-np.array(slope) / (lam * w))
     return {
+        "-dE l / dw over lambda w, at lambda = 0.01, 0.1, 1": np.array(still),
         "step of b along lambda": np.diff(b),
         "b at lambda = 1e-3, 1e-2, 0.1, 1, 10": slopes(plane_decayed, (1e-3, 1e-2, 0.1, 1.0, 10.0))[0],
         "b at lambda = 1e4": float(b[-1]),

@@ -116,6 +116,16 @@ def proof_said(settings: tuple[Point, ...]) -> tuple[Statement, ...]:
     """E.31 with the lambda that it gives, and E.34: numerator, denominator, the whole ratio, and the branch z_l < 0."""
     shown = np.array([0.570, 0.388, 0.175])
     return (
+        equal(
+            "-E[l' z_k] over lambda alpha",
+            POSITIVE,
+            np.ones(len(settings)),
+            "proof of Lemma 6.1, E.12: what an optimum is",
+            margin=1e-6,
+            axis=SIZES,
+            rival=np.full(len(settings), 1.02),
+            rival_says="lambda 2 % off",
+        ),
         at_most(
             "lambda alpha over the right-hand side of E.31",
             POSITIVE,
@@ -161,7 +171,7 @@ def proof_said(settings: tuple[Point, ...]) -> tuple[Statement, ...]:
 def proof_observed(settings: tuple[Point, ...], key: Key) -> Mapping[str, Observation]:
     """Expectations on the law: Z is the sum without z_k and z_l, and |z_l| is U[0, 1] on either branch."""
     x, p = quadrature(8)
-    top, bottom, whole, branch = [], [], [], []
+    top, bottom, whole, branch, still = [], [], [], [], []
     for point in settings:
         o, g = decayed(point.task, point.lam), point.gamma
         rest = law([Part(point.r - 1, o.alpha), Part(point.m - 1, o.beta, g)])
@@ -178,6 +188,7 @@ def proof_observed(settings: tuple[Point, ...], key: Key) -> Mapping[str, Observ
         right, left = float((weight * v * up).sum()), float((weight * v * down).sum())
         plain, far = mean(0.0), mean(2 * o.alpha)
         top.append(k / (plain / 2))
+        still.append(k / (point.lam * o.alpha))
         bottom.append(((0.5 + g) * right - (0.5 - g) * left) / ((0.5 + g) * far / 2 - (0.5 - g) * plain / 2))
         whole.append(o.ratio * (far * (0.5 + g) - plain * (0.5 - g)) / plain)
         branch.append(left / (plain / 2))
@@ -185,6 +196,7 @@ def proof_observed(settings: tuple[Point, ...], key: Key) -> Mapping[str, Observ
     third = np.exp(-r / 2) / 2  # with d as assumed
     constant = np.exp(np.sqrt(r) / 5) * (expit(-(r - 1) / (4 * np.sqrt(r))) / 2 + np.exp(-(r - 1) / 8) / 4 + third)
     return {
+        "-E[l' z_k] over lambda alpha": np.array(still),
         "lambda alpha over the right-hand side of E.31": column(
             settings, lambda p, o: p.lam * o.alpha / right_side(p.task, o.alpha)
         ),
