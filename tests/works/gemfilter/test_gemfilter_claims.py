@@ -171,6 +171,7 @@ def test_a_wrong_method_or_number_contradicts_the_claim(name, monkeypatch):
 
 TRUE = {
     "time_other_operations": (complexity, "exponent_of", lambda x, y: 1.0),
+    "time_generation_same": (complexity, "fed", lambda model, ids, t: 1e12),
     "memory_as_reported": (memory, "kv_bytes", lambda cache: 100),
     "case_study_prompt_memory": (memory, "held", lambda layers, *caches: 0.963 if len(caches) == 1 else 1.0),
 }

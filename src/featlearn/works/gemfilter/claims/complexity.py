@@ -8,7 +8,6 @@ from torch import Tensor
 
 from featlearn.core import Key
 from featlearn.lab.claim import Accusation, Claim, Premise
-from featlearn.lab.inventory import entry
 from featlearn.lab.quantity import COUNT, EXPONENT, POSITIVE
 from featlearn.lab.statement import Statement, at_most, both, equal
 from featlearn.lab.uncertainty import Observation
@@ -177,19 +176,21 @@ def sees_generation(settings: tuple[Any, Tensor], key: Key) -> Mapping[str, Obse
     }
 
 
+GROWTH = f"exponent in k of GemFilter over a cache of k in the generation phase, t = {NEW}"
+
+
 def says_same(settings: tuple[Any, Tensor]) -> Sequence[Statement]:
     """The second prompt costs k^2, against k t + t^2 / 2 for the tokens: a factor that grows with k at fixed t."""
     extra = SIZES**2 / (SIZES * NEW + NEW * (NEW + 1) / 2)
     return (
         *both(
-            f"GemFilter over a cache of k in the generation phase, t = {NEW}",
-            POSITIVE,
-            "Section 9.3.2, after the theorem",
-            reported=np.ones(3),
-            corrected=1 + extra,
-            says="1 + k^2 / (k t + t (t + 1) / 2)",
-            axis="k",
-            margin=1e-9,
+            GROWTH,
+            EXPONENT,
+            "Section 9.3.2, after the theorem, up to a constant",
+            reported=0.0,
+            corrected=exponent_of(SIZES, 1 + extra),
+            says="1 + k^2 / (k t + t (t + 1) / 2), which grows as k / t",
+            margin=0.05,
         ),
         at_most(
             "the same, t = k",
@@ -213,7 +214,7 @@ def sees_same(settings: tuple[Any, Tensor], key: Key) -> Mapping[str, Observatio
             tokens = fed(model, ids[:, :k], t)
             found[name].append((seen.attention + tokens) / tokens)
     return {
-        f"GemFilter over a cache of k in the generation phase, t = {NEW}": np.array(found["fixed"]),
+        GROWTH: exponent_of(SIZES, np.array(found["fixed"])),
         "the same, t = k": np.array(found["equal"]),
     }
 
@@ -295,18 +296,11 @@ def says_speedup(settings: list[tuple[Any, Tensor]]) -> Sequence[Statement]:
             rival=np.array([m / (r + 1) for m, r in FIGURES]),
             rival_says="m / (r + 1), the layers that the released code runs",
         ),
-        at_most(
-            "reported speed-up of Figure 9.3",
-            POSITIVE,
-            FIGURES[0][0] / FIGURES[0][1],
-            f"{THEOREM}: m / r = 32 / 13",
-            form="derived",
-        ),
     )
 
 
 def sees_speedup(settings: list[tuple[Any, Tensor]], key: Key) -> Mapping[str, Observation]:
-    """Counted products; the number of the caption."""
+    """Counted products."""
     found = []
     for (model, ids), (_, r) in zip(settings, FIGURES, strict=True):
         with count_products() as full:
@@ -316,7 +310,6 @@ def sees_speedup(settings: list[tuple[Any, Tensor]], key: Key) -> Mapping[str, O
         found.append(full.attention / early.attention)
     return {
         "attention of the prompt over that of pass one: LLaMA, Mistral, Phi": np.array(found),
-        "reported speed-up of Figure 9.3": float(entry("gemfilter.fig9_3").numbers["speedup_vs_snapkv"]),
     }
 
 
@@ -385,12 +378,13 @@ CLAIMS: tuple[Claim, ...] = (
         id="gemfilter.speedup",
         entries=("gemfilter.fig9_3", "gemfilter.fig9_6"),
         says="Multiply-adds of the prompt's attention fall by m / r: 32 / 13, 40 / 19 and 32 / 19 for the three "
-        "models; the 2.4 of Figure 9.3 is within the first.",
+        "models.",
         settings=as_deep,
         statements=says_speedup,
         observe=sees_speedup,
         remarks="Whether the 13th layer is counted from 0 or 1 is not said; the released code counts from 0 and runs "
-        "14. The caption of Figure 9.6 has 2.4 as well, above m / r of both models: a ratio of seconds against another "
-        "program, which repeats keys and values for every query head, and the theorem holds up to constants.",
+        "14. The captions of Figures 9.3 and 9.6 both have 2.4, below the first of these numbers and above the others: "
+        "a ratio of seconds against another program, which repeats keys for all query heads, and the theorem "
+        "holds up to constants, so that none of the three speaks for or against it.",
     ),
 )

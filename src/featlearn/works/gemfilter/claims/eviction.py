@@ -105,8 +105,8 @@ def says_rivals(settings: Asked) -> Sequence[Statement]:
             np.array(text),
             f"{source}: nothing is dropped",
             axis="token",
-            rival=np.roll(text, 1),
-            rival_says="tokens that are one late",
+            rival=np.array(literal.greedy(settings.model, settings.ids[0][-K:], T)),
+            rival_says="the last k entries alone",
         ),
         equal(
             "positions of SnapKV's reply",

@@ -25,25 +25,16 @@ def says_compression(settings: None) -> Sequence[Statement]:
             POSITIVE,
             1000.0,
             "Section 1: 1000 times",
-            rival=108172 / 1024,
-            rival_says="k = 1024, which Section 9.3.1 names for this figure",
-        ),
-        equal(
-            "the same, to two decimals",
-            POSITIVE,
-            108172 / 100,
-            "caption of Figure 9.1: 108,172 tokens to 100",
-            of="tokens of Figure 9.1 over those kept",
-            margin=0.005,
-            rival=131072 / 100,
-            rival_says="128K tokens, which Section 9.3.1 names",
+            rival=131072 / 1024,
+            rival_says="from 128K to 1024 tokens, which Section 9.3.1 names for this figure",
         ),
     )
 
 
 def sees_compression(settings: None, key: Key) -> Mapping[str, Observation]:
-    """The compression that the inventory derives from the caption."""
-    return {"tokens of Figure 9.1 over those kept": float(entry("gemfilter.fig9_1").derived["compression"])}
+    """The numbers of the caption."""
+    found = entry("gemfilter.fig9_1").setting
+    return {"tokens of Figure 9.1 over those kept": found["n"] / found["k"]}
 
 
 # --- needle score ----------------------------------------------------------------------------------------------------
@@ -105,14 +96,6 @@ def says_score(settings: None) -> Sequence[Statement]:
             form="criterion",
         ),
         order(
-            "reported average of GemFilter less those of the middle and the largest row",
-            SHARE,
-            "G.4.4: both fail",
-            delta=0.5,
-            axis="row",
-            form="criterion",
-        ),
-        order(
             "reported average of two runs less one run",
             SHARE,
             "G.4.5: the one run is worse",
@@ -136,9 +119,6 @@ def sees_score(settings: None, key: Key) -> Mapping[str, Observation]:
         "largest score that a reply can have": overlap(everything, EXPECTED),
         "reported averages, Figures G.1 to G.4": np.array(every),
         "reported averages of the middle and the largest row": np.array(list(rows.values())),
-        "reported average of GemFilter less those of the middle and the largest row": np.array(
-            [runs["GemFilter"] - v for v in rows.values()]
-        ),
         "reported average of two runs less one run": runs["GemFilter"] - runs["GemFilter-One-Run"],
     }
 

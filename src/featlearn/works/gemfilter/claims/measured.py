@@ -80,8 +80,7 @@ BY_LAYER = "needle kept, least over kinds of sentence"
 AT_LAYER = "needle kept at the recommended layer"
 FIRST = "first layer that keeps 90 % of the needle in 90 % of the prompts"
 HALVES = "the same, of two kinds of sentence less that of the other two"
-BEST_LAYER, WIDTH = "layer that keeps most of the needle", "layers within 5 points of the best"
-ENDS = ("recommended layer less the first", "recommended layer less the last")
+ENDS = "recommended layer less the first, and less the last"
 NEXT = "layer after the recommended one less that"
 
 
@@ -128,35 +127,14 @@ def says_layers(settings: None) -> Sequence[Statement]:
             rival_says="half of the layers apart",
             form="criterion",
         ),
-        between(
-            BEST_LAYER,
-            COUNT,
-            1.0,
-            LAYERS - 2.0,
-            "Table 9.2: the best layer lies inside",
-            rival=0.0,
-            rival_says="the first layer",
+        order(
+            ENDS,
+            PERCENT,
+            "Table 9.2: both ends are worse",
+            delta=10.0,
+            axis="end",
             form="criterion",
-        ),
-        at_least(
-            WIDTH,
-            COUNT,
-            3.0,
-            "Table 9.2: layers 13 to 25 are close",
-            rival=1.0,
-            rival_says="one layer alone",
-            form="criterion",
-        ),
-        *(
-            order(
-                name,
-                PERCENT,
-                "Table 9.2: both ends are worse",
-                delta=10.0,
-                form="criterion",
-                expect="confirmed" if name == ENDS[0] else "too weak to test",
-            )
-            for name in ENDS
+            expect="too weak to test",
         ),
         not_below(NEXT, "Figure G.1: layer 14 beside 13, within .05"),
     )
@@ -175,7 +153,6 @@ def sees_layers(settings: None, table: Table[Kept]) -> Mapping[str, Observation]
     best = table.where(rule=BEST, chat=True)
     kinds = {i: by_unit(part, "recall") for i, part in best.by("layer").items()}
     short = best.where(length=LENGTH)
-    curve = np.array([np.mean(list(by_unit(p, "recall").values())) for p in short.by("layer").values()])
     at = filter_layer()
     halves = [located(short.keep(lambda r, i=i: r.sentence % 2 == i, f"kinds {i} and {i + 2}")) for i in (0, 1)]
     return {
@@ -183,12 +160,7 @@ def sees_layers(settings: None, table: Table[Kept]) -> Mapping[str, Observation]
         AT_LAYER: np.array(list(kinds[at].values())),
         FIRST: float(located(best)),
         HALVES: float(abs(halves[0] - halves[1])),
-        BEST_LAYER: float(curve.argmax()),
-        WIDTH: float((curve >= curve.max() - 5).sum()),
-        **{
-            name: less(short, "recall", {"layer": at}, {"layer": i})
-            for name, i in zip(ENDS, (0, LAYERS - 1), strict=True)
-        },
+        ENDS: [less(short, "recall", {"layer": at}, {"layer": i}) for i in (0, LAYERS - 1)],
         NEXT: less(short, "recall", {"layer": at + 1}, {"layer": at}),
     }
 
@@ -340,48 +312,37 @@ def sees_raw(settings: None, table: Table[Answer]) -> Mapping[str, Observation]:
 
 FEW = "few-shot classification"
 BUDGETS = (128, 256)
-QA_EXPECTS = {(False, 128): "too weak to test", (True, 256): "inconclusive"}
-"""SnapKV itself answers nothing; items that agree by pairs."""
+QA, SHOTS = "single-document QA: GemFilter less SnapKV", f"{FEW}: SnapKV less GemFilter"
+WITH = "without and with template, 128 and 256 kept"
 
 
 def says_tasks(settings: tuple[bool, ...]) -> Sequence[Statement]:
     """Table 9.1 (plain) and Table G.1 (chat template), in tasks that the full cache can do."""
-    made: list[Statement] = []
-    for chat in settings:
-        words = "with template" if chat else "without template"
-        source = "Table G.1: comparable" if chat else "Table 9.1: comparable to SnapKV"
-        for k in BUDGETS:
-            expect = QA_EXPECTS.get((chat, k), "confirmed")
-            made.append(
-                not_below(f"single-document QA {words}, {k} kept: GemFilter less SnapKV", source, expect=expect)
-            )
-            made.append(
-                order(
-                    f"{FEW} {words}, {k} kept: SnapKV less GemFilter",
-                    PERCENT,
-                    "Algorithm 2 drops every example that the question does not point at, an evicted cache has read it",
-                    delta=MARGIN,
-                    form="derived",
-                    expect="inconclusive",
-                )
-            )
-    return made
+    return (
+        not_below(QA, "Tables 9.1 and G.1: comparable to SnapKV", axis=WITH, expect="too weak to test"),
+        order(
+            SHOTS,
+            PERCENT,
+            "Algorithm 2 drops every example that the question does not point at, an evicted cache has read it",
+            delta=MARGIN,
+            axis=WITH,
+            form="derived",
+            expect="inconclusive",
+        ),
+    )
 
 
 def sees_tasks(settings: tuple[bool, ...], table: Table[Score]) -> Mapping[str, Observation]:
     """Differences over items, in tasks in which the full cache is off the floor."""
-    seen: dict[str, Observation] = {}
+    seen: dict[str, list[Estimate]] = {QA: [], SHOTS: []}
     for chat in settings:
-        words = "with template" if chat else "without template"
         part = table.where(chat=chat)
         able = off_the_floor(part)
         for k in BUDGETS:
             ours, snap = ({"method": m, "budget": k} for m in (OURS, SNAPKV))
-            for task, one, two in (("single-document QA", ours, snap), (FEW, snap, ours)):
-                here = part.where(task=task)
-                name = f"{task} {words}, {k} kept: {one['method']} less {two['method']}"
+            for name, task, one, two in ((QA, "single-document QA", ours, snap), (SHOTS, FEW, snap, ours)):
                 if task in able:
-                    seen[name] = here.paired("score", one, two)
+                    seen[name].append(part.where(task=task).paired("score", one, two))
     return seen
 
 
@@ -394,9 +355,9 @@ def says_cost(settings: None) -> Sequence[Statement]:
         between(
             "seconds of pass one over those of the full prompt, 4096 tokens",
             POSITIVE,
-            0.75 * layer / LAYERS,
+            0.8 * layer / LAYERS,
             1.25 * layer / LAYERS,
-            "Theorem 9.3: r / m; within a quarter, since not all is attention",
+            "Theorem 9.3: r / m; within a factor of 1.25, since not all is attention",
             rival=1.0,
             rival_says="no saving",
             form="criterion",
@@ -421,6 +382,15 @@ def says_cost(settings: None) -> Sequence[Statement]:
             form="criterion",
             expect="inconclusive",
         ),
+        at_least(
+            "the same, full cache",
+            POSITIVE,
+            1.25,
+            "Theorem 9.3: n t + t^2: it grows with n by more than what counts as no growth",
+            rival=1.0,
+            rival_says="no growth",
+            form="criterion",
+        ),
     )
 
 
@@ -437,6 +407,7 @@ def sees_cost(settings: None, table: Table[Timing]) -> Mapping[str, Observation]
         "seconds of pass one over those of the full prompt, 4096 tokens": long.where(method=OURS).mean("pass_one"),
         "MiB of the cache of GemFilter, SnapKV and the full prompt, 4096 tokens": np.array(cache),
         "seconds a token, 4096 over 512 tokens": [growth(m) for m in (OURS, SNAPKV)],
+        "the same, full cache": growth(FULL),
     }
 
 
@@ -446,7 +417,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gemfilter.measured_layers",
         entries=("gemfilter.fig9_1", "gemfilter.fig9_5", "gemfilter.table9_2", "gemfilter.figG_1"),
-        says=f"{ON}, filter layers of the middle half keep the needle, from an early one on, on a plateau.",
+        says=f"{ON}, filter layers of the middle half keep the needle, from an early one on.",
         statements=says_layers,
         observe=sees_layers,
         premises=another_model,
@@ -526,8 +497,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gemfilter.measured_fig9_3",
         entries=("gemfilter.fig9_3", "gemfilter.fig9_6"),
-        says=f"{ON}, pass one takes r/m of the full prompt's time within a quarter, caches take 2 m h_kv k d, and a "
-        "token's time does not depend on n.",
+        says=f"{ON}, pass one takes r/m of the full prompt's time within a factor of 1.25, caches take 2 m h_kv k d, "
+        "and a token's time depends on n for the full cache alone.",
         statements=says_cost,
         observe=sees_cost,
         premises=another_model,
