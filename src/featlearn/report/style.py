@@ -18,7 +18,7 @@ METHODS: Mapping[str, str] = {
     "Two Step": "#009E73",
     "Linear": "#CC79A7",
 }
-WITHOUT = " w/o structure"
+WITHOUT = (" w/o structure", ", without the norm")
 REPORTED = "#1F2328"  # reported numbers: near black, hollow diamonds
 PREDICT = "#1F2328"
 OBSERVE = "#0072B2"
@@ -60,7 +60,7 @@ def series_styles(names: Iterable[str]) -> dict[str, SeriesStyle]:
     out: dict[str, SeriesStyle] = {}
     others: list[str] = []
     for name in names:
-        base = name.removesuffix(WITHOUT)
+        base = next((name.removesuffix(w) for w in WITHOUT if name.endswith(w)), name)
         if base in METHODS:
             hue, marker = METHODS[base], _MARKERS[list(METHODS).index(base)]
         else:

@@ -204,9 +204,7 @@ def _picture(table: Rows, k: int, p: int, rows: Sequence[Mapping[str, Any]]) -> 
         where = "the last number" if readout == "last" else "'='"
         accuracy = ", ".join(f"{r['test_acc']:.1f}" for r in own)
         with style.applied(6.5):
-            left.suptitle(
-                f"k = {k}, p = {p}, read at {where}: test accuracy {accuracy} %", fontsize="large", weight="bold"
-            )
+            left.suptitle(f"read at {where}: test accuracy {accuracy} %", fontsize="medium", weight="bold")
             axes = left.subplots(len(first[f"heads {TRAINED}"]), 3, squeeze=False)
             for h, line in enumerate(axes):
                 trained = first[f"heads {TRAINED}"][h]

@@ -266,16 +266,18 @@ def _picture(table: Rows, variant: str, own: Sequence[Arrival]) -> Picture:
     with style.applied(3.4 * columns):
         panels = list(fig.subplots(lines, columns, squeeze=False).flat)
         data: list[dict[str, Any]] = []
-        for i, (axes, (k, p)) in enumerate(zip(panels, pairs, strict=False)):
+        for axes, (k, p) in zip(panels, pairs, strict=False):
             series = _courses(table, variant, k, p)
             curves(axes, series, "step", "accuracy (%)", log="x", title=task_name(k, p), ylim=(-3, 103))
-            if axes.get_legend() is not None and i:
+            if axes.get_legend() is not None:
                 axes.get_legend().remove()
             data += [
                 {"variant": variant, "row": task_name(k, p), "series": s.name, "step": x, "accuracy": y}
                 for s in series
                 for x, y in zip(s.x, s.y, strict=True)
             ]
+        if pairs:
+            fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         _ratios(panels[len(pairs)], own)
         for axes in panels[len(pairs) + 1 :]:
             axes.set_axis_off()
@@ -283,7 +285,7 @@ def _picture(table: Rows, variant: str, own: Sequence[Arrival]) -> Picture:
     caption = (
         f"Variant '{variant}': step size {own[0].rate:g}, weight decay {own[0].decay:g}{points}. Accuracy on training "
         "and test points against steps, mean and range over seeds (from the first evaluation on); "
-        "a line ends where the first of its runs ends. Right: the step from which test accuracy stays at 95 % over the "
+        "a line ends where the first of its runs ends. Last: the step from which test accuracy stays at 95 % over the "
         "step where training accuracy came there, a point a seed; hollow triangles: it never stayed, so a lower bound."
     )
     return Picture(fig, caption, data=data)
@@ -304,6 +306,8 @@ def _courses(table: Rows, variant: str, k: int, p: int) -> list[Series]:
 
 
 def _ratios(axes: Any, rows: Sequence[Arrival]) -> None:
+    from matplotlib.ticker import NullLocator
+
     found = delays(rows, 95)
     colour = style.METHODS["Network"]
     for k, waits in found.items():
@@ -314,8 +318,12 @@ def _ratios(axes: Any, rows: Sequence[Arrival]) -> None:
     trend = trends(rows, 95)
     if "ratio95" in trend:
         statistic, p = trend["ratio95"]
-        axes.set_title(f"J = {statistic:.2f}, p = {p:.2g}", weight="normal", fontsize="medium")
+        axes.set_title(f"trend J = {statistic:.2f}, P = {p:.2g}", weight="normal", fontsize="small", loc="left")
     axes.set_yscale("log")
+    if ratios := [d.ratio for waits in found.values() for d in waits]:
+        marks = [m for m in (1, 2, 5, 10, 20, 50, 100) if m <= 1.2 * max(ratios)]
+        axes.set_yticks(marks, [str(m) for m in marks])
+        axes.yaxis.set_minor_locator(NullLocator())
     axes.axhline(1, color=style.REPORTED, linestyle=":", linewidth=1)
     axes.set(xlim=(min(found) - 0.5, max(found) + 0.5), xlabel="k", ylabel="ratio of steps")
     axes.set_xticks(sorted(found))

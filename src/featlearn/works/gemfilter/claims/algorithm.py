@@ -18,7 +18,7 @@ from featlearn.works.gemfilter.claims import literal
 from featlearn.works.gemfilter.setup import FAMILIES, Asked, asked, decoder, prompt
 
 M, R, N, K, T = 5, 2, 120, 16, 8
-COUNTS = (1, 7, N - 1, N, N + 50)
+COUNTS = (1, 7, N - 1, N, N + 50, 0.051)
 
 
 # --- selection -------------------------------------------------------------------------------------------------------
@@ -59,13 +59,13 @@ def says_selection(settings: tuple[Asked, ...]) -> Sequence[Statement]:
             rival_says="layer r + 1",
         ),
         equal(
-            "distinct tokens kept for k = 1, 7, n - 1, n, n + 50",
+            "distinct tokens kept for k = 1, 7, n - 1, n, n + 50, and 5.1 % of 120",
             COUNT,
-            np.minimum(COUNTS, N),
-            "Algorithm 2: k <= n; min(k, n) in the released code",
+            np.array([1.0, 7.0, N - 1, N, N, 7.0]),
+            "Algorithm 2: k <= n; min(k, n) in the released code; shares are rounded up",
             axis="k",
-            rival=np.array(COUNTS),
-            rival_says="k where k > n",
+            rival=np.array([1.0, 7.0, N - 1, N, N + 50, 6.0]),
+            rival_says="k where k > n, shares rounded down",
         ),
     )
 
@@ -77,7 +77,9 @@ def sees_selection(settings: tuple[Asked, ...], key: Key) -> Mapping[str, Observ
     sizes = [select(one.model, one.ids, layer=R, keep=c, scoring=RAW).indices[0] for c in COUNTS]
     return {
         "tokens kept, in order": np.array(found),
-        "distinct tokens kept for k = 1, 7, n - 1, n, n + 50": np.array([len(i.unique()) for i in sizes], dtype=float),
+        "distinct tokens kept for k = 1, 7, n - 1, n, n + 50, and 5.1 % of 120": np.array(
+            [len(i.unique()) for i in sizes], dtype=float
+        ),
     }
 
 
@@ -142,6 +144,15 @@ def says_second_pass(settings: tuple[Any, list[torch.Tensor]]) -> Sequence[State
             rival_says="places that count the padding",
         ),
         equal(
+            "(8) how many of each prompt stay, k = 80",
+            COUNT,
+            np.minimum(LENGTHS, 80),
+            f"{source} prompt by prompt",
+            axis="prompt",
+            rival=np.array(LENGTHS),
+            rival_says="all of each, as of the shortest",
+        ),
+        equal(
             "(8) replies of a padded batch",
             COUNT,
             np.array(replies),
@@ -165,11 +176,13 @@ def sees_second_pass(settings: tuple[Any, list[torch.Tensor]], key: Key) -> Mapp
     for row, ids in enumerate(prompts):
         padded[row, N - ids.shape[1] :], mask[row, N - ids.shape[1] :] = ids[0], 1
     batch = generate(model, padded, mask, keep=K, **options)
+    more = generate(model, padded, mask, keep=80, **options | {"max_new_tokens": 1})
     return {
         "(2) reply for k >= n": whole.new_tokens[0].numpy(),
         "(3) reply to T_J": some.new_tokens[0].numpy(),
         "(7) times that each layer finishes in pass one": np.array(counts, dtype=float),
         "(8) tokens kept of a padded batch": np.stack([i.numpy() for i in batch.selection.indices]),
+        "(8) how many of each prompt stay, k = 80": np.array(more.selection.kept),
         "(8) replies of a padded batch": batch.new_tokens.numpy(),
     }
 

@@ -158,7 +158,9 @@ def sees_layers(settings: Asked, key: Key) -> Mapping[str, Observation]:
 
 # --- the score of a token --------------------------------------------------------------------------------------------
 
-HEADS_OF, GROUPS_OF, TOKENS, WIDE = 9, 3, 40, 8
+HEADS_OF, GROUPS_OF, TOKENS, WIDE = 9, 3, 16_400, 8
+"""More tokens than are scored at a time."""
+VOTERS, CAP = (1, 7), 1.5
 
 
 def draw_grouped(key: Key) -> tuple[Tensor, Tensor]:
@@ -172,6 +174,8 @@ def says_groups(settings: tuple[Tensor, Tensor]) -> Sequence[Statement]:
     """sum_j q_j . k_{g(j)}, keys read head by head."""
     votes, keys = (x[0].numpy() for x in settings)
     share = HEADS_OF // GROUPS_OF
+    logits = np.array([keys[j // share] @ votes[j, 0] for j in range(HEADS_OF)])
+    capped = CAP * np.tanh(logits * WIDE**-0.5 / CAP)
     direct = np.sum([keys[j // share] @ votes[j, 0] for j in range(HEADS_OF)], axis=0)
     dealt = np.sum([keys[j % GROUPS_OF] @ votes[j, 0] for j in range(HEADS_OF)], axis=0)
     return (
@@ -185,12 +189,42 @@ def says_groups(settings: tuple[Tensor, Tensor]) -> Sequence[Statement]:
             rival=dealt,
             rival_says="heads dealt out to groups in turn, not in runs",
         ),
+        equal(
+            "scores of heads 1 and 7 alone",
+            REAL,
+            logits[list(VOTERS)].sum(0),
+            "Scoring(heads=...): these query heads vote",
+            margin=EXACT,
+            axis="token",
+            form="derived",
+            rival=logits[: len(VOTERS)].sum(0),
+            rival_says="as many heads, the first",
+        ),
+        equal(
+            "probabilities of these heads, logits capped at 1.5",
+            SHARE,
+            literal.softmax(capped[list(VOTERS)]),
+            "c tanh(z / c) before the softmax, as Gemma 2 has it",
+            margin=EXACT,
+            axis="head, token",
+            form="derived",
+            rival=literal.softmax(capped[list(VOTERS)] / CAP),
+            rival_says="tanh(z / c) alone",
+        ),
     )
 
 
 def sees_groups(settings: tuple[Tensor, Tensor], key: Key) -> Mapping[str, Observation]:
     """`products`, which sums the heads of a group first and never repeats a key."""
-    return {"scores of grouped heads": products(*settings)[0].numpy()}
+    votes, keys = settings
+    mask = torch.ones(1, TOKENS, dtype=torch.bool)
+    return {
+        "scores of grouped heads": products(votes, keys)[0].numpy(),
+        "scores of heads 1 and 7 alone": products(votes, keys, VOTERS)[0].numpy(),
+        "probabilities of these heads, logits capped at 1.5": probabilities(votes, keys, mask, WIDE**-0.5, CAP, VOTERS)[
+            0
+        ].numpy(),
+    }
 
 
 def draw_scores(key: Key) -> Tensor:
