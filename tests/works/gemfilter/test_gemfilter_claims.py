@@ -108,6 +108,13 @@ def own_chunk(model, ids, *rest, chunk, **more):
     return select_chunked(model, ids[:, -chunk:].repeat(1, 9)[:, : ids.shape[1]], *rest, chunk=chunk, **more)
 
 
+def values_of_another_group(*a, **k):
+    cache = right_evict(*a, **k)
+    for layer in cache.layers:
+        layer.values = layer.values.flip(1)
+    return cache
+
+
 def other_numbers(change):
     def table(name, setting=""):
         return {r: {k: change(r, k, v) for k, v in row.items()} for r, row in right_table(name, setting).items()}
@@ -145,6 +152,7 @@ WRONG = {
     "snapkv_baseline": (eviction, "evict", lambda *a, **k: right_evict(*a, **{**k, "pooling": "none"})),
     "snapkv_baseline window": (eviction, "evict", lambda *a, **k: right_evict(*a, **{**k, "window": 31})),
     "snapkv_baseline sinks": (eviction, "evict", lambda *a, **k: right_evict(*a, **{**k, "sinks": 3})),
+    "snapkv_baseline values": (eviction, "evict", values_of_another_group),
     "one_run": (eviction, "evict", lambda *a, **k: right_evict(*a, **{**k, "indices": k["indices"].roll(1)})),
     "fig9_4_score": (figures, "overlap", lambda a, b: min(1.0, right_overlap(a, b) * 12 / 11)),
     "fig9_5_distance": (figures, "distance", lambda kept, needle: right_distance(kept, (needle[0], needle[0] + 1))),

@@ -94,6 +94,9 @@ def second_statements(s: Start) -> tuple[Statement, ...]:
             margin=1e-4,
             rival=control("the same at a thousand times the largest step of the lemma"),
             rival_says="a step beyond its condition",
+            trivial=1.0,
+            trivial_says="the start, whose output is 0",
+            expect="too weak to test",
         ),
         equal(
             "T_j of step 2, j in A",

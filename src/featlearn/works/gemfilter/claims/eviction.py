@@ -19,12 +19,13 @@ from featlearn.works.gemfilter.claims.algorithm import positions
 from featlearn.works.gemfilter.claims.meters import count_products
 from featlearn.works.gemfilter.setup import GROUPS, HEAD_DIM, HEADS, Asked, asked
 
-M, N, K, T, WINDOW, SINKS, R = 3, 120, 48, 6, 32, 4, 1
+M, N, K, T, WINDOW, SINKS, R = 3, 270, 48, 6, 32, 4, 1
+"""More queries than H2O's scores are summed over at a time."""
 BUDGETS = (40, K, N, N + 9)
 
 
 def draw(key: Key) -> Asked:
-    """Three layers in double precision, 120 tokens."""
+    """Three layers in double precision, 270 tokens."""
     return asked(key, N, M, dtype=torch.float64)
 
 
@@ -71,6 +72,15 @@ def says_rivals(settings: Asked) -> Sequence[Statement]:
             axis="layer, group, entry",
             rival=bare,
             rival_says="attention of the last 32 queries alone",
+        ),
+        equal(
+            "SnapKV: entries whose values are kept",
+            COUNT,
+            snap[1:],  # in layer 0 equal tokens have equal values
+            f"{source}: an entry is a key and its value",
+            axis="layer, group, entry",
+            rival=snap[1:, ::-1],
+            rival_says="those of another group",
         ),
         equal(
             "streaming: entries kept",
@@ -143,9 +153,10 @@ def kept_places(whole: Tensor, part: Tensor) -> np.ndarray:
     return same.float().argmax(-1).numpy()
 
 
-def places_of(filled: Any, cache: Any) -> np.ndarray:
-    """m g k."""
-    return np.array([kept_places(a.keys, b.keys) for a, b in zip(filled.cache.layers, cache.layers, strict=True)])
+def places_of(filled: Any, cache: Any, name: str = "keys") -> np.ndarray:
+    """m g k, by keys or by values."""
+    pairs = zip(filled.cache.layers, cache.layers, strict=True)
+    return np.array([kept_places(getattr(a, name), getattr(b, name)) for a, b in pairs])
 
 
 def sees_rivals(settings: Asked, key: Key) -> Mapping[str, Observation]:
@@ -160,6 +171,7 @@ def sees_rivals(settings: Asked, key: Key) -> Mapping[str, Observation]:
     whole = generate(model, filled, evict(filled, "snapkv", N), max_new_tokens=T)
     return {
         "SnapKV: entries kept": snap,
+        "SnapKV: entries whose values are kept": places_of(filled, caches["snapkv"], "values")[1:],
         "H2O: entries kept": found["h2o"],
         "streaming: entries kept": found["streaming"],
         "entries of SnapKV for k = 40, 48, n, n + 9": np.array(
