@@ -102,6 +102,8 @@ def says_second_pass(settings: tuple[Any, list[torch.Tensor]]) -> Sequence[State
     """GEN(F_{1:m}, T_J), greedy, in double precision; the identity for k >= n; layers that run in pass one."""
     model, prompts = settings
     places = [kept_of(model, ids) for ids in prompts]
+    pooled = [literal.pooled(literal.raw(*literal.at_filter(model, ids, R)), 5) for ids in prompts]
+    scores = [s / np.abs(s).max() for s in pooled]
     replies = [literal.greedy(model, ids[0][p], T) for ids, p in zip(prompts, places, strict=True)]
     one, at = prompts[1][0], places[1]
     turned = literal.greedy(model, one[at[::-1].copy()], T)
@@ -144,6 +146,16 @@ def says_second_pass(settings: tuple[Any, list[torch.Tensor]]) -> Sequence[State
             rival_says="places that count the padding",
         ),
         equal(
+            "(8) scores of a padded batch, over the largest of each prompt",
+            REAL,
+            np.concatenate(scores),
+            f"{source} prompt by prompt, G.4.1 pooling",
+            axis="prompt and token",
+            margin=2e-5,
+            rival=np.concatenate([np.r_[s[:2] / [0.6, 0.8], s[2:]] for s in scores]),
+            rival_says="an average over what is there, at the start",
+        ),
+        equal(
             "(8) how many of each prompt stay, k = 80",
             COUNT,
             np.minimum(LENGTHS, 80),
@@ -182,6 +194,9 @@ def sees_second_pass(settings: tuple[Any, list[torch.Tensor]], key: Key) -> Mapp
         "(3) reply to T_J": some.new_tokens[0].numpy(),
         "(7) times that each layer finishes in pass one": np.array(counts, dtype=float),
         "(8) tokens kept of a padded batch": np.stack([i.numpy() for i in batch.selection.indices]),
+        "(8) scores of a padded batch, over the largest of each prompt": np.concatenate(
+            [(s[m] / s[m].abs().max()).numpy() for s, m in zip(batch.selection.scores, mask.bool(), strict=True)]
+        ),
         "(8) how many of each prompt stay, k = 80": np.array(more.selection.kept),
         "(8) replies of a padded batch": batch.new_tokens.numpy(),
     }

@@ -164,25 +164,25 @@ VOTERS, CAP = (1, 7), 1.5
 
 
 def draw_grouped(key: Key) -> tuple[Tensor, Tensor]:
-    """Queries of nine heads, keys of three groups."""
+    """Two rows of queries of nine heads, keys of three groups."""
     generator = key.torch()
-    votes = torch.randn(1, HEADS_OF, 1, WIDE, generator=generator, dtype=torch.float64)
+    votes = torch.randn(1, HEADS_OF, 2, WIDE, generator=generator, dtype=torch.float64)
     return votes, torch.randn(1, GROUPS_OF, TOKENS, WIDE, generator=generator, dtype=torch.float64)
 
 
 def says_groups(settings: tuple[Tensor, Tensor]) -> Sequence[Statement]:
-    """sum_j q_j . k_{g(j)}, keys read head by head."""
+    """sum_j q_j . k_{g(j)} over heads and rows, keys read head by head."""
     votes, keys = (x[0].numpy() for x in settings)
     share = HEADS_OF // GROUPS_OF
-    logits = np.array([keys[j // share] @ votes[j, 0] for j in range(HEADS_OF)])
-    capped = CAP * np.tanh(logits * WIDE**-0.5 / CAP)
-    direct = np.sum([keys[j // share] @ votes[j, 0] for j in range(HEADS_OF)], axis=0)
-    dealt = np.sum([keys[j % GROUPS_OF] @ votes[j, 0] for j in range(HEADS_OF)], axis=0)
+    rows = np.array([votes[j] @ keys[j // share].T for j in range(HEADS_OF)])
+    logits, dealt = rows.sum(1), np.sum([votes[j].sum(0) @ keys[j % GROUPS_OF].T for j in range(HEADS_OF)], axis=0)
+    capped = CAP * np.tanh(rows[list(VOTERS)] * WIDE**-0.5 / CAP)
+    capped[:, 0, -1] = -np.inf  # the last row alone sees the last key
     return (
         equal(
             "scores of grouped heads",
             REAL,
-            direct,
+            logits.sum(0),
             "Algorithm 2: sum_j q_n^j . k_i^j with k^j that of the group of head j",
             margin=EXACT,
             axis="token",
@@ -202,13 +202,13 @@ def says_groups(settings: tuple[Tensor, Tensor]) -> Sequence[Statement]:
         ),
         equal(
             "probabilities of these heads, logits capped at 1.5",
-            SHARE,
-            literal.softmax(capped[list(VOTERS)]),
+            REAL,
+            literal.softmax(capped).sum(1),
             "c tanh(z / c) before the softmax, as Gemma 2 has it",
             margin=EXACT,
             axis="head, token",
             form="derived",
-            rival=literal.softmax(capped[list(VOTERS)] / CAP),
+            rival=literal.softmax(capped / CAP).sum(1),
             rival_says="tanh(z / c) alone",
         ),
     )
