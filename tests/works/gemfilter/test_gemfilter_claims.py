@@ -124,7 +124,13 @@ def other_numbers(change):
 
 WRONG = {
     "def9_2": (attention, "observe", lambda a, b, c, d, layer: right_observe(a, b, c, d, layer - 1)),
-    "algorithm2_groups": (attention, "products", lambda votes, keys: right_products(votes, keys.flip(1))),
+    "algorithm2_groups": (attention, "products", lambda votes, keys, *a: right_products(votes, keys.flip(1), *a)),
+    "algorithm2_groups rows": (attention, "products", lambda votes, *a: right_products(votes[:, :, -1:], *a)),
+    "algorithm2_groups cap": (
+        attention,
+        "probabilities",
+        lambda v, k, m, s, c, h: right_probabilities(v, k, m, s, 1.0, h),
+    ),
     "algorithm2_pooling": (attention, "smooth", lambda f, m, s: right_smooth(f, m, replace(s, pooling="max"))),
     "algorithm2_ranking": (attention, "probabilities", lambda v, k, m, s: -right_probabilities(v, k, m, s)),
     "listing": (attention, "best", unsorted),
