@@ -15,11 +15,7 @@ from featlearn.works.emergence.claims.simulated_tables import METHODS, TABLES
 
 MODULES = (simulated_tables, simulated_figures, spread, one_step, other_data)
 CLAIMS = {c.id.removeprefix("emergence."): c for module in MODULES for c in module.CLAIMS if c.reads}
-NUMBER = {kind: n for n, sim in TABLES.items() for kind in (sim.final, sim.curve, sim.gathered)}
-CAUSES = {
-    rows.Cause1: [("", "One Step", "a first step of 3e-4, as for Two Step", 52.2)],
-    rows.Cause5: [("n=10000", "Network", way, 100.0 - 20 * i) for i, way in enumerate(simulated_tables.WAYS)],
-}
+NUMBER = {kind: n for n, sim in TABLES.items() for kind in (sim.final, sim.curve, sim.gathered, sim.cause)}
 WIGGLE = np.array([0.02, -0.01, 0.0, 0.01, -0.02])
 
 
@@ -77,12 +73,6 @@ def canned(kind):
             for b in (0.1, 100.0)
             for s in (1000, 1001)
         ]
-    if kind in CAUSES:
-        return [
-            kind(setting=e, structure=True, row=r, cause=c, seed=s, train_acc=100.0, test_acc=v - abs(w), cos=0.99)
-            for e, r, c, v in CAUSES[kind]
-            for s, w in enumerate(WIGGLE)
-        ]
     number = NUMBER[kind]
     sim = TABLES[number]
     if issubclass(kind, rows.Gathered):
@@ -93,6 +83,15 @@ def canned(kind):
             for n, v in share.items()
             for s, w in enumerate(WIGGLE + 0.02)
         ]
+    if issubclass(kind, rows.Cause):
+        alike = {"structure": False, "cause": simulated_tables.ALIKE, "train_acc": 100.0, "test_acc": 51.0, "cos": 0.2}
+        found = [kind(setting=e, row="Network", seed=s, **alike) for e in sim.settings for s in range(5)]
+        small = {"structure": True, "cause": "a first step of 0.0003, as for Two Step", "train_acc": 51.0, "cos": 0.9}
+        found += [kind(setting="", row="One Step", seed=s, test_acc=52.2 + w, **small) for s, w in enumerate(WIGGLE)]
+        many = {"structure": True, "train_acc": 100.0, "test_acc": 80.0, "cos": 0.9}
+        causes = (simulated_tables.WIDE, simulated_tables.ADAM) if number == 5 else ()
+        few = sim.settings[-1]
+        return found + [kind(setting=few, row="Network", seed=s, cause=c, **many) for c in causes for s in range(5)]
     made = []
     for setting in sim.settings:
         for row in (*METHODS, rows.KEPT):
@@ -156,10 +155,12 @@ PLANTED = [
     ("simulation4", edit("Two Step", test_acc=90.0), simulated_tables.RIGHT),
     ("simulation5", edit("RF", setting="n=10000", test_acc=55.0), simulated_tables.MIDDLE),
     ("memorised", edit("Network", False, train_acc=51.8), simulated_tables.MEMORISED[5]),
+    ("memorised", edit("Network", True, train_acc=82.0), simulated_tables.OVERFIT),
+    ("memorised_adam", edit("Network", False, train_acc=51.8), simulated_tables.MEMORISED[3]),
+    ("memorised_adam", edit("Network", True, train_acc=82.0), simulated_tables.OVERFIT),
     ("simulation2", edit("RF", test_acc=99.0), simulated_tables.RANDOM),
     ("simulation2", edit("Network", False, test_acc=95.0), simulated_tables.PLAIN),
     ("simulation2", edit("Network", False, cos=0.5), simulated_tables.STILL),
-    ("overfitting", edit("Network", test_acc=99.0), simulated_tables.OVER),
     ("interval_ntk", edit("NTK", test_acc=75.0), simulated_tables.SAME),
     ("interval_ntk", edit("NTK", test_acc=75.0), simulated_tables.ABOVE),
     ("interval_one_step", edit("One Step", test_acc=91.0), simulated_tables.ONE),
@@ -182,7 +183,8 @@ PLANTED = [
     ("one_step_two_step", edit("One Step", test_acc=84.0), one_step.ONE),
     ("one_step_two_step", edit("One Step", test_acc=84.0), one_step.SMALL),
     ("one_step_two_step", edit("Two Step", test_acc=84.0), one_step.TWO),
-    ("one_step_two_step", edit("Two Step", test_acc=54.0), one_step.CHAIN),
+    ("one_step_two_step", edit("Two Step", test_acc=54.0), one_step.LESS["that of Two Step"]),
+    ("one_step_two_step", edit("Two Step", test_acc=54.0), one_step.LESS["the start kept"]),
     ("one_step_any_size", edit("One Step", val_acc=70.0), one_step.BEST),
     ("hidden_codes", edit("", share_step2=60.0), other_data.MOST),
     ("hidden_codes", edit("", share_step1=2.0), other_data.FORM),

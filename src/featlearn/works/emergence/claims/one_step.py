@@ -9,7 +9,7 @@ from scipy.stats import beta
 from featlearn.lab.claim import Claim
 from featlearn.lab.inventory import reported
 from featlearn.lab.quantity import COSINE, PERCENT, POINTS, POSITIVE, REAL
-from featlearn.lab.statement import Statement, at_least, between, equal, exponent, order
+from featlearn.lab.statement import Outcome, Statement, at_least, between, equal, exponent, order
 from featlearn.lab.statistics import within_slope
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate, Observation, mean_of
@@ -20,7 +20,7 @@ from featlearn.works.emergence.rows import KEPT, Cause, Cause1, Final, Final1, F
 
 NEAR, ONE, TWO = "largest cosine after step 2", "test accuracy of One Step", "test accuracy of Two Step"
 SMALL = "test accuracy of One Step after the first step of Two Step"
-CHAIN = "Two Step less One Step: after the first step of Two Step, and the start kept in step 1"
+LESS = {how: f"Two Step less One Step, {how}" for how in ("its best first step", "that of Two Step", "the start kept")}
 BEST = "validation accuracy of One Step at each first step and rate, the worst seed"
 [SAID_ONE], [SAID_TWO], [COS_ONE] = (
     said(TABLES[1], *which) for which in (("test_acc", "One Step"), ("test_acc", "Two Step"), ("cos", "One Step"))
@@ -28,36 +28,39 @@ BEST = "validation accuracy of One Step at each first step and rate, the worst s
 
 
 def says_chain(settings: None) -> Sequence[Statement]:
-    """About 52 % after one step, about 100 % after two, with cosines above 0.99; the first step is that of Two Step,
-    or the one that is best for One Step, which our runs do not find near chance."""
+    """About 52 % after one step, about 100 % after two, with cosines above 0.99: after the first step that is best for
+    the row, after that of Two Step, which is as small as the theory asks, and where the start is kept."""
     text = "Section A.7.1: "
     less = f"{text}the features need to be improved in the second step; five points by our criterion"
     one = against(SAID_TWO, "as reported for Two Step", "seed", margin=5.0)
     two = against(SAID_ONE, "as reported for One Step", "seed", margin=1.0)
-    more = {"delta": 5.0, "axis": "forgotten, kept", "form": "criterion"}
     near = {"axis": "seed", "rival": COS_ONE, "rival_says": AS_ONE}
+    full: Mapping[str, Outcome] = {"its best first step": "too weak to test"}
     return [
         at_least(NEAR, COSINE, 0.99, f"{text}cosine similarity > 0.99", **near),
-        equal(ONE, PERCENT, SAID_ONE, f"{text}the best classifiers; about 52 %", **one, expect="contradicted"),
+        equal(ONE, PERCENT, SAID_ONE, f"{text}about 52 %, by the best classifiers", expect="contradicted", **one),
         equal(SMALL, PERCENT, SAID_ONE, f"{text}One Step gets test accuracy about 52 %", **one),
         equal(TWO, PERCENT, SAID_TWO, f"{text}Two Step gets accuracy about 100 %", **two),
-        order(CHAIN, PERCENT, less, **more),
+        *(
+            order(name, PERCENT, less, delta=5.0, form="criterion", expect=full.get(how, "confirmed"))
+            for how, name in LESS.items()
+        ),
     ]
 
 
 def sees_chain(settings: None, table: Table[Final], causes: Table[Cause]) -> Mapping[str, Observation]:
     """By seed."""
     part, small = table.where(structure=True), causes.where(structure=True, row="One Step")
-    two = part.where(row="Two Step")
     small = small.keep(lambda r: r.cause.endswith("as for Two Step"), "the first step of Two Step").column("test_acc")
-    less = mean_of(two.column("test_acc") - small, POINTS, "seed")
+    two = part.where(row="Two Step")
+    own, kept = (part.paired("test_acc", {"row": "Two Step"}, {"row": r}) for r in ("One Step", KEPT))
+    gaps = (own, mean_of(two.column("test_acc") - small, POINTS, "seed"), kept)
     return {
         NEAR: two.column("cos"),
         ONE: part.where(row="One Step").column("test_acc"),
-        TWO: two.column("test_acc"),
         SMALL: small,
-        CHAIN: [less, part.paired("test_acc", {"row": "Two Step"}, {"row": KEPT})],
-    }
+        TWO: two.column("test_acc"),
+    } | dict(zip(LESS.values(), gaps, strict=True))
 
 
 def says_any(settings: None) -> Sequence[Statement]:
@@ -154,13 +157,13 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="emergence.one_step_two_step",
         entries=(CHAIN_ENTRY,),
-        says="A classifier on one-step features has about 52 %, on two-step features about 100 %; here the former "
-        "holds after a first step as small as that of Two Step, and not after the one that is best for One Step.",
+        says="A classifier on one-step features has about 52 %, on two-step features about 100 %.",
         statements=says_chain,
         observe=sees_chain,
         premises=(RATES,),
         reads=(Final1, Cause1),
-        remarks="The sentence speaks of runs whose first step and penalty the paper does not give.",
+        remarks="The sentence speaks of runs whose first step and penalty the paper does not give. Of ours it is true "
+        "after a first step as small as the theory asks, and not after the one that is best for the row.",
     ),
     Claim(
         id="emergence.one_step_any_size",

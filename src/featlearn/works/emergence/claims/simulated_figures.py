@@ -12,8 +12,17 @@ from featlearn.lab.quantity import COSINE, PERCENT, POINTS, POSITIVE
 from featlearn.lab.statement import Statement, at_least, at_most, between, order
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Observation, mean_of
-from featlearn.works.emergence.claims.simulated_tables import AS_FIXED, FIXED, RATES, TABLES, Simulation, against, sizes
-from featlearn.works.emergence.rows import Codes, Curve, Final, Gathered
+from featlearn.works.emergence.claims.simulated_tables import (
+    ALIKE,
+    AS_FIXED,
+    FIXED,
+    RATES,
+    TABLES,
+    Simulation,
+    against,
+    sizes,
+)
+from featlearn.works.emergence.rows import Cause, Codes, Curve, Final, Gathered
 
 CURVES = {1: ("figure1", "figure5"), 2: ("figure7",), 3: ("figure9",), 4: ("figure11",), 5: ("figure13",)}
 MAPS = {1: ("figure2", "figure6"), 2: ("figure8",), 3: ("figure10",), 4: ("figure12",), 5: ("figure14",)}
@@ -46,13 +55,18 @@ def last(curve: Table[Curve], sim: Simulation, structure: bool) -> list[Table[Cu
     return [curve.where(setting=s, structure=structure, step=step) for s in sim.settings]
 
 
-def sees_parity(sim: Simulation, settings: None, final: Table[Final], curve: Table[Curve]) -> Mapping[str, Observation]:
-    """The last evaluations by seed."""
-    ends = last(curve, sim, True)
+def sees_parity(
+    sim: Simulation, settings: None, final: Table[Final], curve: Table[Curve], cause: Table[Cause]
+) -> Mapping[str, Observation]:
+    """The last evaluations by seed; without structure the network is trained as it is with structure."""
+    ends, guess = last(curve, sim, True), last(curve, sim, False)
+    alike = cause.where(structure=False, row="Network", cause=ALIKE)
     return {
         GAP: [end.paired("acc", {"row": "Network"}, {"row": r}) for end in ends for r in FIXED],
         TOP: np.concatenate([end.where(row="Network").column("acc") for end in ends]),
-        GUESS: np.concatenate([end.column("acc") for end in last(curve, sim, False)]),
+        GUESS: np.concatenate(
+            [alike.column("test_acc"), *(g.where(row=r).column("acc") for g in guess for r in FIXED)]
+        ),
     }
 
 
@@ -147,7 +161,7 @@ def _claims(n: int, sim: Simulation) -> tuple[Claim, Claim]:
         statements=partial(says_parity, sim) if plain else says_interval,
         observe=partial(sees_parity, sim) if plain else sees_interval,
         premises=partial(sizes, sim),
-        reads=(sim.final, sim.curve),
+        reads=(sim.final, sim.curve, sim.cause) if plain else (sim.final, sim.curve),
     )
     gathering = Claim(
         id=f"emergence.gathering{n}",
