@@ -28,6 +28,7 @@ from featlearn.works.emergence.experiments.simulation import (
     Common,
     Setting,
     accuracy,
+    class_weights,
     curve_steps,
     energy,
     features,
@@ -67,6 +68,11 @@ class Memoriser:
     width: float
     rate: float
     cause: str = ""
+
+
+@dataclass(frozen=True)
+class Weighted(Memoriser):
+    """The same with the loss of each class weighted by 1 / (2 share), as in the first two steps."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,16 @@ def changed(
             return ()
         task = replace(s.task, structure=structure)
         return [Changed(simulation.Trial(replace(s, task=task, **settings), seed, (row,)), cause, balanced)]
+
+    return trial
+
+
+def weighted(config: Common) -> Change:
+    """Network without structure with a weighted loss."""
+
+    def trial(s: Setting, seed: int) -> Sequence[Trial]:
+        alone = replace(bare(s), task=replace(s.task, structure=False))
+        return [Weighted(alone, seed, config.width, config.rate_adam, "a loss that weights the classes")]
 
     return trial
 
@@ -210,9 +226,10 @@ def adam(
     rate: float,
     steps: int,
     batch: int,
+    weights: Tensor | None = None,
     watch: Callable[[int, TwoLayer], None] = lambda step, net: None,
 ) -> TwoLayer:
-    """One network after minibatch steps of Adam on the hinge loss, with a rate that falls linearly to 0."""
+    """One network after minibatch steps of Adam on the (weighted) hinge loss, with a rate that falls linearly to 0."""
     w, b, a = (v[0].clone().requires_grad_() for v in (net.w, net.b, net.a))
     optimiser = torch.optim.Adam([w, b, a], lr=rate)
 
@@ -225,7 +242,8 @@ def adam(
         optimiser.param_groups[0]["lr"] = rate * (1 - (step - 1) / steps)
         optimiser.zero_grad()
         score = torch.addmm(b, x, w.T).clamp(0, 1) @ a
-        (1 - y * score).clamp(min=0).mean().backward()
+        loss = (1 - y * score).clamp(min=0)
+        (loss if weights is None else loss * (weights if rows is None else weights[rows])).mean().backward()
         optimiser.step()
         watch(step, now())
     return now()
@@ -248,7 +266,8 @@ def _memoriser(trial: Memoriser) -> list[Row]:
 
     key = Key("emergence") / trial.seed / "batches"
     start = wide(half, trial.width) if trial.width else two_steps(s, mirrored(half), truth, train)[-1]
-    net = adam(start, train, key, rate=trial.rate, steps=s.steps, batch=s.batch, watch=watch)
+    weights = class_weights(train.y) if isinstance(trial, Weighted) else None
+    net = adam(start, train, key, rate=trial.rate, steps=s.steps, batch=s.batch, weights=weights, watch=watch)
     length = trial.width * outside.norm(dim=1)
     base["train_acc"], base["test_acc"] = (accuracy(net(d.x)[:, 0], d.y) for d in (train, test))
     base["cos"] = float(closest_cosine(net.w, truth.features[0], torch.cat([length, length])[None]))

@@ -20,6 +20,7 @@ CHANGES = (
     own.changed("NTK", "a step size 30 times as large", rate_ntk=90.0),
     own.changed("NTK", "three times as many steps", steps=1800),
     own.changed("NTK", f"tested on {own.FEW} samples", n_test=own.FEW),
+    own.changed("NTK", "a step size 3 times smaller, three times as many steps", rate_ntk=1.0, steps=1800),
 )
 
 

@@ -19,6 +19,7 @@ CHANGES = (
     own.kept(3.4),
     own.changed("RF", f"{own.BALANCED}, a step size 30 times as large", balanced=True, rate_rf=90.0),
     own.changed("NTK", f"{own.BALANCED}, a step size 30 times as large", balanced=True, rate_ntk=90.0),
+    own.changed("RF", f"{own.BALANCED}, a step size 30 times smaller", balanced=True, rate_rf=0.1),
 )
 
 
@@ -57,7 +58,7 @@ def trials(config: Config) -> list[own.Trial]:
     """One trial per share and seed, with and without structure."""
     tasks = {r: ParityMix(config.d, config.D, config.k, config.p_o, negative_share=r) for r in config.negative_share}
     settings = [config.setting(f"ratio={r:g}", t, m=config.m, n=config.n, steps=config.steps) for r, t in tasks.items()]
-    return own.trials_of(config, settings, CHANGES)
+    return own.trials_of(config, settings, (*CHANGES, own.weighted(config)))
 
 
 EXPERIMENT = Experiment(

@@ -21,6 +21,7 @@ CHANGES = (
     own.changed("NTK", "a step size 10 times as large", only="n=10000", rate_ntk=30.0),
     own.changed("Network", own.WIDER, only="n=10000", m=300),
     own.kept(7.3, only="n=10000"),
+    own.changed("NTK", "a step size 30 times as large", only="n=10000", rate_ntk=90.0),
 )
 
 
