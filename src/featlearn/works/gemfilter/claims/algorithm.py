@@ -188,7 +188,7 @@ def sees_second_pass(settings: tuple[Any, list[torch.Tensor]], key: Key) -> Mapp
     for row, ids in enumerate(prompts):
         padded[row, N - ids.shape[1] :], mask[row, N - ids.shape[1] :] = ids[0], 1
     batch = generate(model, padded, mask, keep=K, **options)
-    more = generate(model, padded, mask, keep=80, **options)
+    more = generate(model, padded, mask, keep=80, **options | {"max_new_tokens": 1})  # pyright: ignore[reportArgumentType]
     return {
         "(2) reply for k >= n": whole.new_tokens[0].numpy(),
         "(3) reply to T_J": some.new_tokens[0].numpy(),
