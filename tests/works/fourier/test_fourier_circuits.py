@@ -9,7 +9,7 @@ from featlearn.lab.execute import run
 from featlearn.lab.store import Store
 from featlearn.nets import PowerNetwork, power_init
 from featlearn.works.fourier.experiments import circuits, margin, trained
-from featlearn.works.fourier.setup import constructed
+from featlearn.works.fourier.setup import constructed, cosines
 
 OVER = "loss over the least"
 
@@ -112,3 +112,10 @@ def test_refused_before_any_work(make, field):
         make()
     assert error.value.field == field
     assert "\n" not in str(error.value)
+
+
+def test_a_cosine_by_hand():
+    """cos(pi/6 + 4 pi a/3), a = 0, 1, 2: sqrt(3)/2, 0, -sqrt(3)/2."""
+    phase = torch.full((1,), torch.pi / 6, dtype=torch.float64)
+    found = cosines(phase, torch.tensor([2]), 3)[0].tolist()
+    assert found == pytest.approx([3**0.5 / 2, 0, -(3**0.5) / 2], abs=1e-12)

@@ -195,3 +195,7 @@ def test_a_run_in_pieces_ends_where_one_long_run_crosses():
     assert row.time == pytest.approx(again.time, abs=0.5)
     assert 1.07 < row.growth < 1.09  # 1 + 0.2 / sqrt(2 pi) = 1.0798
     assert row.start == again.start
+
+
+def test_batches_are_named_by_their_share_of_the_dimension():
+    assert [samples.fraction(share) for share in (1.0, 0.125, 2.0)] == ["d", "d/8", "2 d"]

@@ -160,3 +160,5 @@ def test_the_selection_does_not_see_reported_seeds():
     lost = [dataclasses.replace(r, samples=None) if (r.seed, r.noise) == (1000, 1.0) else r for r in grid]
     [found] = rows.chosen(Table.of(Budget, lost), "Network")
     assert (found.choice.point, found.samples) == ((1.0, 2.0), (10.0,))
+    one_of_two = Table.of(Budget, [*grid, row(1.0, 1001, None), row(2.0, 1001, 200.0)])
+    assert list(rows.grid_of(one_of_two)) == [(1.0, 2.0)]  # every validation seed has to arrive
