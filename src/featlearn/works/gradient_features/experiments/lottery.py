@@ -8,12 +8,6 @@ before step one (with and without a step one of its own), the neurons with the l
 
 Support: for every neuron (D_j, b*_j) of the comparison network the ceil(sqrt(2 |nice|)) nice neurons whose length fits
 best, which is the reported order sqrt(m p), as |nice| is about m p / 2. Settings were found on seeds 1000 and above.
-
-Found: tickets of 2 to 15 % of the neurons end as well as the whole network and mostly arrive sooner; without the
-neurons of one feature they never do. Random neurons end as well on the XOR mixture, later, and on the parity of three
-are as good as the ticket, since E[y x] sends every neuron along the feature; on the parity of five the ticket is ahead
-of them and of the largest neurons. Rewound to before step one the ticket is mostly lost: outputs that the mirrored
-start cancels do not cancel within it. Within the trained full network the ticket carries little of the score.
 """
 
 import math
