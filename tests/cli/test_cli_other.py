@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import pytest
 
 from featlearn import catalog, works
+from featlearn.cli import main
 from featlearn.cli.diff import compared
 from featlearn.cli.report import experiment_pages
 from featlearn.lab import inventory
@@ -493,3 +494,15 @@ def test_a_statement_that_no_element_meets_is_shown_as_nothing():
     from featlearn.cli.verify import span
 
     assert [span(v) for v in ([], [2.0], [3.0, 2.0])] == ["nothing", "2", "2 .. 3 (2)"]
+
+
+@pytest.mark.parametrize("to", ["html", "csv"])
+def test_a_folder_that_is_a_file_is_refused_before_any_work(to, monkeypatch, capsys):
+    """Reading verdicts and rows of all works takes a while."""
+    from featlearn.cli import report
+
+    for name in ("experiment_pages", "claim_pages", "_inputs", "_tables"):
+        monkeypatch.setattr(report, name, lambda *a: pytest.fail("work before the refusal"))
+    Path("file").touch()
+    assert main(["report", "--out", "file", "--to", to]) == 2
+    assert "it is a file" in capsys.readouterr().err

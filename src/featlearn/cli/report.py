@@ -107,8 +107,10 @@ def _rows(claim: Any, tables: Any) -> str | None:
 def _site(options: ReportOptions) -> int:
     from featlearn import catalog
     from featlearn.lab import inventory
+    from featlearn.report.folder import guard
     from featlearn.report.site import build, unchanged
 
+    guard(Path(options.out))  # before any work: verdicts and rows take their time to read
     inputs = _inputs(options)
     if found := unchanged(options.out, inputs):
         console().print(f"{found.pages} pages, nothing changed: {found.index}", soft_wrap=True, markup=False)
@@ -153,6 +155,8 @@ def _inputs(options: ReportOptions) -> str:
 def _export(options: ReportOptions) -> int:
     from featlearn.report.export import write
 
+    if Path(options.out).is_file():
+        raise CommandError(f"out = {options.out} is not allowed: it is a file; choose a folder")
     tables = _tables(options)
     if not tables:
         raise CommandError("there are no rows to export: run an experiment first (`featlearn list` names them)", FAILED)
