@@ -111,6 +111,7 @@ def test_covered_counts_the_entries_of_one_work(featlearn, monkeypatch):
     found = {"entries": [entry("w.a", True), entry("w.b", False), entry("ww.c", True), entry("w.d.e", True)]}
     assert catalog.covered(found, "w") == {"w.a", "w.d.e"}
     shown = [{"id": "w", "title": "t", "entries": 3}, {"id": "ww", "title": "t", "entries": 1}]
+    monkeypatch.setattr(inventory, "WORKS", ("w", "ww"))
     monkeypatch.setattr(catalog, "read", lambda: {"works": shown, "experiments": [], "claims": [], **found})
     assert [w["covered"] for w in json.loads(featlearn("list", "--json")[1])["works"]] == [2, 1]
     assert json.loads(featlearn("list", "--json", "--work", "ww")[1])["entries"] == [entry("ww.c", True)]

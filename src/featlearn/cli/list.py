@@ -31,10 +31,12 @@ def list_command(args: Sequence[str]) -> int:
     options = parse(ListOptions, args, "featlearn list", "Works, experiments, claims, presets and the last verdicts.")
     if options.runs:
         return _runs(options)
+    if options.work:  # before the catalog, which takes its time to be made after a change
+        from featlearn.lab.inventory import WORKS
+
+        if options.work not in WORKS:
+            raise CommandError(f"no work {options.work!r}{choose(options.work, WORKS)}")
     found = with_local_verdicts(catalog.read(), Path(options.store))
-    names = [w["id"] for w in found["works"]]
-    if options.work and options.work not in names:
-        raise CommandError(f"no work {options.work!r}{choose(options.work, names)}")
     works = [
         {"id": w["id"], "entries": w["entries"], "covered": len(catalog.covered(found, w["id"])), "title": w["title"]}
         for w in found["works"]
