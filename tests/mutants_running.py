@@ -79,4 +79,22 @@ MUTANTS = (
         "        before = signal.getsignal(signal.SIGTERM)",
         "tests/cli/test_cli_runs.py::test_sigterm_says_how_to_resume",
     ),
+    (
+        "cli/report.py",
+        "    guard(Path(options.out))  # before any work",
+        "    # before any work",
+        "tests/cli/test_cli_other.py::test_a_folder_that_is_a_file_is_refused_before_any_work",
+    ),
+    (
+        "cli/list.py",
+        "        if options.work not in WORKS:",
+        "        if catalog.read() and options.work not in WORKS:",
+        "tests/cli/test_cli_other.py::test_a_work_that_is_none_is_refused_before_the_catalog_is_made",
+    ),
+    (
+        "lab/uncertainty.py",
+        "return self.value / math.sqrt(low), self.value / math.sqrt(high)",
+        "return self.value / low, self.value / high",
+        "tests/lab/test_uncertainty.py::test_deviations_have_their_textbook_intervals",
+    ),
 )

@@ -507,3 +507,8 @@ def test_a_folder_that_is_a_file_is_refused_before_any_work(to, monkeypatch, cap
     Path("file").touch()
     assert main(["report", "--out", "file", "--to", to]) == 2
     assert "it is a file" in capsys.readouterr().err
+
+
+def test_a_work_that_is_none_is_refused_before_the_catalog_is_made(monkeypatch, refused):
+    monkeypatch.setattr(catalog, "read", lambda: pytest.fail("a catalog before the refusal"))
+    assert "no work 'resnt'; did you mean resnet?" in refused("list", "--work", "resnt")
