@@ -46,7 +46,8 @@ def _load_file(path: Path) -> Any:
 
 def source_of(experiment: Experiment) -> str:
     """The module name or file path from which another process can load this experiment; else RunError."""
-    for name in dict.fromkeys((experiment.Config.__module__, experiment.run_trial.__module__)):
+    parts = (experiment.Config, experiment.trials, experiment.run_trial, experiment.summarise)  # some may be shared
+    for name in dict.fromkeys(getattr(part, "__module__", "") for part in parts):
         module = sys.modules.get(name)
         if module is None or getattr(module, "EXPERIMENT", None) is not experiment:
             continue

@@ -43,6 +43,13 @@ def check_positive(config: Any, *fields: str) -> None:
             raise SettingError(field, getattr(config, field), "above 0", DEFAULT)
 
 
+def check_least(config: Any, least: float | int, *fields: str) -> None:
+    """Refuse numbers below `least`, and nan."""
+    for field in fields:
+        if not getattr(config, field) >= least:
+            raise SettingError(field, getattr(config, field), f"at least {least:g}", DEFAULT)
+
+
 def check_ladders(config: Any, *fields: str) -> None:
     """Refuse grids that are empty, not positive, not ascending, or name a value twice."""
     for field in fields:

@@ -78,7 +78,7 @@ class Config:
     def __post_init__(self) -> None:
         if not self.most > FIRST:
             raise SettingError("most", self.most, f"above {FIRST}", "40000 is enough at d_low = 20, n_low = 100")
-        check_counts(self, "n_test")
+        check_counts(self, "n_test", "d_low", "d_high", "d_reported")
         check_seeds(self.seeds)
         for trial in trials(self):
             ensembles.check(trial.setting, trial.alpha)

@@ -80,7 +80,7 @@ class Config:
 
     def __post_init__(self) -> None:
         check_filled(self, "d", "n", "alpha")
-        check_counts(self, "chunk", "n_test")
+        check_counts(self, "chunk", "n_test", "n_test_few")
         if self.rounding not in ("up", "down"):
             raise SettingError("rounding", self.rounding, "up or down", "up is the default")
         for seeds in (self.seeds, self.seeds_few):

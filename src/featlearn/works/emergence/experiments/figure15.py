@@ -16,7 +16,7 @@ from featlearn.measure.alignment import closest_cosine, cosines
 from featlearn.nets import TwoLayer, gaussian_init, mirrored
 from featlearn.tasks import HiddenCodes
 from featlearn.works.emergence.experiments.pictures import neuron_maps, without_reported
-from featlearn.works.emergence.experiments.simulation import check_sizes, first_steps, neuron_picture
+from featlearn.works.emergence.experiments.simulation import check_rates, check_sizes, first_steps, neuron_picture
 from featlearn.works.emergence.rows import Codes
 
 ENTRY = "emergence.figure15"
@@ -47,6 +47,7 @@ class Config:
     """One draw of task, data and start per seed."""
 
     def __post_init__(self) -> None:
+        check_rates(self)
         trials(self)
 
 

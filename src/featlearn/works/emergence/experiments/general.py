@@ -18,7 +18,14 @@ from featlearn.report.plots import Picture, bars_against_reported
 from featlearn.report.style import figure
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments.pictures import without_reported
-from featlearn.works.emergence.experiments.simulation import accuracy, check_sizes, energy, features, first_steps
+from featlearn.works.emergence.experiments.simulation import (
+    accuracy,
+    check_rates,
+    check_sizes,
+    energy,
+    features,
+    first_steps,
+)
 from featlearn.works.emergence.rows import General
 
 ENTRY = "emergence.theorem34"
@@ -63,6 +70,7 @@ class Config:
     """One draw of task, data and start per seed."""
 
     def __post_init__(self) -> None:
+        check_rates(self)
         trials(self)
 
 

@@ -28,6 +28,7 @@ from featlearn.works.emergence.experiments.simulation import (
     Common,
     Setting,
     accuracy,
+    check_rates,
     class_weights,
     curve_steps,
     energy,
@@ -105,6 +106,7 @@ def bare(setting: Setting) -> Setting:
 
 def trials_of(config: Common, settings: Sequence[Setting], changes: Sequence["Change"] = ()) -> list[Trial]:
     """The trials of a table: all rows with the settings of `simulation`, those with their own, and the changes."""
+    check_rates(config)
     found: list[Trial] = [*simulation.trials_of(settings, config.seeds)]
     c = config
     for seed in config.seeds:

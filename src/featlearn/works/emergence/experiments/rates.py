@@ -29,6 +29,7 @@ from featlearn.works.emergence.experiments.simulation import (
     Common,
     Setting,
     accuracy,
+    check_rates,
     check_sizes,
     energy,
     features,
@@ -88,6 +89,7 @@ class Config(Common):
         low = [s for s in self.seeds if s < 1000]
         if low:
             raise SettingError("seeds", low[0], "1000 or above", "smaller seeds are reported, not used for choosing")
+        check_rates(self)
         trials(self)
 
 

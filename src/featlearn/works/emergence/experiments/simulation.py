@@ -25,7 +25,7 @@ from featlearn.nets.pointwise import activate, slope
 from featlearn.nets.two_layer import forward, preactivation
 from featlearn.tasks import Interval, ParityMix
 from featlearn.tasks.patterns import PatternTruth
-from featlearn.works._settings import check_seeds
+from featlearn.works._settings import check_positive, check_seeds
 from featlearn.works.emergence.rows import ALIGNED, METHODS, Cause, Curve, Final, Gathered, Method, Snapshot
 
 
@@ -138,6 +138,11 @@ def check_sizes(*, n: int, batch: int, m: int, steps: int, n_test: int, seeds: S
     if n < batch:
         raise SettingError("n", n, f"at least batch = {batch}", "raise n or lower batch")
     check_seeds(seeds)
+
+
+def check_rates(config: Any) -> None:
+    """Refuse step sizes, and a width of the start, that are not above 0."""
+    check_positive(config, *(f for f in vars(config) if f.startswith(("scale_", "rate_")) or f == "width"))
 
 
 def normal_start(setting: Setting, truth: PatternTruth, key: Key) -> tuple[TwoLayer, Tensor]:

@@ -25,7 +25,7 @@ from featlearn.nets.modular_transformer import READOUTS
 from featlearn.report import style
 from featlearn.report.plots import Picture
 from featlearn.tasks.modular_addition import task_name
-from featlearn.works._settings import check_counts, check_positive, check_seeds
+from featlearn.works._settings import check_counts, check_least, check_positive, check_seeds
 from featlearn.works.fourier.experiments.trained import summary_of
 from featlearn.works.fourier.experiments.transformers import (
     DEVIATIONS,
@@ -85,6 +85,7 @@ class Config:
             raise SettingError("readouts", self.readouts, f"some of {READOUTS}", "leave it out for both")
         check_counts(self, "heads", "width", "head_dim", "batch", "steps")
         check_positive(self, "rate")
+        check_least(self, 0, "mlp", "decay", "cool")
         check_share(self.share, self.pairs)
         check_seeds(self.seeds)
         check_device(self.device)

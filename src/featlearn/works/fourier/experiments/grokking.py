@@ -28,7 +28,7 @@ from featlearn.nets.modular_transformer import READOUTS
 from featlearn.report import style
 from featlearn.report.plots import Picture, Series, curves
 from featlearn.tasks.modular_addition import task_name
-from featlearn.works._settings import check_counts, check_positive, check_seeds
+from featlearn.works._settings import check_counts, check_least, check_positive, check_seeds
 from featlearn.works.fourier.experiments.trained import summary_of
 from featlearn.works.fourier.experiments.transformers import (
     DEVIATIONS,
@@ -108,9 +108,8 @@ class Config:
             raise SettingError("readout", self.readout, f"one of {READOUTS}", "equals is the default")
         check_counts(self, "heads", "width", "head_dim", "batch", "steps", "more_steps", "equal_train", "probe")
         check_positive(self, "rate", "more_rate")
-        for field in ("decay", "more_decay"):
-            if not getattr(self, field) >= 0:
-                raise SettingError(field, getattr(self, field), "at least 0", "see the default")
+        check_least(self, 0, "decay", "more_decay", "mlp")
+        check_least(self, 1, "settle")
         fewest = min(p**k for k, p in self.equal_pairs)
         if EQUAL in self.variants and self.equal_train >= fewest:
             raise SettingError(

@@ -15,7 +15,7 @@ from featlearn.report.plots import Picture
 from featlearn.tasks.needle_kinds import KINDS
 from featlearn.works.gemfilter.experiments import needle
 from featlearn.works.gemfilter.experiments.needle import Trial, answered, maps_of, summary_of
-from featlearn.works.gemfilter.experiments.prompts import OnReplies, needs
+from featlearn.works.gemfilter.experiments.prompts import OnReplies, check_window, needs
 from featlearn.works.gemfilter.rows import FULL, ONE_RUN, OURS, SNAPKV, KindAnswer, Method
 
 METHODS: tuple[Method, ...] = (FULL, OURS, SNAPKV, ONE_RUN)
@@ -30,6 +30,7 @@ class Config(OnReplies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_window(self.keep)
         if max(self.needles) > len(KINDS):
             raise SettingError("needles", self.needles, f"at most {len(KINDS)} kinds", "leave it out for all")
         if self.which != "reported":

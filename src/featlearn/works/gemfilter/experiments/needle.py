@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from featlearn.core import SettingError
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.inventory import reported
 from featlearn.lab.statistics import units_needed
@@ -25,6 +24,7 @@ from featlearn.report.plots import Heat, Picture, heat_maps
 from featlearn.tasks.needles import found_in, overlap, recall
 from featlearn.works.gemfilter.experiments.prompts import (
     OnReplies,
+    check_window,
     loaded,
     needs,
     prompt_of,
@@ -61,8 +61,7 @@ class Config(OnReplies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.keep < 40:
-            raise SettingError("keep", self.keep, "at least 40", "SnapKV and H2O keep a window of 32 in any case")
+        check_window(self.keep)
 
 
 @dataclass(frozen=True)

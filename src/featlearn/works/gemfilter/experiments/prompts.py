@@ -144,6 +144,12 @@ def prompt_of(tokenizer: Any, haystack: str, which: str, needle: int, length: in
     return hide(tokenizer, text, needle_number(which, needle), length=length, depth=depth, chat=chat)
 
 
+def check_window(keep: int) -> None:
+    """Refuse a cache that is hardly more than the window that SnapKV and H2O keep."""
+    if keep < 40:
+        raise SettingError("keep", keep, "at least 40", "SnapKV and H2O keep a window of 32 in any case")
+
+
 def check_grid(lengths: tuple[int, ...], depths: tuple[float, ...], counts: tuple[int, ...], which: str) -> None:
     """Refuse a grid that is empty or out of range."""
     if not lengths or min(lengths) < 128:

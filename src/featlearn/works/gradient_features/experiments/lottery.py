@@ -84,7 +84,7 @@ class Config:
     """One task, start and stream of samples each."""
 
     def __post_init__(self) -> None:
-        check_counts(self, "m", "xor_steps", "parity_steps", "batch", "n_first", "draws", "n_test")
+        check_counts(self, "d", "parity_d", "m", "xor_steps", "parity_steps", "batch", "n_first", "draws", "n_test")
         check_positive(self, "eta")
         check_filled(self, "sigma", "k")
         check_seeds(self.seeds)

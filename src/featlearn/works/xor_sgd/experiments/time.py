@@ -32,7 +32,7 @@ from featlearn.measure import signal_parts
 from featlearn.nets import TwoLayer, mean_field_rates
 from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.tasks import BooleanXor
-from featlearn.works._settings import check_counts, check_dimensions, check_filled, check_seeds
+from featlearn.works._settings import check_counts, check_dimensions, check_filled, check_positive, check_seeds
 from featlearn.works.xor_sgd.experiments.budgets import boolean
 from featlearn.works.xor_sgd.rows import Crossing, by_seed
 
@@ -75,8 +75,9 @@ class Config:
             raise SettingError("eta", self.eta, f"as many as batch has ({len(self.batch)})", "pair them in order")
         if not all(0 < e <= self.theta for e in self.eta):
             raise SettingError("eta", self.eta, f"above 0 and at most theta = {self.theta}", "the theorem asks for it")
-        if not min(self.batch) > 0 or not self.level > 0 or not self.horizon > 0:
-            raise SettingError("batch, level, horizon", (self.batch, self.level, self.horizon), "above 0", "raise them")
+        check_positive(self, "level", "horizon", "early")
+        if not min(self.batch) > 0:
+            raise SettingError("batch", self.batch, "above 0", "raise them")
 
 
 @dataclass(frozen=True)
