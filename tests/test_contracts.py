@@ -29,6 +29,7 @@ from featlearn.tasks import (
     GaussianClusters,
     GaussianMixture,
     HiddenCodes,
+    HierarchicalParity,
     Interval,
     LinearData,
     ModularAddition,
@@ -47,6 +48,8 @@ MORE = [
     ParityMix(d=10, D=10, k=3, structure=False),
     Interval(d=20, D=10, k=4, t1=2, t2=3, coordinates="input"),
     HiddenCodes(d=20, D=10, k=6, per_class=3, coordinates="input"),
+    HierarchicalParity.hard_instance(12, 3, alpha=0.5, live=8, background="gaussian"),
+    HierarchicalParity(d=9, k=3, degree=2, top=2, live=7, background="zero", scale=0.5),
     GaussianClusters(d=25, k=4, sigma_r=0.7),
     GaussianMixture.xor(d=20),
     GaussianMixture(d=30, labels=(1, -1, -1), weights=(0.3, 0.3, 0.4), sigma=(0.5, 1.0, 0.0)),
@@ -60,9 +63,19 @@ MORE = [
     Environments2d(0.3),
     Environments(d=12, r=5, gamma=-0.2),
 ]
-ONE_MEMBER = [BooleanXor(), ModularAddition(), ModularAddition(p=6, k=3), Environments2d(), Environments2d(0.3)]
+ONE_MEMBER = [
+    HierarchicalParity(),
+    HierarchicalParity(d=9, k=3, degree=2, top=2, live=7, background="zero", scale=0.5),
+    BooleanXor(),
+    ModularAddition(),
+    ModularAddition(p=6, k=3),
+    Environments2d(),
+    Environments2d(0.3),
+]
 """Families whose members do not depend on the key."""
 REAL = {MultiIndex}
+VECTORS = {HierarchicalParity}
+"""Tasks whose targets are vectors of a few values each."""
 """Tasks of regression, whose labels are real numbers."""
 TASKS = [*(cls() for cls in ALL), *MORE]
 
@@ -148,7 +161,7 @@ def test_shapes_types_and_ranges(task, n):
     assert isinstance(batch, Batch)
     assert truth.features.ndim == 2
     assert batch.x.shape[0] == n
-    assert batch.y.shape == (n,)
+    assert batch.y.shape == ((n, task.k) if type(task) in VECTORS else (n,))
     assert truth.features.dtype == torch.float32
     assert batch.x.dtype in (torch.float32, torch.int64)  # vectors and images, or index tuples and prompts
     for name, value in {**tensors(truth), **tensors(batch)}.items():
@@ -169,6 +182,9 @@ def test_labels_are_signs_or_class_indices(task):
     if type(task) in REAL:
         assert y.dtype == torch.float32
         assert len(y.unique()) > 1000
+    elif type(task) in VECTORS:
+        assert y.dtype == torch.float32
+        assert len(y[:, 0].unique()) == 4  # both signs of F, and of G
     elif y.is_floating_point():
         assert y.dtype == torch.float32
         assert set(y.unique().tolist()) == {-1.0, 1.0}

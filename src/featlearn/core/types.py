@@ -29,13 +29,13 @@ class Batch:
     """Samples of a task.
 
     x: inputs (n, ...): vectors, images, index tuples or prompts.
-    y: labels (n) in {-1, +1}, class indices, or real targets of a regression.
+    y: labels (n) in {-1, +1}, class indices, or real targets of a regression, (n) or (n, o).
     hidden: the latent variables behind x (n, ...), or None.
     group: an integer per sample naming its component or domain (n), or None.
     """
 
     x: Shaped[Tensor, "n ..."]
-    y: Shaped[Tensor, " n"]
+    y: Shaped[Tensor, "n ..."]
     hidden: Shaped[Tensor, "n ..."] | None = None
     group: Shaped[Tensor, " n"] | None = None
 

@@ -6,6 +6,12 @@ from featlearn.kernels.closed_form import ntk as ntk
 from featlearn.kernels.closed_form import polynomial as polynomial
 from featlearn.kernels.closed_form import rbf as rbf
 from featlearn.kernels.closed_form import relu_moments as relu_moments
+from featlearn.kernels.cube import cube as cube
+from featlearn.kernels.cube import cube_residuals as cube_residuals
+from featlearn.kernels.cube import cube_spectrum as cube_spectrum
+from featlearn.kernels.cube import fourier_coefficients as fourier_coefficients
+from featlearn.kernels.cube import krawtchouk as krawtchouk
+from featlearn.kernels.cube import span_residuals as span_residuals
 from featlearn.kernels.features import FourierFeatures as FourierFeatures
 from featlearn.kernels.features import RandomFeatures as RandomFeatures
 from featlearn.kernels.features import TangentFeatures as TangentFeatures
@@ -30,12 +36,17 @@ __all__ = [
     "RandomFeatures",
     "TangentFeatures",
     "clip_moments",
+    "cube",
+    "cube_residuals",
+    "cube_spectrum",
     "feature_ridge",
+    "fourier_coefficients",
     "fourier_features",
     "gram",
     "gram_of",
     "hinge_classifier",
     "kernel_ridge",
+    "krawtchouk",
     "mirror",
     "nngp",
     "ntk",
@@ -44,4 +55,5 @@ __all__ = [
     "rbf",
     "relu_moments",
     "ridge_path",
+    "span_residuals",
 ]

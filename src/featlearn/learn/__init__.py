@@ -14,6 +14,9 @@ from featlearn.learn.one_pass import fit_one_pass as fit_one_pass
 from featlearn.learn.power import PowerRun as PowerRun
 from featlearn.learn.power import PowerSchedule as PowerSchedule
 from featlearn.learn.power import fit_power as fit_power
+from featlearn.learn.residual import ResidualRun as ResidualRun
+from featlearn.learn.residual import ResidualSchedule as ResidualSchedule
+from featlearn.learn.residual import fit_residual as fit_residual
 from featlearn.learn.schedules import Stage as Stage
 
 __all__ = [
@@ -23,6 +26,8 @@ __all__ = [
     "ModularSchedule",
     "PowerRun",
     "PowerSchedule",
+    "ResidualRun",
+    "ResidualSchedule",
     "Run",
     "Stage",
     "fit",
@@ -31,5 +36,6 @@ __all__ = [
     "fit_modular",
     "fit_one_pass",
     "fit_power",
+    "fit_residual",
     "modular_accuracy",
 ]

@@ -18,6 +18,11 @@ from featlearn.nets.modular_transformer import ModularTransformer as ModularTran
 from featlearn.nets.modular_transformer import attention_matrices as attention_matrices
 from featlearn.nets.power import PowerNetwork as PowerNetwork
 from featlearn.nets.power import power_init as power_init
+from featlearn.nets.residual import Residual as Residual
+from featlearn.nets.residual import residual_forward as residual_forward
+from featlearn.nets.residual import residual_gradients as residual_gradients
+from featlearn.nets.residual import residual_init as residual_init
+from featlearn.nets.residual import residual_stack as residual_stack
 from featlearn.nets.two_layer import Gradients as Gradients
 from featlearn.nets.two_layer import TwoLayer as TwoLayer
 from featlearn.nets.two_layer import forward as forward
@@ -30,6 +35,7 @@ __all__ = [
     "ModularTransformer",
     "PowerNetwork",
     "ResNet",
+    "Residual",
     "SmallCnn",
     "TwoLayer",
     "attention_matrices",
@@ -44,6 +50,10 @@ __all__ = [
     "mirrored",
     "neuron_weights",
     "power_init",
+    "residual_forward",
+    "residual_gradients",
+    "residual_init",
+    "residual_stack",
     "sign_init",
     "sphere_init",
     "stack",

@@ -5,6 +5,7 @@ from featlearn.tasks.clusters import GaussianClusters as GaussianClusters
 from featlearn.tasks.environments import Environments as Environments
 from featlearn.tasks.environments import Environments2d as Environments2d
 from featlearn.tasks.gaussian_mixture import GaussianMixture as GaussianMixture
+from featlearn.tasks.hierarchical import HierarchicalParity as HierarchicalParity
 from featlearn.tasks.linear import LinearData as LinearData
 from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
 from featlearn.tasks.multi_index import MultiIndex as MultiIndex
@@ -23,6 +24,7 @@ __all__ = [
     "GaussianClusters",
     "GaussianMixture",
     "HiddenCodes",
+    "HierarchicalParity",
     "Interval",
     "LinearData",
     "ModularAddition",
