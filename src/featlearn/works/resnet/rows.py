@@ -1,0 +1,122 @@
+"""Rows that the experiments of this work write and its claims read, and how settings are chosen."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+from featlearn.lab.quantity import COUNT, POSITIVE, SEED, SHARE
+from featlearn.lab.row import Row
+from featlearn.lab.selection import Choice, select
+from featlearn.lab.table import Table
+from featlearn.lab.uncertainty import Estimate
+
+FIGURE2, FIGURE3 = "resnet/figure2", "resnet/figure3"
+RESIDUAL, FULL = "residual bottleneck", "residual"
+Wiring = Literal["residual", "residual bottleneck", "bottleneck", "two readouts", "three layers", "two layers"]
+Trained = Literal["all", "hidden", "layer by layer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Row):
+    """A training at one step size and weight decay. train, validation, test: mean ||out - H||^2 over samples of each
+    kind, without 1/2; None where training left the finite numbers."""
+
+    experiment, key = FIGURE2, ("wiring", "trained", "n", "m", "rate", "decay")
+    kind: Literal["run"] = "run"
+    wiring: Wiring
+    trained: Trained
+    n: Annotated[int, COUNT]
+    m: Annotated[int, COUNT]
+    alpha: Annotated[float, POSITIVE]
+    beta: Annotated[float, POSITIVE]
+    rate: Annotated[float, POSITIVE]
+    decay: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    train: Annotated[float, POSITIVE] | None
+    validation: Annotated[float, POSITIVE] | None
+    test: Annotated[float, POSITIVE] | None
+
+    @property
+    def threshold(self) -> float:
+        """k alpha^2 for k = 15: what is left for whoever knows F and nothing of G."""
+        return 15 * self.alpha**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted(Run):
+    """A training on beta F + alpha G(F)."""
+
+    experiment, key = FIGURE3, ("beta", "trained", "rate", "decay")
+    kind: Literal["weighted"] = "weighted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path(Row):
+    """On the way of a residual network: lower = E ||A h - F||^2, its first layer against the base signal, and whole =
+    E ||out - H||^2, after `epoch` epochs."""
+
+    experiment, key = FIGURE2, ("trained", "n", "m", "rate", "decay", "epoch")
+    kind: Literal["path"] = "path"
+    trained: Trained
+    n: Annotated[int, COUNT]
+    m: Annotated[int, COUNT]
+    rate: Annotated[float, POSITIVE]
+    decay: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    epoch: Annotated[int, COUNT]
+    lower: Annotated[float, POSITIVE]
+    whole: Annotated[float, POSITIVE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelFit(Row):
+    """Kernel ridge regression at one bandwidth and penalty; `penalty` over the mean of the Gram matrix's diagonal."""
+
+    experiment, key = FIGURE2, ("kernel", "n", "bandwidth", "penalty")
+    kind: Literal["kernel"] = "kernel"
+    kernel: Literal["NTK, two layers", "NTK, three layers", "conjugate, two layers", "conjugate, three layers", "RBF"]
+    n: Annotated[int, COUNT]
+    bandwidth: Annotated[float, POSITIVE] | None
+    penalty: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    test: Annotated[float, POSITIVE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share(Row):
+    """Of drawn target sets, the share whose best kernel risk is at most alpha^2/16 (hard instance)."""
+
+    experiment, key = "resnet/kernels", ("kernel", "d", "k", "n", "alpha")
+    kind: Literal["share"] = "share"
+    kernel: Literal["RBF", "arcsine", "conjugate", "NTK"]
+    d: Annotated[int, COUNT]
+    k: Annotated[int, COUNT]
+    n: Annotated[int, COUNT]
+    alpha: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    good: Annotated[float, SHARE]
+    least: Annotated[float, POSITIVE]
+
+
+R = TypeVar("R", bound=Run)
+DIVERGED = 1e6
+"""What a run that left the finite numbers counts as when settings are compared."""
+
+
+def chosen(table: Table[R]) -> Choice:
+    """The step size and weight decay of the least mean validation error over seeds: one setting for all of them."""
+    grid = {
+        point: [DIVERGED if r.validation is None else r.validation for r in part.rows]
+        for point, part in table.by("rate", "decay").items()
+    }
+    return select(grid, ("rate", "decay"))
+
+
+def at_chosen(table: Table[R]) -> Table[R]:
+    """The runs at the chosen setting."""
+    rate, decay = chosen(table).point
+    return table.where(rate=rate, decay=decay)
+
+
+def test_error(table: Table[R]) -> Estimate:
+    """Mean test error at the chosen setting over seeds."""
+    return at_chosen(table).mean("test")
