@@ -1,1 +1,1 @@
-"""Executable claims of domain generalisation by the nuclear norm, one module per part of its argument."""
+"""Executable claims of ResNet beyond kernels, one module per part of its argument."""
