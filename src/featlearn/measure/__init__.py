@@ -11,6 +11,8 @@ from featlearn.measure.clusters import best_cosine as best_cosine
 from featlearn.measure.clusters import cosine_silhouette as cosine_silhouette
 from featlearn.measure.clusters import mds as mds
 from featlearn.measure.clusters import spherical_kmeans as spherical_kmeans
+from featlearn.measure.complexity import log_complexity as log_complexity
+from featlearn.measure.complexity import smooth_complexity as smooth_complexity
 from featlearn.measure.fourier import Cosine as Cosine
 from featlearn.measure.fourier import Coverage as Coverage
 from featlearn.measure.fourier import GrokkingDelay as GrokkingDelay
@@ -105,6 +107,7 @@ __all__ = [
     "interpolate",
     "kernel_drift",
     "live",
+    "log_complexity",
     "loss_by_size",
     "loss_sizes",
     "margins",
@@ -120,6 +123,7 @@ __all__ = [
     "signal_heavy",
     "signal_parts",
     "simplified_gradients",
+    "smooth_complexity",
     "spherical_kmeans",
     "subnetwork_scores",
     "tangent_kernel",

@@ -14,6 +14,7 @@ from featlearn.tasks.parities import UniformParity as UniformParity
 from featlearn.tasks.patterns import HiddenCodes as HiddenCodes
 from featlearn.tasks.patterns import Interval as Interval
 from featlearn.tasks.patterns import ParityMix as ParityMix
+from featlearn.tasks.smooth_composite import SmoothComposite as SmoothComposite
 from featlearn.tasks.xor_clusters import XorClusters as XorClusters
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ModularAddition",
     "MultiIndex",
     "ParityMix",
+    "SmoothComposite",
     "UniformParity",
     "XorClusters",
 ]

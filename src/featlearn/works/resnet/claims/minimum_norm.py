@@ -8,10 +8,9 @@ import torch
 
 from featlearn.core import Key
 from featlearn.kernels import cube
-from featlearn.lab.claim import Claim
-from featlearn.lab.quantity import POSITIVE, REAL, SHARE
-from featlearn.lab.statement import Statement, at_most, control, equal
-from featlearn.lab.uncertainty import Observation, mean_of
+from featlearn.lab.quantity import POSITIVE
+from featlearn.lab.statement import Statement, at_most, equal
+from featlearn.lab.uncertainty import Observation
 from featlearn.nets import TwoLayer
 
 RATIOS, BOUNDS = np.array([9.7, 12.5, 13.8]), np.array([0.12, 0.037, 0.011])
@@ -109,7 +108,9 @@ def sees_weights(settings: None, key: Key) -> Mapping[str, Observation]:
     copies = torch.cat([small.w, small.w], 1) / math.sqrt(2)
     padded = torch.zeros(1, 2 * WIDTH, 40, dtype=torch.float64)
     padded[..., :6] = copies * math.sqrt(40 / 6)
-    large = TwoLayer(padded, torch.zeros(1, 2 * WIDTH).double(), torch.cat([small.a, small.a], 1) / math.sqrt(2), "relu")
+    large = TwoLayer(
+        padded, torch.zeros(1, 2 * WIDTH).double(), torch.cat([small.a, small.a], 1) / math.sqrt(2), "relu"
+    )
     even = built(640, 6)
     errors = [
         np.array([mse(net, min(1.0, r / ratio(net, d)), d) for r in RATIOS]) for net, d in ((small, 6), (large, 40))
