@@ -16,12 +16,10 @@ Trained = Literal["all", "hidden", "layer by layer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Row):
+class Training(Row):
     """A training at one step size and weight decay. train, validation, test: mean ||out - H||^2 over samples of each
     kind, without 1/2; None where training left the finite numbers."""
 
-    experiment, key = FIGURE2, ("wiring", "trained", "n", "m", "rate", "decay")
-    kind: Literal["run"] = "run"
     wiring: Wiring
     trained: Trained
     n: Annotated[int, COUNT]
@@ -42,7 +40,15 @@ class Run(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighted(Run):
+class Run(Training):
+    """A training on F + alpha G(F)."""
+
+    experiment, key = FIGURE2, ("wiring", "trained", "n", "m", "rate", "decay")
+    kind: Literal["run"] = "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted(Training):
     """A training on beta F + alpha G(F)."""
 
     experiment, key = FIGURE3, ("beta", "trained", "rate", "decay")
@@ -97,7 +103,7 @@ class Share(Row):
     least: Annotated[float, POSITIVE]
 
 
-R = TypeVar("R", bound=Run)
+R = TypeVar("R", bound=Training)
 DIVERGED = 1e6
 """What a run that left the finite numbers counts as when settings are compared."""
 

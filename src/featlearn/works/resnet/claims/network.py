@@ -31,7 +31,7 @@ def literal(net: Net, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, first + relu(with_one(first) @ net.v.T) @ net.a.T
 
 
-def engine(net: Net, wiring: str = "residual bottleneck") -> Residual:
+def engine(net: Net) -> Residual:
     """The same network in the library."""
     return Residual(
         w=tensor(net.w[:, :-1]),
@@ -39,7 +39,7 @@ def engine(net: Net, wiring: str = "residual bottleneck") -> Residual:
         a=tensor(net.a),
         v=tensor(net.v[:, :-1]),
         b2=tensor(net.v[:, -1]),
-        wiring=wiring,
+        wiring="residual bottleneck",
     )
 
 

@@ -69,6 +69,7 @@ def train(trial: Trial) -> Found:
     net = residual_stack([start] * len(trial.grid))
     net = replace(net, **{n: v.to(device) for n, v in vars(net).items() if isinstance(v, Tensor)})
     test = data["test"]
+    assert test.hidden is not None  # the base signal F
     x, base, target = (v[:1000].to(device) for v in (test.x, test.hidden, test.y))
 
     def errors(net: Residual) -> Tensor:
