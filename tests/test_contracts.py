@@ -75,9 +75,9 @@ ONE_MEMBER = [
 ]
 """Families whose members do not depend on the key."""
 REAL = {MultiIndex}
-VECTORS = {HierarchicalParity, SmoothComposite}
-"""Tasks whose targets are vectors of a few values each."""
 """Tasks of regression, whose labels are real numbers."""
+VECTORS = {HierarchicalParity, SmoothComposite}
+"""Tasks whose targets are vectors."""
 TASKS = [*(cls() for cls in ALL), *MORE]
 
 

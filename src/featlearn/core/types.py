@@ -29,18 +29,25 @@ class Batch:
     """Samples of a task.
 
     x: inputs (n, ...): vectors, images, index tuples or prompts.
-    y: labels (n) in {-1, +1}, class indices, or real targets of a regression, (n) or (n, o).
+    y: labels (n) in {-1, +1}, class indices, or real targets of a regression.
     hidden: the latent variables behind x (n, ...), or None.
     group: an integer per sample naming its component or domain (n), or None.
     """
 
     x: Shaped[Tensor, "n ..."]
-    y: Shaped[Tensor, "n ..."]
+    y: Shaped[Tensor, " n"]
     hidden: Shaped[Tensor, "n ..."] | None = None
     group: Shaped[Tensor, " n"] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, moves=True)
+
+
+@dataclass(frozen=True)
+class VectorBatch(Batch):
+    """Samples whose targets are vectors: y (n, o)."""
+
+    y: Shaped[Tensor, "n o"]
 
 
 T = TypeVar("T", bound=Truth)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core import Key, SettingError, Truth, VectorBatch
 from featlearn.core.check import check_number, checked
 
 Signs = Literal["alternating", "equal"]
@@ -124,7 +124,7 @@ class HierarchicalParity:
         return base[:, : self.top].prod(1)[:, None] * sign.to(base)
 
     @checked(sizes=("d", "k"))
-    def sample(self, truth: HierarchicalTruth, n: int, key: Key) -> Batch:
+    def sample(self, truth: HierarchicalTruth, n: int, key: Key) -> VectorBatch:
         """n independent samples; y is (n, k), hidden is F(x) (n, k)."""
         signs = (torch.rand(n, self.d, generator=(key / "signs").torch()) < 0.5).float() * 2 - 1
         x = signs * self.scale
@@ -134,4 +134,4 @@ class HierarchicalParity:
         elif self.background == "zero":
             x[:, rest:] = 0
         base = self.base(truth, x)
-        return Batch(x, self.beta * base + self.alpha * self.composite(base), base, None)
+        return VectorBatch(x, self.beta * base + self.alpha * self.composite(base), base, None)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featlearn.core import Batch, Key, SettingError, Truth
+from featlearn.core import Key, SettingError, Truth, VectorBatch
 from featlearn.core.check import check_number, checked
 
 
@@ -72,9 +72,9 @@ class SmoothComposite:
         return (truth.a * torch.einsum("nk,rpk->nrp", base, truth.v) ** self.power).sum(-1)
 
     @checked(sizes=("d", "k"))
-    def sample(self, truth: SmoothTruth, n: int, key: Key) -> Batch:
+    def sample(self, truth: SmoothTruth, n: int, key: Key) -> VectorBatch:
         """n independent samples; y is (n, k), hidden is F(x) (n, k)."""
         x = torch.randn(n, self.d, generator=key.torch())
         x = x / x.norm(dim=1, keepdim=True)
         base = self.base(truth, x)
-        return Batch(x, base + self.alpha * self.composite(truth, base), base, None)
+        return VectorBatch(x, base + self.alpha * self.composite(truth, base), base, None)
