@@ -110,7 +110,7 @@ class SummaryRow:
         setting: str,
         row: str,
         metric: str,
-        found: Estimate | Sequence[float] | np.ndarray | float,
+        found: Estimate | Sequence[float] | np.ndarray | float | int,
         *,
         geometric: bool = False,
         entry: str = "",
@@ -131,14 +131,14 @@ class SummaryRow:
 
 
 def ends(
-    found: Estimate | Sequence[float] | np.ndarray | float, geometric: bool = False
+    found: Estimate | Sequence[float] | np.ndarray | float | int, geometric: bool = False
 ) -> tuple[float, float, float, int]:
     """Value, both ends of the 95 % interval and number of units of what `SummaryRow.of` is given."""
     if isinstance(found, Estimate):
         return found.value, *found.at(0.95), found.n
     if isinstance(found, Sequence | np.ndarray):
         return *(geometric_interval if geometric else interval)(found), len(found)
-    return found, found, found, 1
+    return float(found), float(found), float(found), 1
 
 
 @dataclass(frozen=True)

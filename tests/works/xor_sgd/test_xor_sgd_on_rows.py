@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from featlearn.core import Key
-from featlearn.lab.claim import verdict_of
+from featlearn.lab.claim import observed, predict, verdict_of
 from featlearn.lab.find import latest_complete
 from featlearn.lab.store import Store
 from featlearn.lab.table import Table
+from featlearn.lab.uncertainty import Estimate
 from featlearn.works import load_claims, load_experiment
 from featlearn.works.xor_sgd import rows
 from featlearn.works.xor_sgd.rows import Budget, Crossing, Growth, Phase
@@ -147,6 +148,17 @@ def test_the_time_of_another_law_is_told_apart(tables, factor, found):
     other = changed(tables(Crossing), lambda r: {"time": r.time and r.time + (factor - 1) * 1.3027 * math.log(r.d)})
     name = "slope of the time in log d, eta = 0.2, batch 40 d"
     assert (outcomes(judged("theorem3_1_time", other, tables(Phase)))[name] != "confirmed") == found
+
+
+@pytest.mark.parametrize("name", ON_ROWS)
+def test_estimates_have_the_range_of_their_statements(name, tables):
+    """The interval of an estimate ends where its quantity does, so that of another quantity is another interval."""
+    claim = CLAIMS[name]
+    seen = observed(claim, claim.settings, Key("verify"), [tables(kind) for kind in claim.reads])
+    for statement in predict(claim, claim.settings):
+        found, said = seen[statement.name], statement.quantity
+        if isinstance(found, Estimate) and statement.relation != "order":
+            assert (found.quantity.low, found.quantity.high) == (said.low, said.high), statement.name
 
 
 def test_the_selection_does_not_see_reported_seeds():
