@@ -194,6 +194,29 @@ def test_entry_pages_show_the_pictures_of_their_experiments(pages):
     assert pages["entry/toy.lemma2.html"].images == []
 
 
+def test_a_claim_and_its_entry_show_the_picture_of_the_claim(tmp_path):
+    def draw():
+        return {"toy.lemma2": dataclasses.replace(canned.picture(), caption="The bound <drawn>.")}
+
+    def broken():
+        raise ZeroDivisionError("no size")
+
+    claims = [
+        dataclasses.replace(model.as_claim_page(canned.verdict(id_)), draw=drawn)
+        for id_, drawn in (("toy.holds", draw), ("toy.breaks", broken), ("toy.plain", None))
+    ]
+    built = site.build(tmp_path / "s", [canned.work()], [], claims)
+    root, shown = built.index.parent, ["../pictures/claim.toy.holds.toy.lemma2.svg"]
+    assert [*files(root / "pictures")] == ["claim.toy.holds.toy.lemma2.svg"]
+    for name in ("claim/toy.holds", "entry/toy.lemma2"):
+        page = Page(root / f"{name}.html")
+        assert [i["src"] for i in page.images] == shown
+        assert "The bound <drawn>." in page.text
+    assert Page(root / "claim/toy.plain.html").images == []
+    assert "ZeroDivisionError: no size" in Page(root / "claim/toy.breaks.html").text
+    assert built.problems == ("toy.breaks: the picture could not be drawn: ZeroDivisionError: no size",)
+
+
 def test_a_picture_of_two_entries_is_saved_once(tmp_path):
     def draw(table):
         return dict.fromkeys(("toy.table1", "toy.figure3"), next(iter(canned.quick(table).values())))

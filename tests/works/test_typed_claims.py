@@ -78,6 +78,14 @@ def test_prediction_and_observation_share_no_function(id_, tables):
     assert apart(CLAIMS[id_], Key("apart"), tables(CLAIMS[id_]), SHARED.get(id_, ())) == []
 
 
+@pytest.mark.parametrize("id_", [i for i, c in CLAIMS.items() if c.draw])
+def test_a_claim_draws_pictures_of_its_entries_with_a_caption(id_):
+    found = CLAIMS[id_].draw()
+    assert found
+    assert set(found) <= set(CLAIMS[id_].entries)
+    assert all(picture.figure.axes and picture.caption.endswith(".") for picture in found.values())
+
+
 @pytest.mark.parametrize("id_", [i for i, c in CLAIMS.items() if c.reads])
 def test_without_rows_a_claim_names_the_command(id_):
     verdict = check(CLAIMS[id_], Key("verify"), lambda experiment: None)

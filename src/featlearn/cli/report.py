@@ -85,8 +85,10 @@ def claim_page(claim: Any, store: Any, tables: Any) -> Any:
 
     kept = read(store, claim.id)
     if kept is None:
-        return as_claim_page(judged(broken(claim, "not run", f"featlearn verify {claim.id}")))
-    return replace(as_claim_page(kept), stale=stale(kept, claim, _rows(claim, tables) if kept.rows else None))
+        page, old = as_claim_page(judged(broken(claim, "not run", f"featlearn verify {claim.id}"))), ""
+    else:
+        page, old = as_claim_page(kept), stale(kept, claim, _rows(claim, tables) if kept.rows else None)
+    return replace(page, stale=old, draw=claim.draw)
 
 
 def _rows(claim: Any, tables: Any) -> str | None:

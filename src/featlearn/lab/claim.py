@@ -73,7 +73,7 @@ class Claim:
     predicted. observe(settings, key), or observe(settings, *tables) for a claim that `reads` row types: what was
     measured, by name. premises(settings, *tables): the source's conditions there. may_lack: that planned trials of the
     experiment may be absent, and why. accuses: what of the source is wrong. remarks: a sentence for people.
-    draw(verdict, settings, *tables): a picture of its own in place of the standard one.
+    draw(): pictures by entry of what it says, made without any measurement.
     """
 
     id: str
@@ -87,7 +87,7 @@ class Claim:
     may_lack: str = ""
     accuses: Accusation | None = None
     remarks: str = ""
-    draw: Callable[..., Any] | None = None
+    draw: Callable[[], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,7 @@ def claim(site: Site, c: ClaimPage) -> str:
         note(tag("p", OURS)) if j.verdict == "contradicted" and not j.accuses else None,
         *[_blind(j, o) for o in blind],
         tag("p", j.remarks) if j.remarks else None,
+        tag("div", pictures, class_="pictures") if (pictures := site.pictures(j.id)) else None,
         *section("Statements", _statements(site, j) if j.statements else None),
         *section(
             "Premises at the settings used",

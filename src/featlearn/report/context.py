@@ -30,7 +30,7 @@ class Site:
     drawn: Callable[[str], Sequence[Drawn | str]]
     known: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
-    pictures_of: dict[str, list[Html]] = field(default_factory=dict)  # by entry, filled by the experiments' pages
+    pictures_of: dict[str, list[Html]] = field(default_factory=dict)  # by entry; filled by the owners' pages
 
     def __post_init__(self) -> None:
         self.entries: Mapping[str, Any] = {e.id: e for w in self.works for e in w.entries}

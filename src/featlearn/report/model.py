@@ -1,7 +1,7 @@
 """What the site is made of: one value per page, the badge of each verdict, and the one verdict of an entry."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ class ClaimPage:
     """What came of a claim.
 
     command: "" means `featlearn verify <id>`. error: the exception in one line where the check itself broke. stale:
-    "code" or "rows" where these have changed since the verdict.
+    "code" or "rows" where these have changed since the verdict. draw: as that of the claim.
     """
 
     judged: Judged
@@ -52,6 +52,7 @@ class ClaimPage:
     provenance: Origin | None = None
     error: str = ""
     stale: str = ""
+    draw: Callable[[], Mapping[str, Any]] | None = None
 
     @property
     def id(self) -> str:

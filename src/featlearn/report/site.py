@@ -64,6 +64,7 @@ def build(
     guard(out)
     swept = run_pages.sweeps(runs)
     jobs = {j.owner: j for j in map(_of_experiment, experiments) if j is not None}
+    jobs |= {c.id: _of_claim(c.id, c.draw) for c in claims if c.draw is not None}
     jobs |= {j.owner: j for j in (_of_sweep(name, members) for name, members in swept.items())}
     # a page that `page` made with the pictures of the run stays: it needs the experiment's code, which is not run here
     own = [r for r in runs if folder.listed(out).files.get(path("run", r.manifest.hash)) != "page"]
@@ -145,6 +146,15 @@ def _of_experiment(x: ExperimentPage) -> Job | None:
         return None
     depends = pictures.key(e.draw, x.table, e.id, e.version, x.preset, x.provenance)
     return Job(e.id, f"run.{x.run}" if x.run else f"experiment.{e.id}", e.draw, x.table, depends)
+
+
+def _of_claim(id_: str, draw: Callable[[], Any]) -> Job:
+    """Drawn each time: the reported numbers that such a picture may show have no digest."""
+    return Job(id_, f"claim.{id_}", _drawn, draw)
+
+
+def _drawn(draw: Callable[[], Any]) -> Any:
+    return draw()
 
 
 def _of_sweep(name: str, members: Sequence[Run]) -> Job:

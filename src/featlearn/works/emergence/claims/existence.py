@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
 from featlearn.core import Key
-from featlearn.lab.claim import Claim, Verdict
+from featlearn.lab.claim import Claim
 from featlearn.lab.quantity import COUNT, REAL
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal
 from featlearn.lab.uncertainty import Observation
@@ -234,9 +235,11 @@ def existence_observe(settings: tuple[Member, ...], key: Key) -> Mapping[str, Ob
     }
 
 
-def draw_existence(verdict: Verdict, settings: tuple[Member, ...]) -> object:
+def draw_existence() -> dict[str, Any]:
     """g* of a 5-parity over the count, and the six bumps that make it."""
     from matplotlib.figure import Figure
+
+    from featlearn.report.plots import Picture
 
     k, mu, positive = 5, 2.5, (1, 3, 5)
     star = construct(k, mu, positive)
@@ -254,7 +257,11 @@ def draw_existence(verdict: Verdict, settings: tuple[Member, ...]) -> object:
     axes.axhline(0, color="0.85", lw=0.8, zorder=0)
     axes.set(xlabel="number of present relevant patterns", ylabel="network output")
     axes.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.16))
-    return figure
+    caption = (
+        "The network g* of Lemma 5 for a parity of five patterns: six triangle bumps, each of three neurons, add up to "
+        "the label at every count of present relevant patterns."
+    )
+    return {"emergence.lemma5": Picture(figure, caption)}
 
 
 CLAIMS: tuple[Claim, ...] = (

@@ -63,9 +63,11 @@ def model_observed(settings: None, key: Key) -> Mapping[str, Observation]:
     return dict(zip(LATENTS, np.array(stats).T, strict=True))
 
 
-def draw_graph(verdict: Any, settings: None) -> Any:
+def draw_graph() -> dict[str, Any]:
     """Figure 6.1a: what depends on what."""
     from matplotlib.figure import Figure
+
+    from featlearn.report.plots import Picture
 
     figure = Figure(figsize=(4.6, 2.4), layout="constrained")
     axes = figure.subplots()
@@ -80,7 +82,11 @@ def draw_graph(verdict: Any, settings: None) -> Any:
     axes.text(1, -0.42, "environmental", ha="center", fontsize=9, color="0.3")
     axes.set(xlim=(-0.4, 2.4), ylim=(-0.6, 1.5))
     axes.axis("off")
-    return figure
+    caption = (
+        "The data model: the label y decides the invariant features, label and environment e the environmental ones, "
+        "and both kinds make the input x."
+    )
+    return {"nuclear.fig6_1": Picture(figure, caption)}
 
 
 ROWS, R, U, GAMMA = 40_000, 12, 28, 0.3
