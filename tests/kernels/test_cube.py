@@ -9,6 +9,7 @@ import torch
 from featlearn.errors import SettingError
 from featlearn.kernels import (
     cube,
+    cube_gram,
     cube_residuals,
     cube_spectrum,
     fourier_coefficients,
@@ -16,6 +17,7 @@ from featlearn.kernels import (
     ntk,
     rbf,
     span_residuals,
+    well_conditioned,
 )
 
 
@@ -109,3 +111,15 @@ def test_no_centre_that_helps_leaves_the_whole_target():
 def test_what_does_not_fit_is_named(call, field):
     with pytest.raises(SettingError, match=field):
         call()
+
+
+def test_a_centre_that_comes_twice_changes_no_risk():
+    d, blocks = 8, torch.tensor(list(combinations(range(8), 3)))[:9]
+    spectrum, centres = cube_spectrum(KERNELS["rbf"], d), signs(20, d, seed=2)
+    twice = torch.cat([centres, centres[:1]])
+    assert well_conditioned(cube_gram(spectrum, centres), 1e-12)
+    assert not well_conditioned(cube_gram(spectrum, twice), 1e-12)
+    once = cube_residuals(spectrum, centres, blocks, alpha=0.5)
+    torch.testing.assert_close(cube_residuals(spectrum, twice, blocks, alpha=0.5), once, atol=1e-9, rtol=0)
+    with pytest.raises(SettingError, match="spectrum = 4"):
+        cube_gram(spectrum[:4], centres)

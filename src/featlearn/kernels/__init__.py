@@ -7,11 +7,19 @@ from featlearn.kernels.closed_form import polynomial as polynomial
 from featlearn.kernels.closed_form import rbf as rbf
 from featlearn.kernels.closed_form import relu_moments as relu_moments
 from featlearn.kernels.cube import cube as cube
+from featlearn.kernels.cube import cube_gram as cube_gram
 from featlearn.kernels.cube import cube_residuals as cube_residuals
 from featlearn.kernels.cube import cube_spectrum as cube_spectrum
 from featlearn.kernels.cube import fourier_coefficients as fourier_coefficients
 from featlearn.kernels.cube import krawtchouk as krawtchouk
 from featlearn.kernels.cube import span_residuals as span_residuals
+from featlearn.kernels.cube import well_conditioned as well_conditioned
+from featlearn.kernels.deep import arcsine as arcsine
+from featlearn.kernels.deep import deep_nngp as deep_nngp
+from featlearn.kernels.deep import deep_ntk as deep_ntk
+from featlearn.kernels.deep import recursive as recursive
+from featlearn.kernels.deep import residual_nngp as residual_nngp
+from featlearn.kernels.deep import residual_ntk as residual_ntk
 from featlearn.kernels.features import FourierFeatures as FourierFeatures
 from featlearn.kernels.features import RandomFeatures as RandomFeatures
 from featlearn.kernels.features import TangentFeatures as TangentFeatures
@@ -35,10 +43,14 @@ __all__ = [
     "KernelPredictor",
     "RandomFeatures",
     "TangentFeatures",
+    "arcsine",
     "clip_moments",
     "cube",
+    "cube_gram",
     "cube_residuals",
     "cube_spectrum",
+    "deep_nngp",
+    "deep_ntk",
     "feature_ridge",
     "fourier_coefficients",
     "fourier_features",
@@ -53,7 +65,11 @@ __all__ = [
     "polynomial",
     "random_features",
     "rbf",
+    "recursive",
     "relu_moments",
+    "residual_nngp",
+    "residual_ntk",
     "ridge_path",
     "span_residuals",
+    "well_conditioned",
 ]

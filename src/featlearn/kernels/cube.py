@@ -57,6 +57,26 @@ def cube_spectrum(kernel: Kernel, d: int, scale: float = 1.0) -> Float[Tensor, "
 
 
 @checked(signs=("centres",))
+def cube_gram(spectrum: Float[Tensor, " j"], centres: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
+    """E K(x, x_n) K(x, x_m) over the cube: sum_j l_j^2 K_j(h_nm), h the number of places in which centres differ.
+
+    Errors: `SettingError` for a spectrum of another dimension.
+    """
+    d = centres.shape[1]
+    if len(spectrum) != d + 1:
+        raise SettingError("spectrum", len(spectrum), f"d + 1 = {d + 1} numbers", "use cube_spectrum")
+    x = centres.double()
+    by_distance = (spectrum.square()[:, None] * krawtchouk(d)).sum(0)
+    return by_distance[((d - x @ x.T) / 2).round().long()]
+
+
+def well_conditioned(gram: Float[Tensor, "n n"], cutoff: float) -> bool:
+    """Whether all eigenvalues exceed this share of the largest sum of a row, which no eigenvalue exceeds."""
+    floor = cutoff * float(gram.abs().sum(1).amax())
+    return int(torch.linalg.cholesky_ex(gram - floor * torch.eye(len(gram)).to(gram)).info) == 0
+
+
+@checked(signs=("centres",))
 def cube_residuals(
     spectrum: Float[Tensor, " j"],
     centres: Float[Tensor, "n d"],
@@ -68,23 +88,23 @@ def cube_residuals(
     """min over weights of E (sum_n w_n K(x, x_n) - x_i - alpha chi_S(x))^2 for each set S (a row of blocks) and i in S.
 
     Formula: 1 + alpha^2 - b' G^+ b with G_nm = sum_j l_j^2 K_j(h_nm) and b_n = l_1 x_n,i + alpha l_k chi_S(x_n).
-    Shapes: spectrum (d + 1), centres (n, d) of signs, blocks (s, k) -> (s, k). cutoff: eigenvalues of G below this
-    share of the largest count as 0. Source: resnet.theorem2 (section 7.1, D.1).
+    Shapes: spectrum (d + 1), centres (n, d) of signs, blocks (s, k) -> (s, k). cutoff: a G that is `well_conditioned`
+    to it is used whole; of another one, eigenvalues below this share of the largest count as 0, which can only raise
+    the risks. Source: resnet.theorem2 (section 7.1, D.1).
     Errors: `SettingError` for a spectrum of another dimension and for blocks of one coordinate.
     """
-    d = centres.shape[1]
-    if len(spectrum) != d + 1:
-        raise SettingError("spectrum", len(spectrum), f"d + 1 = {d + 1} numbers", "use cube_spectrum")
+    gram = cube_gram(spectrum, centres)
     if blocks.shape[1] < 2:
         raise SettingError("blocks", tuple(blocks.shape), "sets of at least 2 coordinates", "else the target is linear")
     x = centres.double()
-    by_distance = (spectrum.square()[:, None] * krawtchouk(d)).sum(0)
-    gram = by_distance[((d - x @ x.T) / 2).round().long()]
-    values, vectors = torch.linalg.eigh(gram)
-    kept = values > cutoff * values[-1]
-    root = vectors[:, kept] / values[kept].sqrt()
-    linear = spectrum[1] * (root.T @ x)
-    products = alpha * spectrum[blocks.shape[1]] * (root.T @ x[:, blocks].prod(-1))
+    right = torch.cat([spectrum[1] * x, alpha * spectrum[blocks.shape[1]] * x[:, blocks].prod(-1)], 1)
+    if well_conditioned(gram, cutoff):
+        found = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), right, upper=False)
+    else:
+        values, vectors = torch.linalg.eigh(gram)
+        kept = values > cutoff * values[-1]
+        found = (vectors[:, kept] / values[kept].sqrt()).T @ right
+    linear, products = found[:, : x.shape[1]], found[:, x.shape[1] :]
     return torch.stack(
         [1 + alpha**2 - (linear[:, blocks[:, c]] + products).square().sum(0) for c in range(blocks.shape[1])], 1
     )

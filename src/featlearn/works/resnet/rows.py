@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from featlearn.lab.quantity import COUNT, POSITIVE, SEED, SHARE
+from featlearn.lab.quantity import COUNT, POSITIVE, SEED
 from featlearn.lab.row import Row
 from featlearn.lab.selection import Choice, select
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate
 
-FIGURE2, FIGURE3 = "resnet/figure2", "resnet/figure3"
+FIGURE2, FIGURE3, KERNELS = "resnet/figure2", "resnet/figure3", "resnet/kernels"
 RESIDUAL, FULL = "residual bottleneck", "residual"
 Wiring = Literal["residual", "residual bottleneck", "bottleneck", "two readouts", "three layers", "two layers"]
 Trained = Literal["all", "hidden", "layer by layer"]
+KernelName = Literal["RBF", "arcsine", "arc-cosine", "conjugate", "NTK", "ResNet NTK", "degrees 1 and k"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +90,50 @@ class KernelFit(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Share(Row):
-    """Of drawn target sets, the share whose best kernel risk is at most alpha^2/16 (hard instance)."""
+    """Best risks of a kernel with the points of an instance as centres, over target sets drawn with replacement.
 
-    experiment, key = "resnet/kernels", ("kernel", "d", "k", "n", "alpha")
+    good: of `drawn` sets S, those with min over i in S and over weights of E (K(x) - x_i - alpha chi_S(x))^2 at most
+    alpha^2/16; least: the least of these risks. whole: the Gram matrix was well conditioned, so that nothing of the
+    span was left out.
+    """
+
+    experiment, key = KERNELS, ("kernel",)
     kind: Literal["share"] = "share"
-    kernel: Literal["RBF", "arcsine", "conjugate", "NTK"]
+    kernel: KernelName
     d: Annotated[int, COUNT]
     k: Annotated[int, COUNT]
     n: Annotated[int, COUNT]
     alpha: Annotated[float, POSITIVE]
     seed: Annotated[int, SEED]
-    good: Annotated[float, SHARE]
+    drawn: Annotated[int, COUNT]
+    good: Annotated[int, COUNT]
     least: Annotated[float, POSITIVE]
+    whole: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned(Row):
+    """A residual network trained on the points of an instance for one drawn target set.
+
+    risk: mean ||out(x) - H(x)||^2, all k outputs together, over new samples; start: that of the start. None where
+    training left the finite numbers.
+    """
+
+    experiment = KERNELS
+    kind: Literal["learned"] = "learned"
+    d: Annotated[int, COUNT]
+    k: Annotated[int, COUNT]
+    n: Annotated[int, COUNT]
+    m: Annotated[int, COUNT]
+    alpha: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    risk: Annotated[float, POSITIVE] | None
+    start: Annotated[float, POSITIVE]
+
+    @property
+    def good(self) -> bool:
+        """Whether its risk is at most alpha^2/16."""
+        return self.risk is not None and self.risk <= self.alpha**2 / 16
 
 
 R = TypeVar("R", bound=Training)
