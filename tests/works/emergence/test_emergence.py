@@ -25,7 +25,7 @@ from featlearn.works.emergence.experiments import (
     table4,
     table5,
 )
-from featlearn.works.emergence.rows import KEPT, Final, Final1, Point
+from featlearn.works.emergence.rows import KEPT, TABLES, Final, Point
 
 EVIDENCE = Path(__file__).parents[3] / "evidence"
 IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("emergence/"))
@@ -168,7 +168,7 @@ def test_rows_of_their_own_have_the_settings_chosen_for_them():
 
 def test_table1_reaches_what_the_work_reports():
     """The committed rows at the reported settings; bounds are those of the inventory's check."""
-    table = _evidence(table1.EXPERIMENT).of(Final1)
+    table = _evidence(table1.EXPERIMENT).of(TABLES[1].final)
     of = {name: part.column("test_acc") for name, part in table.where(structure=True).by("row").items()}
     assert all(len(v) == 5 for v in of.values())
     for name in ("Network", "Two Step"):

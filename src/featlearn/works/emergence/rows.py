@@ -1,8 +1,9 @@
 """Rows that the experiments of this work write and its claims read. The unit is a seed: a draw of task, data and start
 in the simulations, of a start and an order of samples on images."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple, TypeVar, cast
 
 from featlearn.lab.quantity import COSINE, COUNT, NAME, PERCENT, POSITIVE, SEED
 from featlearn.lab.row import Row
@@ -13,6 +14,7 @@ KEPT = "One Step + start"
 Method = Literal["Network", "NTK", "RF", "One Step", "One Step + start", "Two Step", "Linear"]
 Snapshot = Literal["init", "step 1", "step 2"]
 ALIGNED = 0.95
+R = TypeVar("R", bound=Row)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,124 +80,24 @@ class Gathered(Row):
     cos: Annotated[float, COSINE]
 
 
-class Final1(Final):
-    """Of Table A.1."""
+class Written(NamedTuple):
+    """The types of rows that the experiment on one table writes."""
 
-    experiment = "emergence/table1"
-
-
-class Final2(Final):
-    """Of Table A.2."""
-
-    experiment = "emergence/table2"
+    final: type[Final]
+    cause: type[Cause]
+    curve: type[Curve]
+    gathered: type[Gathered]
 
 
-class Final3(Final):
-    """Of Table A.3."""
-
-    experiment = "emergence/table3"
-
-
-class Final4(Final):
-    """Of Table A.4."""
-
-    experiment = "emergence/table4"
+def _of(kind: type[R], number: int) -> type[R]:
+    """A type of rows, of the experiment on Table A.`number`."""
+    body = {"experiment": f"emergence/table{number}", "__module__": __name__, "__doc__": kind.__doc__}
+    return cast(type[R], type(f"{kind.__name__}{number}", (kind,), body))
 
 
-class Final5(Final):
-    """Of Table A.5."""
-
-    experiment = "emergence/table5"
-
-
-class Cause1(Cause):
-    """Of Table A.1."""
-
-    experiment = "emergence/table1"
-
-
-class Cause2(Cause):
-    """Of Table A.2."""
-
-    experiment = "emergence/table2"
-
-
-class Cause3(Cause):
-    """Of Table A.3."""
-
-    experiment = "emergence/table3"
-
-
-class Cause4(Cause):
-    """Of Table A.4."""
-
-    experiment = "emergence/table4"
-
-
-class Cause5(Cause):
-    """Of Table A.5."""
-
-    experiment = "emergence/table5"
-
-
-class Curve1(Curve):
-    """Of Figures 1 and 5."""
-
-    experiment = "emergence/table1"
-
-
-class Curve2(Curve):
-    """Of Figure 7."""
-
-    experiment = "emergence/table2"
-
-
-class Curve3(Curve):
-    """Of Figure 9."""
-
-    experiment = "emergence/table3"
-
-
-class Curve4(Curve):
-    """Of Figure 11."""
-
-    experiment = "emergence/table4"
-
-
-class Curve5(Curve):
-    """Of Figure 13."""
-
-    experiment = "emergence/table5"
-
-
-class Gathered1(Gathered):
-    """Of Figures 2 and 6."""
-
-    experiment = "emergence/table1"
-
-
-class Gathered2(Gathered):
-    """Of Figure 8."""
-
-    experiment = "emergence/table2"
-
-
-class Gathered3(Gathered):
-    """Of Figure 10."""
-
-    experiment = "emergence/table3"
-
-
-class Gathered4(Gathered):
-    """Of Figure 12."""
-
-    experiment = "emergence/table4"
-
-
-class Gathered5(Gathered):
-    """Of Figure 14."""
-
-    experiment = "emergence/table5"
+TABLES: Mapping[int, Written] = {
+    n: Written(_of(Final, n), _of(Cause, n), _of(Curve, n), _of(Gathered, n)) for n in range(1, 6)
+}
 
 
 @dataclass(frozen=True, kw_only=True)

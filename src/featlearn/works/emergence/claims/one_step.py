@@ -14,7 +14,7 @@ from featlearn.lab.statistics import within_slope
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate, Observation, mean_of
 from featlearn.works.emergence.claims.simulated_tables import AS_ONE, RATES, TABLES, against, said
-from featlearn.works.emergence.rows import KEPT, Cause, Cause1, Final, Final1, Final3, Point
+from featlearn.works.emergence.rows import KEPT, Cause, Final, Point
 
 # --- accuracies ------------------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_chain,
         observe=sees_chain,
         premises=(RATES,),
-        reads=(Final1, Cause1),
+        reads=(TABLES[1].rows.final, TABLES[1].rows.cause),
         remarks="The sentence speaks of runs whose first step and penalty the paper does not give. Of ours it is true "
         "after a first step as small as the theory asks, and not after the one that is best for the row.",
     ),
@@ -180,7 +180,7 @@ CLAIMS: tuple[Claim, ...] = (
         "d; a first step that keeps the start gives 1/cos^2 - 1 proportional to d.",
         statements=says_cosine,
         observe=sees_cosine,
-        reads=(Final1, Final3),
+        reads=(TABLES[1].rows.final, TABLES[3].rows.final),
         remarks="The reported cosines 0.967, 0.848, 0.560 fall with d. The paper does not list the penalty of its "
         "simulations; that its first step keeps the start is a conjecture. One size of our first step was fitted to "
         "these cosines, so that their height says nothing, and their exponent does.",
@@ -192,6 +192,6 @@ CLAIMS: tuple[Claim, ...] = (
         "E max N(0, 1)/sqrt(d).",
         statements=says_random,
         observe=sees_random,
-        reads=(Final1, Final3),
+        reads=(TABLES[1].rows.final, TABLES[3].rows.final),
     ),
 )

@@ -161,7 +161,7 @@ def _claims(n: int, sim: Simulation) -> tuple[Claim, Claim]:
         statements=partial(says_parity, sim) if plain else says_interval,
         observe=partial(sees_parity, sim) if plain else sees_interval,
         premises=partial(sizes, sim),
-        reads=(sim.final, sim.curve, sim.cause) if plain else (sim.final, sim.curve),
+        reads=(sim.rows.final, sim.rows.curve, sim.rows.cause) if plain else (sim.rows.final, sim.rows.curve),
     )
     gathering = Claim(
         id=f"emergence.gathering{n}",
@@ -170,7 +170,7 @@ def _claims(n: int, sim: Simulation) -> tuple[Claim, Claim]:
         statements=partial(says_gathering, sim),
         observe=partial(sees_gathering, sim),
         premises=partial(sizes, sim),
-        reads=(sim.gathered, sim.curve),
+        reads=(sim.rows.gathered, sim.rows.curve),
     )
     return curves, gathering
 
@@ -184,7 +184,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_share,
         observe=sees_share,
         premises=(RATES,),
-        reads=(*(TABLES[n].gathered for n in ALREADY), Codes),
+        reads=(*(TABLES[n].rows.gathered for n in ALREADY), Codes),
         remarks="The first step of ours forgets the start, as lambda = 1/(2 eta) of the theory does, and brings nearly "
         "all neurons there. The paper does not list the penalty of its simulations.",
     ),

@@ -30,10 +30,6 @@ class Simulation:
     """A table. settings: what it varies; least: the accuracy that its check asks for; steps: T as reported."""
 
     number: int
-    final: type[rows.Final]
-    curve: type[rows.Curve]
-    gathered: type[rows.Gathered]
-    cause: type[rows.Cause]
     settings: tuple[str, ...] = ("",)
     least: float = 99.5
     steps: int = 600
@@ -43,13 +39,18 @@ class Simulation:
         """Its id in the inventory."""
         return f"emergence.table{self.number}"
 
+    @property
+    def rows(self) -> rows.Written:
+        """What its experiment writes."""
+        return rows.TABLES[self.number]
+
 
 TABLES: Mapping[int, Simulation] = {
-    1: Simulation(1, rows.Final1, rows.Curve1, rows.Gathered1, rows.Cause1),
-    2: Simulation(2, rows.Final2, rows.Curve2, rows.Gathered2, rows.Cause2, least=99.0, steps=200),
-    3: Simulation(3, rows.Final3, rows.Curve3, rows.Gathered3, rows.Cause3, ("d=100", "d=2000")),
-    4: Simulation(4, rows.Final4, rows.Curve4, rows.Gathered4, rows.Cause4, ("ratio=0.8", "ratio=0.9"), least=99.0),
-    5: Simulation(5, rows.Final5, rows.Curve5, rows.Gathered5, rows.Cause5, ("n=25000", "n=10000")),
+    1: Simulation(1),
+    2: Simulation(2, least=99.0, steps=200),
+    3: Simulation(3, ("d=100", "d=2000")),
+    4: Simulation(4, ("ratio=0.8", "ratio=0.9"), least=99.0),
+    5: Simulation(5, ("n=25000", "n=10000")),
 }
 RATES = Premise("step sizes, penalties and linear classifiers of the paper", None, "not given; ours by validation")
 
@@ -289,7 +290,7 @@ def _claim(
         statements=statements,
         observe=observe,
         premises=partial(sizes, sim),
-        reads=(sim.final, sim.curve, sim.cause) if causes else (sim.final, sim.curve),
+        reads=(sim.rows.final, sim.rows.curve, sim.rows.cause) if causes else (sim.rows.final, sim.rows.curve),
         remarks=remarks,
     )
 
@@ -328,7 +329,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=partial(says_memorised, "contradicted"),
         observe=sees_memorised,
         premises=(RATES,),
-        reads=tuple(TABLES[n].cause for n in WHERE),
+        reads=tuple(TABLES[n].rows.cause for n in WHERE),
         remarks="By gradient descent, with step sizes chosen with structure; memorised_adam has another way.",
     ),
     Claim(
@@ -338,7 +339,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=partial(says_memorised, "confirmed"),
         observe=sees_adam,
         premises=(RATES, Premise("gradient descent from the start of Section 2.3", False, "Adam, ten times as wide")),
-        reads=(*(TABLES[n].final for n in WHERE), TABLES[5].cause),
+        reads=(*(TABLES[n].rows.final for n in WHERE), TABLES[5].rows.cause),
         remarks="The network can fit these labels and overfit few samples: where it does not, its size is no cause.",
     ),
 )

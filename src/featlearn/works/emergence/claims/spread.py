@@ -70,7 +70,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=partial(says, (1,)),
         observe=partial(sees, (1,)),
         premises=(RATES,),
-        reads=(TABLES[1].final,),
+        reads=(TABLES[1].rows.final,),
         remarks="The 10 000 test samples alone give 0.4 points at an accuracy of 80 %. The deviation of five seeds "
         "has an interval from 0.6 to 2.9 times its value.",
     ),
@@ -81,7 +81,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=partial(says, OTHERS),
         observe=partial(sees, OTHERS),
         premises=(RATES,),
-        reads=tuple(TABLES[n].final for n in OTHERS),
+        reads=tuple(TABLES[n].rows.final for n in OTHERS),
         remarks="Of Table A.4 the text says itself that NTK becomes less stable.",
     ),
     Claim(
@@ -91,6 +91,6 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_unstable,
         observe=sees_unstable,
         premises=(RATES,),
-        reads=(TABLES[4].final, TABLES[1].final),
+        reads=(TABLES[4].rows.final, TABLES[1].rows.final),
     ),
 )

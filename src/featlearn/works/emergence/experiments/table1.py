@@ -11,7 +11,7 @@ from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import own, pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
-from featlearn.works.emergence.rows import Cause1, Curve1, Final1, Gathered1
+from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table1"
 CHANGES = (
@@ -83,5 +83,5 @@ EXPERIMENT = Experiment(
     ),
     deviations=DEVIATIONS,
     cost=own.cost,
-    rows=(Final1, Cause1, Curve1, Gathered1),
+    rows=TABLES[1],
 )

@@ -11,7 +11,7 @@ from featlearn.lab.experiment import Experiment
 from featlearn.tasks import Interval
 from featlearn.works.emergence.experiments import own, pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
-from featlearn.works.emergence.rows import Cause2, Curve2, Final2, Gathered2
+from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table2"
 CHANGES = (
@@ -83,5 +83,5 @@ EXPERIMENT = Experiment(
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure7",), ("emergence.figure8",)),
     deviations=DEVIATIONS,
     cost=own.cost,
-    rows=(Final2, Cause2, Curve2, Gathered2),
+    rows=TABLES[2],
 )

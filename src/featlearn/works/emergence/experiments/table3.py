@@ -11,7 +11,7 @@ from featlearn.lab.experiment import Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import own, pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
-from featlearn.works.emergence.rows import Cause3, Curve3, Final3, Gathered3
+from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table3"
 CHANGES = (
@@ -66,5 +66,5 @@ EXPERIMENT = Experiment(
     draw=lambda table: pictures.draw(table, ENTRY, ("emergence.figure9",), ("emergence.figure10",)),
     deviations=DEVIATIONS,
     cost=own.cost,
-    rows=(Final3, Cause3, Curve3, Gathered3),
+    rows=TABLES[3],
 )

@@ -10,7 +10,7 @@ from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import own, pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common
-from featlearn.works.emergence.rows import Cause4, Curve4, Final4, Gathered4
+from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table4"
 CHANGES = (
@@ -86,5 +86,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=own.cost,
-    rows=(Final4, Cause4, Curve4, Gathered4),
+    rows=TABLES[4],
 )

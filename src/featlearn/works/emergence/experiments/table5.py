@@ -11,7 +11,7 @@ from featlearn.lab.experiment import Deviation, Experiment
 from featlearn.tasks import ParityMix
 from featlearn.works.emergence.experiments import own, pictures
 from featlearn.works.emergence.experiments.simulation import DEVIATIONS, Common, Setting
-from featlearn.works.emergence.rows import Cause5, Curve5, Final5, Gathered5
+from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table5"
 CHANGES = (
@@ -101,5 +101,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     cost=own.cost,
-    rows=(Final5, Cause5, Curve5, Gathered5),
+    rows=TABLES[5],
 )
