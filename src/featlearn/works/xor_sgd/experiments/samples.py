@@ -242,15 +242,6 @@ def cost(trial: NetworkTrial | KernelTrial) -> Cost:
     return Cost(0.3 + flops / 2.5e10 + steps * 3e-4 + passes / 8e9, 400 + members * trial.p * trial.d * 12 / 2**20)
 
 
-SMALL = Config(
-    d=(32, 64, 128),
-    kernel_d=(16, 32, 64),
-    shares=(0.0625, 0.25, 1.0),
-    noise=(0.8, 1.2, 1.8, 2.7, 4.0),
-    validation_seeds=(1000, 1001),
-    n_test=1000,
-)
-
 EXPERIMENT = Experiment(
     id="xor_sgd/samples",
     title="Samples that SGD and kernels need for XOR, against the dimension",
@@ -273,7 +264,14 @@ EXPERIMENT = Experiment(
             seeds=(0, 1),
             validation_seeds=(1000,),
         ),
-        "small": SMALL,
+        "small": Config(
+            d=(32, 64, 128),
+            kernel_d=(16, 32, 64),
+            shares=(0.0625, 0.25, 1.0),
+            noise=(0.8, 1.2, 1.8, 2.7, 4.0),
+            validation_seeds=(1000, 1001),
+            n_test=1000,
+        ),
         "paper": Config(),
         "gpu": Config(d=(32, 64, 128, 256, 512, 1024, 2048, 4096, 8192), shares=(0.125, 0.5, 1.0), device="cuda"),
     },
