@@ -1,12 +1,14 @@
 """What statements and observations of this work share: drawn networks and samples as plain arrays."""
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from featlearn.core import Key
+from featlearn.kernels import cube
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,47 @@ def with_one(x: np.ndarray) -> np.ndarray:
 def tensor(x: np.ndarray) -> Tensor:
     """An array as one network's tensor, with the axis e in front."""
     return torch.from_numpy(x)[None]
+
+
+ALPHA = 0.5
+"""The theorems hold for every alpha in (0, 1)."""
+GOOD = ALPHA**2 / 16
+
+
+@dataclass(frozen=True)
+class Cube:
+    """d signs, targets on k of them, N functions."""
+
+    d: int
+    k: int
+    n: int
+
+
+def planted_groups(c: Cube) -> Tensor:
+    """x_0 and, for each group of sixteen sets that hold 0, fifteen combinations of its parities: (2^d, n)."""
+    points = cube(c.d)
+    sets = [(0, *rest) for rest in combinations(range(1, c.d), c.k - 1)]
+    simplex = torch.linalg.eigh(torch.eye(16).double() - 1 / 16).eigenvectors[:, 1:]
+    columns = [points[:, :1]]
+    groups = min(len(sets) // 16, -(-(c.n - 1) // 15))
+    for start in range(0, 16 * groups, 16):
+        chi = torch.stack([points[:, s].prod(1) for s in map(list, sets[start : start + 16])], 1)
+        columns.append(chi @ simplex)
+    return torch.cat(columns, 1)[:, : c.n]
+
+
+def planted_targets(c: Cube) -> Tensor:
+    """x_i + alpha chi_S for the first n sets, i the first coordinate of each."""
+    points = cube(c.d)
+    sets = list(combinations(range(c.d), c.k))[: c.n]
+    return torch.stack([points[:, s[0]] + ALPHA * points[:, list(s)].prod(1) for s in sets], 1)
+
+
+def pivots(columns: Tensor) -> Tensor:
+    """As many rows as there are columns, the matrix of which is invertible."""
+    return torch.linalg.lu(columns).P.argmax(0)[: columns.shape[1]]
+
+
+def pairs(matrix: np.ndarray) -> np.ndarray:
+    """Entries on and above the diagonal."""
+    return matrix[np.triu_indices(len(matrix))]
