@@ -9,7 +9,8 @@ import torch
 from featlearn.core import Key
 from featlearn.kernels import arcsine, deep_nngp, deep_ntk, rbf, recursive
 from featlearn.lab.blind import apart, blind
-from featlearn.lab.claim import verdict_of
+from featlearn.lab.claim import predict, settle, verdict_of
+from featlearn.lab.inventory import load
 from featlearn.lab.table import Table
 from featlearn.tasks import HierarchicalParity, SmoothComposite
 from featlearn.works.resnet.claims import every_set, kernels, lower_bounds
@@ -146,3 +147,15 @@ def test_a_gap_off_by_a_hundredth_is_contradicted():
         return {**seen, lower_bounds.GAP: 1.01 * seen[lower_bounds.GAP]}
 
     assert verdict_of(dataclasses.replace(claim, observe=observe), Key("verify")).reported == "contradicted"
+
+
+def test_checks_of_the_inventory_name_statements_of_these_claims():
+    names = {i: {s.name for s in predict(c, settle(c, Key("verify")))} for i, c in CLAIMS.items()}
+    covered = {entry for c in CLAIMS.values() for entry in c.entries}
+    for entry in load("resnet").entries:
+        if entry.id not in covered:
+            continue
+        assert entry.checks, entry.id
+        for place in (place for places in entry.checks.values() for place in places):
+            claim, _, statement = place.partition(": ")
+            assert claim == "reason" or statement in names[claim], (entry.id, place)

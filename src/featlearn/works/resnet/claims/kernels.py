@@ -66,7 +66,7 @@ def moments(var: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def layered(x: np.ndarray, hidden: int, bias: float) -> tuple[np.ndarray, np.ndarray]:
     """Conjugate and tangent kernel of a ReLU network with so many hidden layers, biases of this variance."""
     cov = x @ x.T
-    cov, tangent = cov + bias, cov + 1
+    value, cov, tangent = cov, cov + bias, cov + 1
     for layer in range(hidden):
         value, slope = moments(np.diag(cov), cov)
         over = value + slope * tangent
@@ -229,7 +229,7 @@ def sees_hard(settings: Hard, key: Key) -> Mapping[str, Observation]:
     return {
         "H at every point": y.numpy(),
         "mean of ||H||^2": float(y.square().sum(1).mean()),
-        "different sets of coordinates": len(drawn),
+        "different sets of coordinates": float(len(drawn)),
         "sizes of coordinates that matter": batch.x[:, :d1].abs().double().numpy(),
     }
 
