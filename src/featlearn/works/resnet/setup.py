@@ -1,5 +1,6 @@
 """What statements and observations of this work share: drawn networks and samples as plain arrays."""
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -43,6 +44,21 @@ def draw_sample(m: int, d: int, k: int, n: int, key: Key) -> Sample:
 def with_one(x: np.ndarray) -> np.ndarray:
     """(x, 1)."""
     return np.concatenate([x, np.ones((len(x), 1))], 1)
+
+
+def taylor(name: str, c: float, n: int) -> np.ndarray:
+    """Coefficients c_0 .. c_(n-1) of exp(cz) - 1, sin(cz), cos(cz), tanh(z) and 1/(1 + exp(-z)) at 0."""
+    i = np.arange(n)
+    if name in ("tanh(z)", "1/(1 + exp(-z))"):
+        tan = np.zeros(n)
+        for j in range(n - 1):  # tan' = 1 + tan^2
+            tan[j + 1] = ((j == 0) + tan[: j + 1] @ tan[j::-1]) / (j + 1)
+        tanh = tan * (-1.0) ** (i // 2)
+        return tanh if name == "tanh(z)" else 0.5 * tanh / 2.0**i + 0.5 * (i == 0)
+    size = c**i / np.array([float(math.factorial(k)) for k in i])
+    if name == "exp(cz) - 1":
+        return np.where(i == 0, 0.0, size)
+    return np.where(i % 2 == (name == "sin(cz)"), size * (-1.0) ** (i // 2), 0.0)
 
 
 def tensor(x: np.ndarray) -> Tensor:

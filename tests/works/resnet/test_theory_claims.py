@@ -1,0 +1,152 @@
+"""Claims of the ResNet work that are computed from its formulas: verdicts, blind tests, planted faults, the checks."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from featlearn.core import Key
+from featlearn.lab import inventory
+from featlearn.lab.blind import apart, blind
+from featlearn.lab.claim import predict, settle, verdict_of
+from featlearn.works.resnet.claims import complexity, minimum_norm, network, targets
+
+MODULES = (complexity, minimum_norm, network, targets)
+CLAIMS = {c.id.removeprefix("resnet."): c for module in MODULES for c in module.CLAIMS}
+
+
+def measured_once(claim):
+    """The claim with a measurement that is made once."""
+    found = []
+
+    def observe(settings, key):
+        if not found:
+            found.append(claim.observe(settings, key))
+        return found[0]
+
+    return dataclasses.replace(claim, observe=observe)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_verdict_stands_and_planted_numbers_are_told_apart(name):
+    claim = measured_once(CLAIMS[name])
+    verdict = verdict_of(claim, Key("verify"))
+    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
+    assert blind(claim, Key("verify")) == []
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_prediction_and_observation_share_no_function(name):
+    assert apart(CLAIMS[name], Key("apart")) == []
+
+
+def test_checks_of_the_inventory_name_statements_or_reasons():
+    names = {}
+    for claim in CLAIMS.values():
+        names[claim.id] = {s.name for s in predict(claim, settle(claim, Key("verify")))}
+    covered = {entry for claim in CLAIMS.values() for entry in claim.entries}
+    for entry in inventory.load("resnet").entries:
+        if entry.id not in covered:
+            continue
+        assert entry.checks, entry.id
+        for words, places in entry.checks.items():
+            for place in places:
+                claim, _, statement = place.partition(": ")
+                if claim == "reason":
+                    assert len(statement) > 10, (entry.id, words)
+                elif claim in names:
+                    assert statement in names[claim], (entry.id, words, place)
+
+
+# faults ---------------------------------------------------------------------------------------------------------------
+
+honest = {
+    "residual_forward": network.residual_forward,
+    "residual_gradients": network.residual_gradients,
+    "fit_residual": network.fit_residual,
+    "built": minimum_norm.built,
+    "transferred": minimum_norm.transferred,
+    "supremum": minimum_norm.supremum,
+    "smooth": complexity.smooth_complexity,
+    "log": complexity.log_complexity,
+    "residual_init": targets.residual_init,
+    "at_points": complexity.at_points,
+}
+
+
+def small_gradient(net, x, y):
+    """The first layer's slopes are 1 % too small."""
+    found = honest["residual_gradients"](net, x, y)
+    return {n: v * (0.99 if n == "w" else 1.0) for n, v in found.items()}
+
+
+def one_rate(net, data, schedule, key, **more):
+    return honest["fit_residual"](net, data, dataclasses.replace(schedule, rates=None, rate=0.05), key, **more)
+
+
+def uneven(m, d):
+    """Weights whose rows of one sign are 1 % too long: they no longer cancel."""
+    net = honest["built"](m, d)
+    return dataclasses.replace(net, w=torch.where(net.a[..., None] > 0, 1.01 * net.w, net.w))
+
+
+def not_rescaled(net, copies, d):
+    moved = honest["transferred"](net, copies, d)
+    return dataclasses.replace(moved, w=moved.w / (d / 6) ** 0.5)
+
+
+class Shifted(targets.HierarchicalParity):
+    def composite(self, base):
+        return super().composite(base).roll(1, 1)
+
+
+class Wide(targets.SmoothComposite):
+    def base(self, truth, x):
+        return super().base(truth, 1.001 * x)
+
+
+FAULTS = {
+    "learner": (network, "engine", lambda net: dataclasses.replace(engine(net), b2=1.001 * engine(net).b2)),
+    "algorithm1": (network, "fit_residual", one_rate),
+    "gradient_factC4": (network, "residual_gradients", small_gradient),
+    "gradient_factC4 loss": (
+        network,
+        "residual_forward",
+        lambda net, x: dataclasses.replace(found := honest["residual_forward"](net, x), out=1.001 * found.out),
+    ),
+    "sec8_2_setup": (minimum_norm, "TwoLayer", lambda w, b, a, _: honest_two_layer(w, b, a, "clip")),
+    "minnorm": (minimum_norm, "built", uneven),
+    "minnorm transfer": (minimum_norm, "transferred", not_rescaled),
+    "rademacher": (minimum_norm, "supremum", lambda x, s, key: 1.01 * honest["supremum"](x, s, key)),
+    "rademacher dimension": (
+        minimum_norm,
+        "supremum",
+        lambda x, s, key: honest["supremum"](x * (x.shape[1] / 10) ** (x.shape[1] > x.shape[0] / 2), s, key),
+    ),
+    "complexity": (complexity, "smooth_complexity", lambda c: honest["smooth"]([0.0, *c][:-1])),
+    "complexity eps": (complexity, "log_complexity", lambda c, eps, **more: 1.001 * honest["log"](c, eps, **more)),
+    "complexity power": (complexity, "log_complexity", lambda c, eps, **more: honest["log"](c, eps**1.01, **more)),
+    "factA3": (complexity, "at_points", lambda f, x: 1.01 * honest["at_points"](f, x)),
+    "concept2": (targets, "smooth_complexity", lambda c: honest["smooth"]([v * 0.1**i for i, v in enumerate(c)])),
+    "sec8_1_setup": (
+        targets,
+        "residual_init",
+        lambda m, d, k, key: honest["residual_init"](m, d, k, key, variance=1.25 / m),
+    ),
+}
+"""Claim -> module, name of what is at fault, and the fault."""
+engine, honest_two_layer = network.engine, minimum_norm.TwoLayer
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_what_is_measured_contradicts(name, monkeypatch):
+    module, attribute, fault = FAULTS[name]
+    monkeypatch.setattr(module, attribute, fault)
+    assert not verdict_of(CLAIMS[name.split()[0]], Key("verify")).as_expected
+
+
+def test_targets_of_another_task_contradict(monkeypatch):
+    data, concept = CLAIMS["sec8_1_setup"], CLAIMS["concept1"]
+    assert not verdict_of(dataclasses.replace(data, settings=Shifted()), Key("verify")).as_expected
+    monkeypatch.setattr(targets, "SmoothComposite", Wide)
+    assert not verdict_of(concept, Key("verify")).as_expected
