@@ -1,6 +1,7 @@
 """Claims of the ResNet work that are computed from its formulas: verdicts, blind tests, planted faults, the checks."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,9 +10,17 @@ from featlearn.core import Key
 from featlearn.lab import inventory
 from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import predict, settle, verdict_of
-from featlearn.works.resnet.claims import complexity, minimum_norm, network, targets
+from featlearn.works.resnet.claims import (
+    complexity,
+    coupling,
+    existence,
+    initialisation,
+    minimum_norm,
+    network,
+    targets,
+)
 
-MODULES = (complexity, minimum_norm, network, targets)
+MODULES = (complexity, coupling, existence, initialisation, minimum_norm, network, targets)
 CLAIMS = {c.id.removeprefix("resnet."): c for module in MODULES for c in module.CLAIMS}
 
 
@@ -71,6 +80,12 @@ honest = {
     "log": complexity.log_complexity,
     "residual_init": targets.residual_init,
     "at_points": complexity.at_points,
+    "cheapest": coupling.cheapest,
+    "gated": existence.gated,
+    "gate_function": existence.gate_function,
+    "weights_of": existence.weights_of,
+    "optimize": initialisation.optimize,
+    "stats": initialisation.stats,
 }
 
 
@@ -93,6 +108,26 @@ def uneven(m, d):
 def not_rescaled(net, copies, d):
     moved = honest["transferred"](net, copies, d)
     return dataclasses.replace(moved, w=moved.w / (d / 6) ** 0.5)
+
+
+def greedier(power):
+    """Budgets that grow with the number of neurons."""
+    return lambda gain, cost, budget: honest["cheapest"](gain, cost, budget * len(cost) ** power)
+
+
+def halved_constant(coefficients):
+    """c_0 in place of 2 c_0."""
+    series = honest["gate_function"](coefficients)
+    series[0] /= 2
+    return series
+
+
+later_roots = SimpleNamespace(
+    root_scalar=lambda *args, **more: SimpleNamespace(root=honest["optimize"].root_scalar(*args, **more).root + 0.01)
+)
+heavier = SimpleNamespace(
+    chi2=honest["stats"].chi2, gamma=lambda a, scale: honest["stats"].gamma(1.05 * a, scale=scale)
+)
 
 
 class Shifted(targets.HierarchicalParity):
@@ -128,6 +163,33 @@ FAULTS = {
     "complexity power": (complexity, "log_complexity", lambda c, eps, **more: honest["log"](c, eps**1.01, **more)),
     "factA3": (complexity, "at_points", lambda f, x: 1.01 * honest["at_points"](f, x)),
     "concept2": (targets, "smooth_complexity", lambda c: honest["smooth"]([v * 0.1**i for i, v in enumerate(c)])),
+    "table1": (initialisation, "optimize", later_roots),
+    "propB1": (initialisation, "stats", heavier),
+    "propB4": (
+        initialisation,
+        "cheapest",
+        lambda gain, cost, budget: honest["cheapest"](gain, cost, budget**0.7),
+    ),
+    "lemmaC1": (coupling, "cheapest", greedier(0.4)),
+    "lemmaC1_f": (coupling, "cheapest", greedier(-0.4)),
+    "claimC6_C7": (
+        coupling,
+        "residual_gradients",
+        lambda *args: {n: 0.5 * v for n, v in honest["residual_gradients"](*args).items()},
+    ),
+    "claimC6_C7 size": (
+        coupling,
+        "residual_gradients",
+        lambda *args: {n: 1.001 * v for n, v in honest["residual_gradients"](*args).items()},
+    ),
+    "claimE3": (
+        existence,
+        "gated",
+        lambda f, nodes, weights, x: honest["gated"](f, nodes, weights, min(x + 0.01, 1.0)),
+    ),
+    "lemmaE2": (existence, "gate_function", halved_constant),
+    "lemmaE1": (existence, "weights_of", lambda *args: 1.5 * honest["weights_of"](*args)),
+    "lemmaE1 rate": (existence, "weights_of", lambda t, w0, a: honest["weights_of"](t, w0, a) * (len(w0) / 256) ** 0.1),
     "sec8_1_setup": (
         targets,
         "residual_init",

@@ -46,6 +46,24 @@ def with_one(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x, np.ones((len(x), 1))], 1)
 
 
+def cheapest(gain: np.ndarray, cost: np.ndarray, budget: float) -> np.ndarray:
+    """Which to take so that the gains sum to most while the costs stay within the budget: by gain over cost."""
+    order = np.argsort(-gain / cost)
+    order = order[gain[order] > 0]
+    return order[np.cumsum(cost[order]) <= budget]
+
+
+def flipped(g: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """A perturbation that just changes the signs of the chosen entries."""
+    change = np.zeros_like(g)
+    change[chosen] = -(1 + 1e-6) * g[chosen]
+    return change
+
+
+SMALL = 0.999
+"""Share of a budget that perturbations use, so that rounding keeps them within it."""
+
+
 def taylor(name: str, c: float, n: int) -> np.ndarray:
     """Coefficients c_0 .. c_(n-1) of exp(cz) - 1, sin(cz), cos(cz), tanh(z) and 1/(1 + exp(-z)) at 0."""
     i = np.arange(n)

@@ -139,7 +139,7 @@ def draw_sum(key: Key) -> Sum:
     w, x = rng.normal(size=(5, 6)), rng.normal(size=(40, 6))
     w, x = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (w, x))
     c = rng.normal(size=(5, 9))
-    c[3, 0::2], c[4, 1::2] = 0, 0
+    c[3, 0::2], c[4, 1::2], c[4, 0] = 0, 0, 0
     return Sum(rng.uniform(-1, 1, 5), w, c, x)
 
 

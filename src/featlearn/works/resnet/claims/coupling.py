@@ -1,0 +1,425 @@
+"""Near the start of a wide network few signs change (Lemma C.1), and gradients point home (Claims C.5 to C.7)."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from featlearn.core import Key
+from featlearn.lab.claim import Accusation, Claim, Premise
+from featlearn.lab.quantity import POSITIVE, REAL
+from featlearn.lab.statement import Statement, at_least, at_most, exponent
+from featlearn.lab.uncertainty import Estimate, Observation, slope
+from featlearn.learn import ResidualSchedule, fit_residual
+from featlearn.learn.residual import HIDDEN
+from featlearn.nets import Residual, residual_forward, residual_gradients
+from featlearn.tasks import SmoothComposite
+from featlearn.works.resnet.setup import SMALL, Net, cheapest, flipped, tensor
+
+Array = np.ndarray
+
+# Lemma C.1 -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Scales of Lemma C.1 at which its premises hold at every width: sigma_v = 1, tau_v = (k/m)^(3/8).
+
+    Entries that change their sign are small, and laws are powers, up to (t/sigma_w)^2, t^3 being about 3 tau_w^2
+    sigma_w/m for the largest: the smallest width keeps what this adds to an exponent below a third of the margin.
+    """
+
+    widths: tuple[int, ...] = (2**11, 2**13, 2**15)
+    sigma_w: float = 0.3
+    tau_w: float = 1.12
+    d: int = 8
+    k: int = 3
+    draws: int = 12
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start at width m: w0 (m, d+1), v0 (m, k+1), a (k, m), and the fixed x (d) of norm 1."""
+
+    w0: Array
+    v0: Array
+    a: Array
+    x: Array
+
+    def gates(self, w: Array | float = 0.0, v: Array | float = 0.0) -> tuple[Array, Array, Array, Array]:
+        """Gates of both layers at w0 + w and v0 + v, out1 and out, by the library."""
+        w1, v1 = tensor(self.w0 + w), tensor(self.v0 + v)
+        net = Residual(
+            w=w1[..., :-1],
+            b1=w1[..., -1],
+            a=tensor(self.a),
+            v=v1[..., :-1],
+            b2=v1[..., -1],
+            wiring="residual bottleneck",
+        )
+        seen = residual_forward(net, tensor(self.x[None])[0])
+        assert seen.h2 is not None
+        assert seen.inner is not None
+        on, on2, first, out = (z[0, 0].numpy() for z in (seen.h > 0, seen.h2 > 0, seen.inner, seen.out))
+        return on, on2, first, out
+
+
+def start(s: Scales, m: int, key: Key) -> Start:
+    """A drawn start."""
+    rng = key.numpy()
+    return Start(
+        s.sigma_w * rng.normal(size=(m, s.d + 1)),
+        rng.normal(size=(m, s.k + 1)) / math.sqrt(m),
+        rng.normal(size=(s.k, m)) / math.sqrt(m),
+        np.eye(s.d)[0],
+    )
+
+
+def premises(settings: Scales) -> Sequence[Premise]:
+    """tau_w in its interval and at least 1 at every width; tau_v at the lower end of its own."""
+    s = settings
+    inside = all(
+        m**0.126 * s.sigma_w <= s.tau_w <= m**0.124 * s.sigma_w**0.25 and m**-0.49 <= s.sigma_w <= m**-0.01
+        for m in s.widths
+    )
+    return (
+        Premise("tau_w >= 1 and in [m^(1/8+0.001) sigma_w, m^(1/8-0.001) sigma_w^(1/4)]", inside and s.tau_w >= 1),
+        Premise("tau_v in [sigma_v (k/m)^(3/8), sigma_v]", True),
+    )
+
+
+PARTS = {
+    "a": "growth with m of the signs of the first layer that change at worst",
+    "b": "growth with m of what sign changes add to A D_W W0 (x, 1) at worst",
+    "c": "growth with m of ||out1(x)|| / tau_w at worst",
+    "d": "growth with m of the signs of the second layer that change at worst, over (tau_v/sigma_v)^(2/3)",
+    "e": "growth with m of what sign changes add to A D_V V0 z at worst, z = (out1, 1), over ||z|| tau_v"
+    " (tau_v/sigma_v)^(1/3)",
+    "g": "growth with m of ||A D_V (V0 + V)(out1, 1)|| / (tau_v ||(out1, 1)||) at worst",
+}
+
+
+def says_coupling(settings: Scales) -> Sequence[Statement]:
+    """(a) m^(2/3), (b) m^(-1/6), (c) O(tau_w) at fixed tau_w, sigma_w; (d), (e), (g) at tau_v = sigma_v (k/m)^(3/8)."""
+    rows = (
+        ("a", 2 / 3, 3 / 4, "m^(3/4)"),
+        ("b", -1 / 6, -1 / 12, "m^(-1/12)"),
+        ("c", 0.0, 1 / 8, "m^(1/8)"),
+        ("d", 1.0, 1 + 1 / 8, "(tau_v/sigma_v)^(1/3) m"),
+        ("e", 0.0, 1 / 8, "tau_v, without the factor (tau_v/sigma_v)^(1/3)"),
+        ("g", 0.0, 1 / 8, "sigma_v^(1/3) tau_v^(2/3)"),
+    )
+    return tuple(
+        exponent(
+            PARTS[part],
+            "at most",
+            value,
+            f"Lemma C.1 ({part})",
+            margin=0.05,
+            rival=rival,
+            rival_says=f"growth as {says}",
+        )
+        for part, value, rival, says in rows
+    )
+
+
+def fit(settings: Scales, key: Key, measured: Callable[[Scales, int, Key], Mapping[str, float]]) -> dict[str, Estimate]:
+    """Slopes against log m of the logarithms of what was measured at every width and draw."""
+    x, found = [], {}
+    for m in settings.widths:
+        for i in range(settings.draws):
+            x.append(math.log(m))
+            for name, value in measured(settings, m, key / m / i).items():
+                found.setdefault(name, []).append(math.log(value))
+    return {name: slope(x, y, "start") for name, y in found.items()}
+
+
+def couplings(s: Scales, m: int, key: Key) -> Mapping[str, float]:
+    """Each part at weights that are made to violate it, of spectral norm tau_w and tau_v: all of rank one."""
+    at = start(s, m, key)
+    one = np.append(at.x, 1)
+    on, on2, first, _ = at.gates()
+    z = np.append(first, 1)
+    length, tau_v = float(np.linalg.norm(z)), (s.k / m) ** 0.375
+    g, g2 = at.w0 @ one, at.v0 @ z
+    second = at.a @ np.maximum(g2, 0)
+    along, along2 = (at.a.T @ u / np.linalg.norm(at.a.T @ u) for u in (first, second))
+
+    def w(change: Array) -> Array:
+        return np.outer(change, one) / 2
+
+    def v(change: Array) -> Array:
+        return np.outer(change, z) / length**2
+
+    budget, budget2 = SMALL * 2 * s.tau_w**2, SMALL * (tau_v * length) ** 2
+    few = at.gates(w(flipped(g, cheapest(np.ones(m), g**2, budget))))[0]
+    aimed = at.gates(w(flipped(g, cheapest(-at.a[0] * np.abs(g), g**2, budget))))[0]
+    large = at.gates(w(math.sqrt(2) * s.tau_w * along))[2]
+    few2 = at.gates(0.0, v(flipped(g2, cheapest(np.ones(m), g2**2, budget2))))[1]
+    aimed2 = at.gates(0.0, v(flipped(g2, cheapest(-at.a[0] * np.abs(g2), g2**2, budget2))))[1]
+    end = at.gates(0.0, v(tau_v * length * along2))
+    return {
+        PARTS["a"]: float((few != on).sum()),
+        PARTS["b"]: float(np.linalg.norm(at.a @ ((aimed * 1.0 - on) * g))),
+        PARTS["c"]: float(np.linalg.norm(large)) / s.tau_w,
+        PARTS["d"]: float((few2 != on2).sum()) / tau_v ** (2 / 3),
+        PARTS["e"]: float(np.linalg.norm(at.a @ ((aimed2 * 1.0 - on2) * g2))) / (tau_v ** (4 / 3) * length),
+        PARTS["g"]: float(np.linalg.norm(end[3] - end[2])) / (tau_v * length),
+    }
+
+
+def sees_coupling(settings: Scales, key: Key) -> Mapping[str, Observation]:
+    """Fits over widths."""
+    return fit(settings, key, couplings)
+
+
+NORM = "growth with m of what sign changes add to ||A D_V V0||_2 at worst, over tau_v (tau_v/sigma_v)^(1/3)"
+
+
+def says_norm(settings: Scales) -> Sequence[Statement]:
+    """(f) ||A D_V V0||_2 <= O~(tau_v (tau_v/sigma_v)^(1/3)); sigma_v (tau_v/sigma_v)^(2/3) exceeds it by m^(1/4)."""
+    return (
+        exponent(
+            f"{NORM}, as reported",
+            "at most",
+            0.0,
+            "Lemma C.1 (f)",
+            of=NORM,
+            margin=0.05,
+            rival=0.25,
+            rival_says="sigma_v (tau_v/sigma_v)^(2/3)",
+            expect="contradicted",
+        ),
+        exponent(
+            NORM,
+            "equal",
+            0.25,
+            "Lemma C.1 (f), corrected: sigma_v (tau_v/sigma_v)^(2/3), s/m of the entries of V0 being at hand",
+            margin=0.05,
+            rival=0.0,
+            rival_says="as reported",
+            form="corrected",
+            twin=f"{NORM}, as reported",
+        ),
+    )
+
+
+def norms(s: Scales, m: int, key: Key) -> Mapping[str, float]:
+    """Signs are changed where that adds most to u^T A D_V V0 y, for a direction y across (out1, 1)."""
+    at = start(s, m, key)
+    _, on, first, _ = at.gates()
+    z = np.append(first, 1)
+    tau_v, g = (s.k / m) ** 0.375, at.v0 @ z
+    y = np.linalg.svd(z[None])[2][1]
+    gain = np.where(g >= 0, -1, 1) * at.a[0] * (at.v0 @ y)
+    change = flipped(g, cheapest(gain, g**2, SMALL * tau_v**2 * float(z @ z)))
+    moved = at.gates(0.0, np.outer(change, z) / float(z @ z))[1]
+    return {NORM: float(np.linalg.norm((at.a * (moved * 1.0 - on)) @ at.v0, 2)) / tau_v ** (4 / 3)}
+
+
+def sees_norm(settings: Scales, key: Key) -> Mapping[str, Observation]:
+    """Fits over widths."""
+    return fit(settings, key, norms)
+
+
+# Claims C.5 to C.7 ---------------------------------------------------------------------------------------------------
+
+SHRUNK = 0.866
+"""What the comparator reaches of H - out: Err = -0.134 (H - out), where the bound comes nearest to the truth."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network after training on a smooth target, inputs x (n, d), values f of F and g of alpha G(F) there (n, k)."""
+
+    net: Net
+    x: Array
+    f: Array
+    g: Array
+
+
+def draw_trained(key: Key) -> Trained:
+    """Algorithm 1 from a start of Section 6 with sigma_w = 0.3 and sigma_v = 1, m = 300."""
+    task, m = SmoothComposite(d=8, k=3 + 1, alpha=0.1), 300
+    truth, rng = task.draw(key), key.numpy()
+    net = Net(
+        0.3 * rng.normal(size=(m, 9)), rng.normal(size=(m, 5)) / math.sqrt(m), rng.normal(size=(4, m)) / math.sqrt(m)
+    )
+
+    def sampler(n: int, at: Key) -> tuple[torch.Tensor, torch.Tensor]:
+        batch = task.sample(truth, n, at)
+        return batch.x.double(), batch.y.double()
+
+    schedule = ResidualSchedule(steps=600, rate=0.02, rates={"v": 0.1, "b2": 0.1}, momentum=0.0, batch=1)
+    after = fit_residual(engine(net), sampler, schedule, key / "train", trained=HIDDEN).net
+    assert after.v is not None
+    assert after.b2 is not None
+    w, v = (torch.cat([p, q[..., None]], -1)[0].numpy() for p, q in ((after.w, after.b1), (after.v, after.b2)))
+    x = task.sample(truth, 20, key / "x").x
+    base = task.base(truth, x)
+    above = task.alpha * task.composite(truth, base)
+    x, f, g = (z.double().numpy() for z in (x, base, above))
+    return Trained(Net(w, v, net.a), x, f, g)
+
+
+def engine(net: Net) -> Residual:
+    """The library's network."""
+    w, v = tensor(net.w), tensor(net.v)
+    return Residual(
+        w=w[..., :-1], b1=w[..., -1], a=tensor(net.a), v=v[..., :-1], b2=v[..., -1], wiring="residual bottleneck"
+    )
+
+
+@dataclass(frozen=True)
+class Point:
+    """At one input: X = (x, 1), z = (out1, 1), out; f(W') = m W' X and g(V') = n V' z in the words of Fact C.4."""
+
+    one: Array
+    z: Array
+    out: Array
+    m: Array
+    n: Array
+
+
+def point(net: Net, x: Array) -> Point:
+    """Written out from Section 6.1."""
+    one = np.append(x, 1)
+    on = net.w @ one >= 0
+    z = np.append(net.a @ (on * (net.w @ one)), 1)
+    on2 = net.v @ z >= 0
+    first, second = net.a * on, net.a * on2
+    return Point(one, z, z[:-1] + second @ (net.v @ z), second @ net.v[:, :-1] @ first + first, second)
+
+
+def says_gradients(settings: Trained) -> Sequence[Statement]:
+    """C.5: gradients are at most 2 ||y - out|| ||M|| and ||y - out|| ||A D_V|| ||(out1, 1)||; then Delta_t, and C.7."""
+    points = [point(settings.net, x) for x in settings.x]
+    h = settings.f + settings.g
+    gaps = [t - p.out for t, p in zip(h, points, strict=True)]
+    kappa = [np.linalg.norm(p.out - p.z[:-1]) / (np.linalg.norm(p.z[:-1]) + 1) for p in points]
+    source = "Appendix C.3"
+    return (
+        at_most(
+            "||grad_W Obj|| at labels along the worst direction, ||y - out|| = 1",
+            POSITIVE,
+            np.array([2 * np.linalg.norm(p.m, 2) for p in points]),
+            f"{source}, proof of Claim C.5",
+            margin=1e-9,
+            axis="input",
+        ),
+        at_most(
+            "||grad_V Obj|| at labels along the worst direction, ||y - out|| = 1",
+            POSITIVE,
+            np.array([np.linalg.norm(p.z) * np.linalg.norm(p.n, 2) for p in points]),
+            f"{source}, proof of Claim C.5",
+            margin=1e-9,
+            axis="input",
+        ),
+        at_least(
+            "<grad Obj, (W - W*, V - V*)> against ||H - out||^2 / 2 - 2 ||Err||^2",
+            REAL,
+            np.array([(0.5 - 2 * (1 - SHRUNK) ** 2) * float(r @ r) for r in gaps]),
+            "Section 6.1, third step, with y = H",
+            axis="input",
+        ),
+        at_most(
+            "||out1 - F|| against (||out - H|| + kappa (B_F + 1) + alpha B_FoG) / (1 - kappa)",
+            POSITIVE,
+            np.array(
+                [
+                    (np.linalg.norm(r) + 2 * c + np.linalg.norm(g)) / (1 - c)
+                    for r, c, g in zip(gaps, kappa, settings.g, strict=True)
+                ]
+            ),
+            f"{source}, proof of Claim C.7, kappa = ||A D_V (V0 + V)(out1, 1)|| / (||out1|| + 1) in place of O~(tau_v)",
+            margin=1e-9,
+            axis="input",
+            form="derived",
+        ),
+    )
+
+
+def sees_gradients(settings: Trained, key: Key) -> Mapping[str, Observation]:
+    """The library's outputs and gradients, input by input."""
+    net, x = engine(settings.net), torch.from_numpy(settings.x)
+    seen = residual_forward(net, x)
+    assert seen.inner is not None
+    out, first = seen.out[0], seen.inner[0]
+    size: dict[str, list[float]] = {"w": [], "v": []}
+    along = []
+    for i in range(len(x)):
+        at, one = settings.x[i], x[i : i + 1]
+        p = point_of(settings.net, at)
+        for name, matrix in (("w", p[0]), ("v", p[1])):
+            worst = torch.from_numpy(np.linalg.svd(matrix)[0][:, 0])
+            found = residual_gradients(net, one, (out[i] + worst)[None])
+            bias = {"w": "b1", "v": "b2"}[name]
+            size[name].append(math.hypot(float(found[name].norm()), float(found[bias].norm())))
+        h = torch.from_numpy(settings.f[i] + settings.g[i])
+        found = residual_gradients(net, one, h[None])
+        missing = SHRUNK * (h - out[i]).numpy()
+        move = np.outer(np.linalg.pinv(p[0]) @ missing, np.append(at, 1)) / (1 + float(at @ at))
+        slopes = torch.cat([found["w"], found["b1"][..., None]], -1)[0].numpy()
+        along.append(-float((slopes * move).sum()))
+    return {
+        "||grad_W Obj|| at labels along the worst direction, ||y - out|| = 1": np.array(size["w"]),
+        "||grad_V Obj|| at labels along the worst direction, ||y - out|| = 1": np.array(size["v"]),
+        "<grad Obj, (W - W*, V - V*)> against ||H - out||^2 / 2 - 2 ||Err||^2": np.array(along),
+        "||out1 - F|| against (||out - H|| + kappa (B_F + 1) + alpha B_FoG) / (1 - kappa)": (
+            (first - torch.from_numpy(settings.f)).norm(dim=1).numpy()
+        ),
+    }
+
+
+def point_of(net: Net, x: Array) -> tuple[Array, Array]:
+    """M and N by the library's gates."""
+    seen = residual_forward(engine(net), torch.from_numpy(x[None]))
+    assert seen.h2 is not None
+    first, second = (net.a * (h[0, 0] > 0).numpy() for h in (seen.h, seen.h2))
+    return second @ net.v[:, :-1] @ first + first, second
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="resnet.lemmaC1",
+        entries=("resnet.lemmaC1",),
+        says="Within tau_w and tau_v of the start few signs change, and what W0 and V0 add is small: (a) to (e), (g).",
+        settings=Scales(),
+        premises=premises,
+        statements=says_coupling,
+        observe=sees_coupling,
+    ),
+    Claim(
+        id="resnet.lemmaC1_f",
+        entries=("resnet.lemmaC1",),
+        says="Lemma C.1 (f): ||A D_V V0||_2 is at most tau_v (tau_v/sigma_v)^(1/3) up to logarithms.",
+        settings=Scales(),
+        premises=premises,
+        statements=says_norm,
+        observe=sees_norm,
+        accuses=Accusation(
+            quote="(f) ||A D_{V,W} V^(0)||_2 <= O~(tau_v (tau_v/sigma_v)^(1/3))",
+            place="Appendix C.1, Lemma C.1 (f), 'a byproduct of the proof of Lemma C.1e'",
+            reading="The spectral norm of Section 4, for all V with ||V||_2 <= tau_v, as the proof of Claim C.6 uses it"
+            " on a vector other than (out1(x), 1). Along (out1(x), 1) alone it is part (e), and true.",
+            hits="proof",
+            derivation="V of rank one with V (out1, 1) small can change the signs of any s of about m"
+            " (tau_v/sigma_v)^(2/3) neurons, those where |V0 (out1, 1)| is least. In a direction y across (out1, 1) the"
+            " entries of V0 y stay of size sigma_v/sqrt(m); taking the half whose terms have one sign, u^T A D_V V0 y"
+            " moves by about s sigma_v/m = sigma_v (tau_v/sigma_v)^(2/3), which exceeds the bound by a power of m,"
+            " (sigma_v/tau_v)^(2/3) up to m^(1/4). The proof bounds A D_V V0 z for the z that sets the gates only.",
+        ),
+    ),
+    Claim(
+        id="resnet.claimC6_C7",
+        entries=("resnet.claimC6_C7",),
+        says="Gradients are at most ||y - out|| times norms of the weights; along W - W*, V - V* the loss falls by at"
+        " least ||H - out||^2/2 - 2 ||Err||^2; the first layer is near F where the whole is near H.",
+        settings=draw_trained,
+        statements=says_gradients,
+        observe=sees_gradients,
+        remarks="Constants of the claims are open, so that steps of their proofs are judged, at trained weights.",
+    ),
+)
