@@ -149,6 +149,14 @@ def test_a_judge_that_looks_at_the_mean_alone_is_caught(kind, monkeypatch):
     assert any("past its limit" in f for f in flaws(statement, seen, says(averaging), monkeypatch))
 
 
+def test_the_element_farthest_from_its_limit_is_pushed_past_it(monkeypatch):
+    """20 elements of 400 are drawn beside it, and this draw has not the one that the judge does not look at."""
+    seen = np.where(np.arange(400) == 137, -10.0, 9.0)
+    statement = at_most("x", REAL, np.full(400, 10.0), "(1)")
+    found = flaws(statement, seen, says(lambda s, o, f: "confirmed" if o["x"][137] > 10 else f.outcome), monkeypatch)
+    assert any("element 137 at" in f for f in found)
+
+
 def test_a_margin_of_zero_for_an_equality_of_estimates_has_too_little_power():
     statement = equal("x", REAL, 1.0, "(1)", rival=2.0, rival_says="two")
     assert any("too little power" in f for f in flaws(statement, near(1.0)))

@@ -29,6 +29,9 @@ def test_the_law_that_made_the_points_fits_best(law):
 def test_crossing():
     assert crossing([10.0, 20.0, 40.0], [50.0, 60.0, 100.0], 80.0) == pytest.approx(20 * 2**0.5)
     assert crossing([10.0], [99.0], 95.0) == 10.0
+    assert crossing([10.0, 1000.0], [50.0, 100.0], 75.0) == pytest.approx(100.0)
+    assert crossing([10.0, 20.0], [99.0, 50.0], 95.0) == 10.0
+    assert crossing([10.0, 20.0], [float("nan"), 99.0], 95.0) == 20.0
     assert crossing([10.0, 20.0], [50.0, 60.0], 95.0) is None
 
 

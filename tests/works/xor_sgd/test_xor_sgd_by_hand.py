@@ -432,6 +432,6 @@ def test_a_crossing_is_that_of_the_loss_along_one_run():
     level = 0.3 * loss[6] + 0.7 * loss[7]
     share = math.log(loss[6] / level) / math.log(loss[6] / loss[7])
     [row] = time.run_trial(dataclasses.replace(trial, level=level)).rows
-    assert row.time == pytest.approx((6 + share) * 2 * 0.2, rel=1e-4)
+    assert row.time == pytest.approx((6 + share) * 2 * 0.2, rel=1e-5)  # rounding in float32; moving biases: 1e-4
     assert row.start == pytest.approx(size[0] / 0.2, rel=1e-5)
-    assert row.growth == pytest.approx((size[4] / size[0]) ** (1 / 8), rel=1e-5)  # evaluated up to step 8 of 9
+    assert row.growth == pytest.approx((size[4] / size[0]) ** (1 / 8), rel=1e-6)  # evaluated up to step 8 of 9
