@@ -5,15 +5,19 @@ from math import comb
 
 import pytest
 import torch
+from mutation import CHECKOUT
 
 from featlearn.core import Key
 from featlearn.kernels import arcsine, deep_nngp, deep_ntk, rbf, recursive
 from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import predict, settle, verdict_of
+from featlearn.lab.find import latest_complete
 from featlearn.lab.inventory import load
+from featlearn.lab.store import Store
 from featlearn.lab.table import Table
 from featlearn.tasks import HierarchicalParity, SmoothComposite
 from featlearn.works.resnet.claims import every_set, kernels, lower_bounds
+from featlearn.works.resnet.experiments.kernels import EXPERIMENT
 from featlearn.works.resnet.rows import Learned, Share
 from featlearn.works.resnet.setup import Cube, pivots, planted_groups
 
@@ -28,6 +32,19 @@ def test_the_verdict_stands_and_planted_numbers_are_told_apart(id_):
     assert verdict.covers
     assert blind(CLAIMS[id_], Key("verify")) == []
     assert apart(CLAIMS[id_], Key("apart")) == []
+
+
+def test_theorem_2_on_the_committed_rows():
+    done = latest_complete(
+        EXPERIMENT, Store("runs-that-are-not-there", below=[CHECKOUT / "evidence"]), ("paper", "cpu")
+    )
+    assert done is not None
+    claim, tables = CLAIMS["resnet.theorem2"], tuple(done.table.of(kind) for kind in (Share, Learned))
+    verdict = verdict_of(claim, Key("verify"), tables)
+    assert verdict.as_expected
+    assert verdict.scope == "as stated"
+    assert blind(claim, Key("verify"), tables) == []
+    assert apart(claim, Key("apart"), tables) == []
 
 
 def share(kernel, seed, good=0, **more):
