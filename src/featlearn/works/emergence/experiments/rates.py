@@ -42,6 +42,7 @@ from featlearn.works.emergence.rows import KEPT, Memory, Method, Point
 WIDE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 STEP_1 = (3e-4, 1e-3, 3e-3, 2.0)  # three that keep the output under the margin, as lemma 19 asks, and a large one
 WIDER = {"scale_1": (8.0, 32.0), "rate_one": WIDE}  # the best of One Step lay at the edge of its grid
+WIDER_KEPT = (0.01, 0.03, 1000.0, 3000.0)  # two levels beyond each edge, at both of which One Step + start had a best
 MEMORY = {"width": (5.0, 10.0, 20.0), "rate": (0.05, 0.1, 0.2)}  # of Adam
 READ_OUT = ("rate_kept", "rate_two", "rate_one", "rate_ntk", "rate_rf", "rate_linear")
 GRIDS: Mapping[Method, Mapping[str, tuple[float, ...]]] = {
@@ -139,7 +140,7 @@ def trials(config: Config) -> list[Trial]:
     alone = [replace(s, task=replace(s.task, structure=False)) for s in bare if isinstance(s.task, ParityMix)]
     for seed in config.seeds:
         planned += [Trial(s, "One Step", seed, tuple(WIDER.items())) for s in bare]
-        planned += [Trial(s, KEPT, seed, (("rate_kept", WIDE),)) for s in kept]
+        planned += [Trial(s, KEPT, seed, (("rate_kept", rates),)) for rates in (WIDE, WIDER_KEPT) for s in kept]
         planned += [Trial(s, "Network", seed, tuple(MEMORY.items())) for s in alone]
     return planned
 
@@ -286,21 +287,24 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
     ]
     rows = without_reported(shown, {"val_acc": "%"}, "")
     for setting, rates in chosen(table).items():
-        rows += [
-            SummaryRow(setting, row="chosen", metric=name, value=v, low=v, high=v, n=1)
-            for name, v in rates.items()
-            if name in RATES
-        ]
+        for method, grid in GRIDS.items():
+            ends = [n for n, levels in grid.items() if n in rates and rates[n] in (levels[0], levels[-1])]
+            which = "One Step after the first step of Two Step" if method == "One Step" else method
+            name = f"{which}, chosen{_at(ends)}"
+            rows += [SummaryRow.of(setting, name, n, rates[n]) for n in grid if n in rates]
     for setting, choices in chosen_own(table).items():
         for of, choice in choices.items():
-            named = "Network w/o structure" if of is Memory else of
-            metric = "train_acc" if of is Memory else "val_acc"
-            rows.append(SummaryRow.of(setting, f"{named}, chosen", metric, choice.value, unit="%"))
-            rows += [
-                SummaryRow.of(setting, f"{named}, chosen", name, value)
-                for name, value in zip(NAMES[of], choice.point, strict=True)
-            ]
+            metric, which = ("train_acc", "Network w/o structure") if of is Memory else ("val_acc", of)
+            name = f"{which}, chosen{', all points tie' if choice.tied else _at(choice.at_edge)}"
+            rows.append(SummaryRow.of(setting, name, metric, choice.value, unit="%"))
+            settings = zip(NAMES[of], choice.point, strict=True)
+            rows += [SummaryRow.of(setting, name, n, value) for n, value in settings]
     return rows
+
+
+def _at(edge: Sequence[str]) -> str:
+    """What a reader has to know of a choice at an edge of its grid."""
+    return f", at the edge of {' and '.join(edge)}" * bool(edge)
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
