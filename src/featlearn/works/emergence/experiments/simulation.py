@@ -94,7 +94,7 @@ class Common:
     """Step size of the classifier on one-step features after a first step of scale_1."""
     rate_own: float = 30.0
     """Step size of the classifier of the row One Step."""
-    rate_kept: float = 0.3
+    rate_kept: float = 0.1
     """The same where step 1 keeps the start."""
     width: float = 10.0
     """Start of Network without structure on parity labels, as a multiple of that of Network."""

@@ -54,7 +54,7 @@ class Config(Common):
     rate_linear: float = 10.0
     scale_own: float = 0.003
     rate_own: float = 10.0
-    rate_kept: float = 300.0
+    rate_kept: float = 1000.0
 
     def __post_init__(self) -> None:
         trials(self)

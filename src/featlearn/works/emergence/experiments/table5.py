@@ -45,7 +45,7 @@ class Config(Common):
     scale_2: float = 8.0
     rate_one: float = 1.0
     rate_own: float = 100.0
-    rate_kept: float = 0.1
+    rate_kept: float = 0.03
 
     def __post_init__(self) -> None:
         if len(self.m) not in (1, len(self.n)):
