@@ -409,7 +409,8 @@ CLAIMS: tuple[Claim, ...] = (
             " (tau_v/sigma_v)^(2/3) neurons, those where |V0 (out1, 1)| is least. In a direction y across (out1, 1) the"
             " entries of V0 y stay of size sigma_v/sqrt(m); taking the half whose terms have one sign, u^T A D_V V0 y"
             " moves by about s sigma_v/m = sigma_v (tau_v/sigma_v)^(2/3), which exceeds the bound by a power of m,"
-            " (sigma_v/tau_v)^(2/3) up to m^(1/4). The proof bounds A D_V V0 z for the z that sets the gates only.",
+            " (sigma_v/tau_v)^(2/3) up to (m/k)^(1/4); what it moves from is of order sigma_v sqrt(k/m) only. The proof"
+            " bounds A D_V V0 z for the z that sets the gates only.",
         ),
     ),
     Claim(
