@@ -86,6 +86,21 @@ def test_who_does_not_arrive_has_no_budget():
     assert all(r.over >= 20 * 12 for r in slow)
 
 
+def test_who_needs_twice_the_samples_of_the_first_of_its_seed_gives_up():
+    """Evaluations lie 10 % apart, so it is seen at most that much later."""
+    rows = budgets.network_budgets(
+        dataclasses.replace(NETWORK, noise=(1e-3, 1.0)), budgets.boolean(12, "cpu"), Key("p")
+    )
+    first = {r.seed: r.samples for r in rows if r.noise == 1.0}
+    assert abs(first[0] / first[1] - 1) > 0.1
+    for r in rows:
+        if r.noise < 1:
+            assert (r.samples, first[r.seed] * 2 <= r.over <= 2 * 1.1 * first[r.seed] + 2 * NETWORK.batch) == (
+                None,
+                True,
+            )
+
+
 @pytest.mark.parametrize("method", samples.KERNELS)
 def test_nested_sizes_of_a_kernel_equal_fits_of_their_own(method):
     trial = budgets.KernelTrial(8, method, (1e-3,), (2.0,) if method == "RBF" else (), (0,), 99.9, 300, 1.2)
