@@ -1,7 +1,9 @@
 """Blind tests: honest claims pass for every kind of observation, and each planted fault is caught by name."""
 
 import dataclasses
+import inspect
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,9 +11,9 @@ import pytest
 import torch
 
 from featlearn.core.key import Key
-from featlearn.errors import MissingUnit, NotFinite
+from featlearn.errors import LabError, MissingUnit, NotFinite
 from featlearn.lab import blind as blind_module
-from featlearn.lab.blind import apart, blind, blind_rows, blind_statement, like, without_results
+from featlearn.lab.blind import apart, blind, blind_rows, blind_statement, calls_of, like, without_results
 from featlearn.lab.claim import Claim
 from featlearn.lab.judge import judge
 from featlearn.lab.quantity import COSINE, PERCENT, POSITIVE, REAL, SEED, SHARE
@@ -357,6 +359,10 @@ def test_halves_that_share_a_function_of_the_package_are_caught():
     found = apart(shared, KEY)
     assert [f for f in found if f.endswith("measure/fourier.py:gini")]
     assert apart(shared, KEY, allowed=[f.rsplit(" ", 1)[1] for f in found]) == []
+    root = Path(inspect.getfile(LabError)).parent
+    calls = calls_of(lambda: shared.observe(None, KEY), root)
+    assert apart(shared, KEY, ran=(calls, {"x": 0.25})) == found  # watched where it was measured anyway
+    assert apart(shared, KEY, ran=(set(), {"x": 0.25})) == []
     honest = toy(lambda s: (at_most("x", POSITIVE, 0.3, "(1)"),), lambda s, key: {"x": spread(2)})
     assert apart(honest, KEY) == []
 

@@ -266,13 +266,26 @@ def calls_of(call: Callable[[], Any], root: Path) -> set[str]:
     return {f"{Path(code.co_filename).relative_to(root).as_posix()}:{code.co_qualname}" for code in ours}
 
 
-def apart(claim: Claim, key: Any, tables: Sequence[Any] = (), allowed: Sequence[str] = ()) -> list[str]:
-    """Functions that both halves of a claim call outside of `SHARED`, its work's setup.py and the allowed ones."""
+def apart(
+    claim: Claim,
+    key: Any,
+    tables: Sequence[Any] = (),
+    allowed: Sequence[str] = (),
+    ran: tuple[set[str], Mapping[str, Observation]] | None = None,
+) -> list[str]:
+    """Functions that both halves of a claim call outside of `SHARED`, its work's setup.py and the allowed ones.
+
+    ran: what observing has called (`calls_of`) and what came of it, where it was watched already.
+    """
     root = Path(inspect.getfile(LabError)).parent
     own = key / claim.id
     settings = settle(claim, own)
-    seen: dict[str, Observation] = {}
-    two = calls_of(lambda: seen.update(observed(claim, settings, own, tables)), root)
+    if ran is None:
+        found: dict[str, Observation] = {}
+        two = calls_of(lambda: found.update(observed(claim, settings, own, tables)), root)
+        seen: Mapping[str, Observation] = found
+    else:
+        two, seen = ran
 
     def predicting() -> None:
         for s in predict(claim, settings):
