@@ -12,6 +12,10 @@ from featlearn.lab.uncertainty import Estimate
 FIGURE2, FIGURE3, KERNELS = "resnet/figure2", "resnet/figure3", "resnet/kernels"
 RESIDUAL, FULL = "residual bottleneck", "residual"
 Wiring = Literal["residual", "residual bottleneck", "bottleneck", "two readouts", "three layers", "two layers"]
+KernelName = Literal[
+    "conjugate, residual", "conjugate, three layers", "conjugate, two layers",
+    "NTK, residual", "NTK, three layers", "NTK, two layers", "Gaussian",
+]  # fmt: skip
 Trained = Literal["all", "hidden", "layer by layer"]
 KernelName = Literal["RBF", "arcsine", "arc-cosine", "conjugate", "NTK", "ResNet NTK", "degrees 1 and k"]
 
@@ -80,7 +84,7 @@ class KernelFit(Row):
 
     experiment, key = FIGURE2, ("kernel", "n", "bandwidth", "penalty")
     kind: Literal["kernel"] = "kernel"
-    kernel: Literal["NTK, two layers", "NTK, three layers", "conjugate, two layers", "conjugate, three layers", "RBF"]
+    kernel: KernelName
     n: Annotated[int, COUNT]
     bandwidth: Annotated[float, POSITIVE] | None
     penalty: Annotated[float, POSITIVE]
@@ -159,3 +163,9 @@ def at_chosen(table: Table[R]) -> Table[R]:
 def test_error(table: Table[R]) -> Estimate:
     """Mean test error at the chosen setting over seeds."""
     return at_chosen(table).mean("test")
+
+
+def best_kernel(table: Table[KernelFit]) -> Estimate:
+    """Mean test error over seeds at the bandwidth and penalty where it is least, chosen on test data in favour of the
+    kernel."""
+    return min((part.mean("test") for part in table.by("bandwidth", "penalty").values()), key=lambda found: found.value)
