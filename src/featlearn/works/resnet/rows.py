@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
+import numpy as np
+
 from featlearn.lab.quantity import COUNT, POSITIVE, SEED
 from featlearn.lab.row import Row
 from featlearn.lab.selection import Choice, select
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate
 
-FIGURE2, FIGURE3, KERNELS = "resnet/figure2", "resnet/figure3", "resnet/kernels"
+FIGURE2, FIGURE3, FIGURE4, KERNELS = "resnet/figure2", "resnet/figure3", "resnet/figure4", "resnet/kernels"
 RESIDUAL, FULL = "residual bottleneck", "residual"
 Wiring = Literal["residual", "residual bottleneck", "bottleneck", "two readouts", "three layers", "two layers"]
 KernelName = Literal[
@@ -140,6 +142,24 @@ class Learned(Row):
         return self.risk is not None and self.risk <= self.alpha**2 / 16
 
 
+@dataclass(frozen=True, kw_only=True)
+class Searched(Row):
+    """A training of the first layer on a parity of six coordinates. train, test: mean squared errors; norm: the
+    Frobenius norm of W over sqrt(d); None where training left the finite numbers."""
+
+    experiment, key = FIGURE4, ("d", "n", "m", "rate", "decay")
+    kind: Literal["searched"] = "searched"
+    d: Annotated[int, COUNT]
+    n: Annotated[int, COUNT]
+    m: Annotated[int, COUNT]
+    rate: Annotated[float, POSITIVE]
+    decay: Annotated[float, POSITIVE]
+    seed: Annotated[int, SEED]
+    train: Annotated[float, POSITIVE] | None
+    test: Annotated[float, POSITIVE] | None
+    norm: Annotated[float, POSITIVE] | None
+
+
 R = TypeVar("R", bound=Training)
 DIVERGED = 1e6
 """What a run that left the finite numbers counts as when settings are compared."""
@@ -169,3 +189,33 @@ def best_kernel(table: Table[KernelFit]) -> Estimate:
     """Mean test error over seeds at the bandwidth and penalty where it is least, chosen on test data in favour of the
     kernel."""
     return min((part.mean("test") for part in table.by("bandwidth", "penalty").values()), key=lambda found: found.value)
+
+
+def median_seed(table: Table[R]) -> float:
+    """Test error of the median seed at the chosen setting; one that diverged is worse than any other."""
+    return float(np.median([DIVERGED if r.test is None else r.test for r in at_chosen(table).rows]))
+
+
+HAND = 32 / 6**0.5
+"""||W||_F over sqrt(d) of weights by hand without error: 64 directions of variation norm 1/2 each at d = 6."""
+FITS = 0.25
+"""Training error below which a run counts as fitting."""
+
+
+def by_hand(error: float) -> float:
+    """||W||_F over sqrt(d) of weights by hand, scaled down until their error is `error` (resnet.minnorm)."""
+    return HAND * (1 - error**0.5)
+
+
+def fitting(table: Table[Searched]) -> list[tuple[float, float, float]]:
+    """(train, test, norm) of the runs that fit."""
+    return [
+        (r.train, r.test, r.norm)
+        for r in table.rows
+        if r.train is not None and r.test is not None and r.norm is not None and r.train < FITS
+    ]
+
+
+def least_norm(table: Table[Searched]) -> float:
+    """The least norm of a run that fits, over that of weights by hand of the same error."""
+    return min(norm / by_hand(train) for train, _, norm in fitting(table))

@@ -12,7 +12,7 @@ from featlearn.learn import ResidualSchedule, fit_residual
 from featlearn.learn.residual import HIDDEN
 from featlearn.nets import Residual, residual_forward, residual_init, residual_stack
 from featlearn.tasks import HierarchicalParity
-from featlearn.works.resnet.rows import RESIDUAL, Trained, Wiring
+from featlearn.works.resnet.rows import RESIDUAL, R, Trained, Wiring
 
 MOMENTUM, BATCH = 0.9, 50
 NEXT = {"validation": 500, "test": 4000}
@@ -119,6 +119,27 @@ def _layer_by_layer(trial: Trial, net: Residual, xy: tuple[Tensor, Tensor], key:
     lower = fit_residual(lower, xy, _schedule(trial), key / "lower").net
     whole = replace(net, w=lower.w, b1=lower.b1, a=lower.a)
     return fit_residual(whole, xy, _schedule(trial), key / "upper", trained=("v", "b2")).net
+
+
+def runs(trial: Trial, found: Found, kind: type[R]) -> list[R]:
+    """A row of this kind for each point of the grid."""
+    return [
+        kind(
+            wiring=trial.wiring,
+            trained=trial.trained,
+            n=trial.n,
+            m=trial.m,
+            alpha=trial.alpha,
+            beta=trial.beta,
+            rate=rate,
+            decay=decay,
+            seed=trial.seed,
+            train=found.train[i],
+            validation=found.validation[i],
+            test=found.test[i],
+        )
+        for i, (rate, decay) in enumerate(trial.grid)
+    ]
 
 
 def _error(out: Tensor, y: Tensor) -> Tensor:
