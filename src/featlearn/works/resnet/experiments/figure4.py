@@ -177,15 +177,19 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
 
 def draw(table: Rows) -> Mapping[str, Picture]:
     """Norm over error: every run by its training and by its test error, and the curve by hand."""
-    runs = [r for r in table.of(Searched).rows if r.train is not None and r.test is not None and r.norm is not None]
+    runs = [
+        (r.train, r.test, r.norm)
+        for r in table.of(Searched).rows
+        if r.train is not None and r.test is not None and r.norm is not None
+    ]
     if not runs:
         return {}
     errors = (0.004, 0.016, 0.063, 0.25, 0.5)
     panels = [
         Panel(
             [
-                Series.of("SGD, by training error", _lowest((r.train, r.norm) for r in runs)),
-                Series.of("SGD, by test error", _lowest((r.test, r.norm) for r in runs)),
+                Series.of("SGD, by training error", _lowest((train, norm) for train, _, norm in runs)),
+                Series.of("SGD, by test error", _lowest((test, norm) for _, test, norm in runs)),
                 Series.of("by hand", {e: by_hand(e) for e in errors}),
             ],
             "error",
