@@ -14,11 +14,11 @@ from featlearn.lab.uncertainty import Estimate
 FIGURE2, FIGURE3, FIGURE4, KERNELS = "resnet/figure2", "resnet/figure3", "resnet/figure4", "resnet/kernels"
 RESIDUAL, FULL = "residual bottleneck", "residual"
 Wiring = Literal["residual", "residual bottleneck", "bottleneck", "two readouts", "three layers", "two layers"]
-KernelName = Literal[
+Trained = Literal["all", "hidden", "layer by layer"]
+RidgeKernel = Literal[
     "conjugate, residual", "conjugate, three layers", "conjugate, two layers",
     "NTK, residual", "NTK, three layers", "NTK, two layers", "Gaussian",
 ]  # fmt: skip
-Trained = Literal["all", "hidden", "layer by layer"]
 KernelName = Literal["RBF", "arcsine", "arc-cosine", "conjugate", "NTK", "ResNet NTK", "degrees 1 and k"]
 
 
@@ -86,7 +86,7 @@ class KernelFit(Row):
 
     experiment, key = FIGURE2, ("kernel", "n", "bandwidth", "penalty")
     kind: Literal["kernel"] = "kernel"
-    kernel: KernelName
+    kernel: RidgeKernel
     n: Annotated[int, COUNT]
     bandwidth: Annotated[float, POSITIVE] | None
     penalty: Annotated[float, POSITIVE]
