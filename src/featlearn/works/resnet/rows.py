@@ -1,5 +1,6 @@
 """Rows that the experiments of this work write and its claims read, and how settings are chosen."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
@@ -11,9 +12,11 @@ from featlearn.lab.selection import Choice, select
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate
 
+SCALING = "resnet/scaling"
 FIGURE2, FIGURE3, FIGURE4, KERNELS = "resnet/figure2", "resnet/figure3", "resnet/figure4", "resnet/kernels"
 RESIDUAL, FULL = "residual bottleneck", "residual"
 Wiring = Literal["residual", "residual bottleneck", "bottleneck", "two readouts", "three layers", "two layers"]
+Role = Literal["validation", "reported"]
 Trained = Literal["all", "hidden", "layer by layer"]
 RidgeKernel = Literal[
     "conjugate, residual", "conjugate, three layers", "conjugate, two layers",
@@ -160,6 +163,35 @@ class Searched(Row):
     norm: Annotated[float, POSITIVE] | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Risk(Row):
+    """One-pass SGD on the hard instance at one alpha. average: mean over the steps of E ||H - out||^2; final: its last
+    value; None where training left the finite numbers."""
+
+    experiment, key = SCALING, ("network", "alpha")
+    kind: Literal["risk"] = "risk"
+    network: Literal["residual bottleneck", "two layers"]
+    alpha: Annotated[float, POSITIVE]
+    d: Annotated[int, COUNT]
+    steps: Annotated[int, COUNT]
+    seed: Annotated[int, SEED]
+    average: Annotated[float, POSITIVE] | None
+    final: Annotated[float, POSITIVE] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival(Row):
+    """Samples that one-pass SGD takes until the risk on the Gaussian example is below alpha^2; None within budget."""
+
+    experiment, key = SCALING, ("d", "rate", "role")
+    kind: Literal["arrival"] = "arrival"
+    d: Annotated[int, COUNT]
+    rate: Annotated[float, POSITIVE]
+    role: Role
+    seed: Annotated[int, SEED]
+    samples: Annotated[float, POSITIVE] | None
+
+
 R = TypeVar("R", bound=Training)
 DIVERGED = 1e6
 """What a run that left the finite numbers counts as when settings are compared."""
@@ -219,3 +251,24 @@ def fitting(table: Table[Searched]) -> list[tuple[float, float, float]]:
 def least_norm(table: Table[Searched]) -> float:
     """The least norm of a run that fits, over that of weights by hand of the same error."""
     return min(norm / by_hand(train) for train, _, norm in fitting(table))
+
+
+def log_risks(table: Table[Risk]) -> tuple[list[float], list[float]]:
+    """log alpha and log mean risk of the runs that stayed finite."""
+    found = [(r.alpha, r.average) for r in table.rows if r.average is not None]
+    return [math.log(a) for a, _ in found], [math.log(v) for _, v in found]
+
+
+def arrivals(table: Table[Arrival]) -> list[tuple[int, float]]:
+    """(d, samples) of the reported seeds that arrive, at the step size of each d that validation seeds choose."""
+    found = []
+    for d, part in table.by("d").items():
+        runs = part.where(role="validation")
+        most = max((r.samples for r in part.rows if r.samples is not None), default=1.0)
+        grid = {
+            (rate,): [2 * most if r.samples is None else r.samples for r in rows.rows]
+            for rate, rows in runs.by("rate").items()
+        }
+        (rate,) = select(grid, ("rate",)).point
+        found += [(d, r.samples) for r in part.where(role="reported", rate=rate).rows if r.samples is not None]
+    return found
