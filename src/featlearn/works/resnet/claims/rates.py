@@ -1,7 +1,7 @@
 """Theorem 1 and the example of section 2.1: how risk falls with alpha, and samples grow with d.
 
-All constants of the theorem are hidden, so that its bound itself cannot be tested; what can is the power of alpha that it
-promises, against the power two that is left for whoever learns F alone.
+All constants of the theorem are hidden, so that its bound itself cannot be tested; what can is the power of alpha that
+it promises, against the power two that is left for whoever learns F alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -97,8 +97,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_risk,
         premises=open_constants,
         reads=(Risk,),
-        remarks="Labels here have no noise (OPT = 0), and with k = 2 all of G is learned: the mean over the steps falls "
-        "faster than alpha^4, which the theorem allows.",
+        remarks="Labels here have no noise (OPT = 0), and k = 2. A mean risk that falls faster than alpha^4 agrees with the "
+        "theorem.",
     ),
     Claim(
         id="resnet.example_sec2_1",
@@ -108,7 +108,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_samples,
         premises=open_constants,
         reads=(Arrival,),
-        remarks="G has degree two here, ten in the paper; what earlier bounds need (d^10, d^5) is a comparison with the "
+        remarks="G has degree two here, ten in the paper. What earlier bounds need (d^10, d^5) is a comparison with the "
         "literature and is not run.",
     ),
 )
