@@ -97,8 +97,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_risk,
         premises=open_constants,
         reads=(Risk,),
-        remarks="Labels here have no noise (OPT = 0), and k = 2. A mean risk that falls faster than alpha^4 agrees with the "
-        "theorem.",
+        remarks="Labels here have no noise (OPT = 0), and k = 2. A mean risk that falls faster than alpha^4 agrees "
+        "with the theorem.",
     ),
     Claim(
         id="resnet.example_sec2_1",
@@ -108,7 +108,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_samples,
         premises=open_constants,
         reads=(Arrival,),
-        remarks="G has degree two here, ten in the paper. What earlier bounds need (d^10, d^5) is a comparison with the "
-        "literature and is not run.",
+        remarks="G has degree two here, ten in the paper. What earlier bounds need (d^10, d^5) is a comparison with "
+        "the literature and is not run.",
     ),
 )
