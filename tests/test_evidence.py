@@ -32,6 +32,12 @@ def test_no_evidence_is_of_a_dirty_tree():
     assert [str(p.relative_to(ROOT)) for p in FILES if dirty(json.loads(p.read_bytes()))] == []
 
 
+def test_commands_of_the_evidence_name_no_folder_of_a_machine():
+    manifests = [p for p in FILES if p.name.endswith(".run.json")]
+    assert manifests
+    assert [m.name for m in manifests if "/" in json.loads(m.read_text())["command"].partition("--store ")[2]] == []
+
+
 @pytest.mark.parametrize("work", works.WITH_CLAIMS)
 def test_verdicts_that_are_compared_hold_no_times_and_no_machines(work):
     kept = [p for p in (ROOT / "verdicts" / work).glob("*.json") if not p.name.endswith(".made.json")]
