@@ -21,7 +21,8 @@ from featlearn.kernels import deep_nngp, deep_ntk, kernel_ridge, nngp, ntk, rbf,
 from featlearn.kernels.ridge import Kernel
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.table import Table
-from featlearn.report.plots import Panel, Picture, Series, line_picture
+from featlearn.report import style
+from featlearn.report.plots import Panel, Picture, Series, bars_against_reported, line_picture
 from featlearn.works._settings import check_counts, check_filled, check_ladders, check_seeds
 from featlearn.works.resnet.experiments import training
 from featlearn.works.resnet.rows import (
@@ -41,6 +42,7 @@ from featlearn.works.resnet.rows import (
 
 ENTRY = "resnet.figure2"
 ENTRIES = (ENTRY, "resnet.forward_feature_learning", "resnet.sec8_1_setup")
+CAPTION = "Test error at the setting that validation chooses, kernels at their best: mean and 95 % interval over seeds."
 WIRINGS: tuple[Wiring, ...] = (RESIDUAL, "residual", "bottleneck", "two readouts", "three layers", "two layers")
 
 
@@ -222,22 +224,30 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
-    """Test errors at the chosen setting over the width, and the two errors of the residual network on its way."""
+    """Test errors of all networks and kernels, over the width where there are several; the errors of the two layers of
+    the residual network on its way."""
     runs, pictures = table.of(Run), {}
-    lines = []
-    for (wiring, trained), part in runs.by("wiring", "trained").items():
-        found = {m: here for m, here in part.by("m").items() if all(r.test is not None for r in at_chosen(here).rows)}
-        if found:
-            lines.append(Series.of(f"{wiring} ({trained})", {m: test_error(here) for m, here in found.items()}))
-    if lines:
-        ms = sorted({r.m for r in runs.rows})
-        lines.append(Series.of("k alpha^2", dict.fromkeys(ms, runs.rows[0].threshold)))
-        caption = "Test error at the setting that validation chooses, mean and 95 % interval over seeds."
-        pictures[ENTRY] = line_picture([Panel(lines, "width m", "test error", log="xy", ticks=ms)], caption)
+    found = [r for r in summarise(table) if r.metric == "test error"]
+    widths = sorted({r.m for r in runs.rows})
+    if found and len(widths) == 1:
+        figure = style.figure(7.0, 1.6 + 0.36 * (len(found) + len({r.setting for r in found})))
+        bars_against_reported(figure, found, "test error", baseline=runs.rows[0].threshold)
+        pictures[ENTRY] = Picture(figure, f"{CAPTION} The dotted line is k alpha^2 = 1.35.", data=_numbers(found))
+    elif found:
+        lines = [
+            Series.of(f"{wiring} ({trained})", {m: test_error(here) for m, here in part.by("m").items()})
+            for (wiring, trained), part in runs.by("wiring", "trained").items()
+        ]
+        lines.append(Series.of("k alpha^2", dict.fromkeys(widths, runs.rows[0].threshold)))
+        pictures[ENTRY] = line_picture([Panel(lines, "width m", "test error", log="xy", ticks=widths)], CAPTION)
     paths = table.of(Path)
     if len(paths):
         pictures[ENTRIES[1]] = _way(runs, paths)
     return pictures
+
+
+def _numbers(found: Sequence[SummaryRow]) -> list[dict[str, object]]:
+    return [{"setting": r.setting, "row": r.row, "test error": r.value, "low": r.low, "high": r.high} for r in found]
 
 
 def _way(runs: Table[Run], paths: Table[Path]) -> Picture:
