@@ -57,7 +57,28 @@ SCHEDULE = learn.ModularSchedule(steps=1, batch=4)
 RIDGE = {"penalty": 0.5}
 MAPS = kernels.random_features(D, 5, KEY)
 
+CLOSED_FORMS = (
+    *("ntk", "nngp", "rbf", "polynomial"),
+    *("arcsine", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
+)
+RESIDUAL = nets.residual_init(M, D, 2, KEY)
+CORNERS = kernels.cube(4)
+SPECTRUM = kernels.cube_spectrum(kernels.rbf, 4)
+
 CALLS = {
+    "nets.residual_gradients": (nets.residual_gradients, {"net": RESIDUAL, "x": X, "y": normal(N, 2, name="y")}),
+    "kernels.recursive": (partial(kernels.recursive, step=lambda u, v, c: c), {"x": X, "y": normal(5, D)}),
+    "kernels.cube_gram": (kernels.cube_gram, {"spectrum": SPECTRUM, "centres": CORNERS[:3]}),
+    "kernels.cube_residuals": (
+        partial(kernels.cube_residuals, alpha=0.5),
+        {"spectrum": SPECTRUM, "centres": CORNERS[:3], "blocks": torch.tensor([[0, 1]])},
+    ),
+    "kernels.span_residuals": (
+        partial(kernels.span_residuals, alpha=0.5),
+        {"coefficients": kernels.fourier_coefficients(CORNERS), "blocks": torch.tensor([[0, 1]])},
+    ),
+    "kernels.fourier_coefficients": (kernels.fourier_coefficients, {"values": CORNERS}),
+    "kernels.well_conditioned": (partial(kernels.well_conditioned, cutoff=1e-12), {"gram": torch.eye(N).double()}),
     "nets.forward": (nets.forward, {"net": NET, "x": X}),
     "nets.gradients": (nets.gradients, {"net": NET, "x": X, "y": SIGNS, "weights": WEIGHTS}),
     "nets.attention_matrices": (nets.attention_matrices, {"net": FORMER, "tokens": normal(2, 5, 8)}),
@@ -96,9 +117,7 @@ CALLS = {
     "learn.Linear": (learn.Linear, {"weights": normal(E, D)}),
     "learn.Linear()": (learn.Linear(normal(E, D)).__call__, {"features": X}),
     "learn.Linearised()": (learn.Linearised(ONE, normal(E, M, D + 1), normal(E, M)).__call__, {"x": X}),
-    **{
-        f"kernels.{n}": (getattr(kernels, n), {"x": X, "y": normal(5, D)}) for n in ("ntk", "nngp", "rbf", "polynomial")
-    },
+    **{f"kernels.{n}": (getattr(kernels, n), {"x": X, "y": normal(5, D)}) for n in CLOSED_FORMS},
     **{
         f"kernels.{n}": (
             getattr(kernels, n),
@@ -250,6 +269,9 @@ CALLS = {
 FUNCTION = "takes a function; the features of a kernel are checked where it is called"
 MODULES = "takes modules and parts of domains, not tensors; its refusals are in tests/methods"
 NO_TENSORS = {
+    "kernels.cube_spectrum": FUNCTION,
+    "nets.residual_forward": "the pass of each step of training; `residual_gradients` looks at what it takes",
+    "learn.fit_residual": "takes its samples as a pair or a function; see tests/learn/test_fit_residual.py",
     "nets.mirrored": "takes a network, whose shapes are checked when it is built; it may hold nan, one that diverged",
     "nets.neuron_weights": "takes a network, as `mirrored`",
     "kernels.gram_of": FUNCTION,
@@ -278,7 +300,7 @@ TAKEN = {
     ("nets.ModularTransformer()", "x", "empty"): STEP,
     ("nets.SmallCnn()", "x", "nan inf empty kind"): STEP,
     ("learn.fit", "*", "precision"): CONVERTS,
-    **{(f"kernels.{n}", "*", "empty precision"): NOTHING for n in ("ntk", "nngp", "rbf", "polynomial", "gram")},
+    **{(f"kernels.{n}", "*", "empty precision"): NOTHING for n in (*CLOSED_FORMS, "recursive", "gram")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("clip_moments", "relu_moments", "hinge_classifier")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("kernel_ridge", "ridge_path", "feature_ridge")},
     **{
@@ -323,7 +345,8 @@ TAKEN = {
 SIGNED = {"y", "labels"}
 NOT_SIGNED = {
     "measure.simplified_gradients",
-    *(f"kernels.{n}" for n in "ntk nngp rbf polynomial gram kernel_ridge ridge_path feature_ridge".split()),
+    *(f"kernels.{n}" for n in (*CLOSED_FORMS, *"recursive gram kernel_ridge ridge_path feature_ridge".split())),
+    "nets.residual_gradients",
 }
 """Real targets, and inputs called y."""
 

@@ -70,6 +70,7 @@ def cube_gram(spectrum: Float[Tensor, " j"], centres: Float[Tensor, "n d"]) -> F
     return by_distance[((d - x @ x.T) / 2).round().long()]
 
 
+@checked()
 def well_conditioned(gram: Float[Tensor, "n n"], cutoff: float) -> bool:
     """Whether all eigenvalues exceed this share of the largest sum of a row, which no eigenvalue exceeds."""
     floor = cutoff * float(gram.abs().sum(1).amax())
@@ -122,6 +123,7 @@ def cube(d: int) -> Float[Tensor, "p d"]:
     return 1.0 - 2.0 * ((torch.arange(2**d)[:, None] >> torch.arange(d)) & 1).double()
 
 
+@checked()
 def fourier_coefficients(values: Float[Tensor, "p n"]) -> Float[Tensor, "p n"]:
     """E[f(x) chi_T(x)] of functions given on all 2^d points in the order of `cube`; bit c of row T: c is in T.
 

@@ -114,6 +114,6 @@ def test_faults_of_what_ships_are_noticed(module, name, fault, claim, says, monk
 
 @pytest.mark.parametrize("name", ["data_model", "fig6_3_matched", "prop6_3_sharp"])
 def test_pictures_are_drawn(name, tmp_path):
-    figure = BY_NAME[name].draw(None, None)
-    figure.savefig(tmp_path / "x.png", dpi=40)
+    (picture,) = BY_NAME[name].draw().values()
+    picture.figure.savefig(tmp_path / "x.png", dpi=40)
     assert (tmp_path / "x.png").stat().st_size > 2000

@@ -58,5 +58,5 @@ def test_accusations_hold_in_their_corrected_form():
 
 
 def test_the_bars_are_drawn():
-    figure = tables.draw_bars(None, None)
-    assert len(figure.axes[0].patches) == 15
+    (picture,) = tables.draw_bars().values()
+    assert len(picture.figure.axes[0].patches) == 15
