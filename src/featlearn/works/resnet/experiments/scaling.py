@@ -101,13 +101,14 @@ def trials(config: Config) -> list[RiskTrial | ArrivalTrial]:
         for alpha in c.alphas
         for seed in c.seeds
     ]
-    roles: list[tuple[Role, int]] = [("reported", s) for s in c.seeds] + [("validation", s) for s in c.validation_seeds]
+    roles: dict[Role, tuple[int, ...]] = {"reported": c.seeds, "validation": c.validation_seeds}
     return [
         *risk,
         *(
             ArrivalTrial(d=d, m=c.m, rates=c.rates, budget=c.budget, role=role, seed=seed)
             for d in c.dims
-            for role, seed in roles
+            for role, seeds in roles.items()
+            for seed in seeds
         ),
     ]
 
