@@ -11,6 +11,7 @@ from featlearn.lab.load import source_of
 
 MEANT = {
     "exponent": "the step size grows or shrinks with the dimension",
+    "layers": "the same",
     "layer": "-1 takes what calibration found for the model",
     "raw_layer": "the same",
 }
@@ -23,8 +24,8 @@ def broken(value):
         return None
     if isinstance(value, int | float):
         return type(value)(-1)
-    if isinstance(value, tuple) and value and all(isinstance(v, float) for v in value):
-        return (-1.0, *value[1:])
+    if isinstance(value, tuple) and value and all(type(v) in (int, float) for v in value):
+        return (type(value[0])(-1), *value[1:])
     return None
 
 

@@ -10,9 +10,11 @@ DEFAULT = "see the default"
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
-    """Refuse no seeds and seeds given twice."""
+    """Refuse no seeds, seeds below 0, which no row can hold, and seeds given twice."""
     if not seeds:
         raise SettingError("seeds", "()", "one or more seeds", "give for instance 0 1 2 3 4")
+    if min(seeds) < 0:
+        raise SettingError("seeds", tuple(seeds), "at least 0", "give for instance 0 1 2 3 4")
     if len(set(seeds)) < len(seeds):
         raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
 
@@ -48,6 +50,14 @@ def check_least(config: Any, least: float | int, *fields: str) -> None:
     for field in fields:
         if not getattr(config, field) >= least:
             raise SettingError(field, getattr(config, field), f"at least {least:g}", DEFAULT)
+
+
+def check_entries(config: Any, least: int, *fields: str) -> None:
+    """Refuse lists with an entry below `least`; no entries are allowed."""
+    for field in fields:
+        value = getattr(config, field)
+        if value and min(value) < least:
+            raise SettingError(field, value, f"numbers of at least {least}", DEFAULT)
 
 
 def check_ladders(config: Any, *fields: str) -> None:

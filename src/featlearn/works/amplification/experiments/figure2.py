@@ -20,7 +20,7 @@ from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryR
 from featlearn.lab.table import Table
 from featlearn.nets import TwoLayer
 from featlearn.report.plots import Panel, Picture, Series, line_picture
-from featlearn.works._settings import check_counts, check_seeds
+from featlearn.works._settings import check_counts, check_entries, check_seeds
 from featlearn.works.amplification import setup as ensembles
 from featlearn.works.amplification.rows import HIGH, LOW, REPORTED_RATE, SWEEP, TWIN, Overfit, Point
 from featlearn.works.amplification.setup import Data, Setting
@@ -79,6 +79,8 @@ class Config:
         if not self.most > FIRST:
             raise SettingError("most", self.most, f"above {FIRST}", "40000 is enough at d_low = 20, n_low = 100")
         check_counts(self, "n_test", "d_low", "d_high", "d_reported")
+        check_entries(self, 1, "d_sweep")
+        check_entries(self, 0, "seeds_reported")
         check_seeds(self.seeds)
         for trial in trials(self):
             ensembles.check(trial.setting, trial.alpha)

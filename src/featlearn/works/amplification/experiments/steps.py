@@ -30,7 +30,7 @@ from featlearn.measure import (
 )
 from featlearn.nets import TwoLayer, forward
 from featlearn.report.plots import Panel, Picture, Series, line_picture
-from featlearn.works._settings import check_counts, check_filled, check_seeds
+from featlearn.works._settings import check_counts, check_entries, check_filled, check_seeds
 from featlearn.works.amplification import setup as ensembles
 from featlearn.works.amplification.rows import REGIME, REPORTED, SCALE, TIGHT, Movement, Step
 from featlearn.works.amplification.setup import LABELS, OPPOSITE, Data, Setting, edges, steps_of
@@ -95,6 +95,7 @@ class Config:
 
     def __post_init__(self) -> None:
         check_filled(self, "d", "scales")
+        check_entries(self, 1, "d", "d_regime")
         if not self.c0 > 1:
             raise SettingError("c0", self.c0, "above 1", "10 leaves four fifths of the neurons in the sets")
         check_counts(self, "chunk")

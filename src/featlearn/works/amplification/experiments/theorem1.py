@@ -20,7 +20,7 @@ from featlearn.core import SettingError
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.tasks.xor_clusters import Law, Noise
-from featlearn.works._settings import check_counts, check_filled, check_seeds
+from featlearn.works._settings import check_counts, check_entries, check_filled, check_seeds
 from featlearn.works.amplification import setup as ensembles
 from featlearn.works.amplification.rows import FEW, GRID, OTHERS, REGIME, Fit
 from featlearn.works.amplification.setup import Rounding, Setting, steps_of
@@ -80,6 +80,7 @@ class Config:
 
     def __post_init__(self) -> None:
         check_filled(self, "d", "n", "alpha")
+        check_entries(self, 1, "d", "n", "d_regime", "n_regime", "d_few", "n_few")
         check_counts(self, "chunk", "n_test", "n_test_few")
         if self.rounding not in ("up", "down"):
             raise SettingError("rounding", self.rounding, "up or down", "up is the default")

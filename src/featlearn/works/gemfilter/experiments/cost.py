@@ -58,8 +58,8 @@ class Config(OnModel):
         for name in ("keep", "new_tokens"):
             if getattr(self, name) < 2:
                 raise SettingError(name, getattr(self, name), "at least 2", "256 and 12 are usual")
-        if not self.repeats or len(set(self.repeats)) < len(self.repeats):
-            raise SettingError("repeats", self.repeats, "different numbers, at least one", "0 1 repeats twice")
+        if not self.repeats or min(self.repeats) < 0 or len(set(self.repeats)) < len(self.repeats):
+            raise SettingError("repeats", self.repeats, "different numbers of at least 0", "0 1 repeats twice")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryR
 from featlearn.lab.table import Table
 from featlearn.report import style
 from featlearn.report.plots import Panel, Picture, Series, bars_against_reported, line_picture
-from featlearn.works._settings import check_counts, check_filled, check_ladders, check_seeds
+from featlearn.works._settings import check_counts, check_filled, check_ladders, check_positive, check_seeds
 from featlearn.works.resnet.experiments import training
 from featlearn.works.resnet.rows import (
     FIGURE2,
@@ -78,8 +78,9 @@ class Config:
     """cpu or cuda."""
 
     def __post_init__(self) -> None:
-        check_filled(self, "wirings", "trained", "m", "m_hidden")
-        check_ladders(self, "rates", "decays", "penalties", "bandwidths")
+        check_filled(self, "wirings", "trained")
+        check_ladders(self, "m", "m_hidden", "rates", "decays", "penalties", "bandwidths")
+        check_positive(self, "alpha")
         check_counts(self, "epochs")
         check_seeds(self.seeds)
         check_batches(self.n)

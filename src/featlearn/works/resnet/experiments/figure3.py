@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from featlearn.core import SettingError
 from featlearn.lab.experiment import Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.report.plots import Panel, Picture, Series, line_picture
-from featlearn.works._settings import check_counts, check_filled, check_ladders, check_seeds
+from featlearn.works._settings import check_counts, check_filled, check_ladders, check_positive, check_seeds
 from featlearn.works.resnet.experiments import training
 from featlearn.works.resnet.experiments.figure2 import check_batches
 from featlearn.works.resnet.rows import FIGURE3, RESIDUAL, Trained, Weighted, at_chosen, chosen, median_seed, test_error
@@ -49,6 +49,7 @@ class Config:
         check_filled(self, "trained")
         check_ladders(self, "rates", "decays")
         check_counts(self, "epochs", "m")
+        check_positive(self, "alpha")
         check_seeds(self.seeds)
         check_batches(self.n)
         if not self.betas or list(self.betas) != sorted(set(self.betas)) or self.betas[0] < 0:
