@@ -60,6 +60,8 @@ def test_spectrum_and_gram_are_those_of_the_cube(name):
     )
     spectrum = cube_spectrum(kernel, d)
     torch.testing.assert_close(found, spectrum[sizes][:, None] * chi, atol=2e-15, rtol=0)
+    columns = kernel(cube(d), centres)
+    torch.testing.assert_close(cube_gram(spectrum, centres), columns.T @ columns / 2**d, atol=1e-13, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -95,6 +95,15 @@ def test_a_seed_that_diverged_does_not_choose_and_is_the_worst():
     assert median_seed(Table.of(Weighted, [gone[2]])) == 1e6
 
 
+def test_validation_chooses_where_the_test_would_choose_otherwise():
+    rows = [weighted(1.0, s, test, rate, validation) for s in range(3) for rate, test, validation in GRID]
+    assert chosen(Table.of(Weighted, rows)).point == (0.1, 0.005)
+    assert median_seed(Table.of(Weighted, rows)) == 0.9
+
+
+GRID = ((0.05, 0.4, 0.7), (0.1, 0.9, 0.2), (0.2, 0.1, 0.8))
+
+
 def searched(seed, train, test, norm):
     return Searched(d=40, n=5000, m=2000, rate=1.0, decay=1e-5, seed=seed, train=train, test=test, norm=norm)
 
