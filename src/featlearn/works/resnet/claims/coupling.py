@@ -404,13 +404,15 @@ CLAIMS: tuple[Claim, ...] = (
             place="Appendix C.1, Lemma C.1 (f), 'a byproduct of the proof of Lemma C.1e'",
             reading="The spectral norm of Section 4, for all V with ||V||_2 <= tau_v, as the proof of Claim C.6 uses it"
             " on a vector other than (out1(x), 1). Along (out1(x), 1) alone it is part (e), and true.",
-            hits="proof",
-            derivation="V of rank one with V (out1, 1) small can change the signs of any s of about m"
-            " (tau_v/sigma_v)^(2/3) neurons, those where |V0 (out1, 1)| is least. In a direction y across (out1, 1) the"
-            " entries of V0 y stay of size sigma_v/sqrt(m); taking the half whose terms have one sign, u^T A D_V V0 y"
-            " moves by about s sigma_v/m = sigma_v (tau_v/sigma_v)^(2/3), which exceeds the bound by a power of m,"
-            " (sigma_v/tau_v)^(2/3) up to (m/k)^(1/4); what it moves from is of order sigma_v sqrt(k/m) only. The proof"
-            " bounds A D_V V0 z for the z that sets the gates only.",
+            hits="statement",
+            derivation="V of rank one with V (out1, 1) small can change the signs of the s of about m"
+            " (tau_v/sigma_v)^(2/3) neurons where |V0 (out1, 1)| is least, or of any part of these. In a"
+            " direction y across (out1, 1) the entries of V0 y stay of size sigma_v/sqrt(m); taking the half"
+            " whose terms have one sign, u^T A D_V V0 y moves by about s sigma_v/m = sigma_v"
+            " (tau_v/sigma_v)^(2/3), which exceeds the bound by (sigma_v/tau_v)^(2/3): up to (m/k)^(1/4) where"
+            " the lemma allows it, and nothing at tau_v = sigma_v; what it moves from is of order sigma_v"
+            " sqrt(k/m) only. The proof bounds A D_V V0 z for the z that sets the gates only. Theorem 1 is not"
+            " touched by this alone; the proof of Claim C.6 uses (f), and needs another bound there.",
         ),
     ),
     Claim(

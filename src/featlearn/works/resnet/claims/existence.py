@@ -330,9 +330,10 @@ CLAIMS: tuple[Claim, ...] = (
             " identity is right, and Lemma E.2 keeps its form: i! c_i^2 / p'_i^2 is of order i^1.5 c_i^2, below"
             " C_s(phi)^2.",
             hits="proof",
-            derivation="At x_1 = 1 the identity gives p'_i = E h_i(alpha) 1[alpha >= 0] = h_(i-1)(0)/sqrt(2 pi), of"
-            " size (i - 2)!!/sqrt(2 pi): 1/sqrt(2 pi) against 1/2 for i = 3. Means that leave out 1/sqrt(2 pi), as the"
-            " orthogonality in the proof seems to, give 945 against 960 for i = 11. (i - 2)!!/(i - 1)!! falls as"
+            derivation="At i = 1 the bound holds. At x_1 = 1 the identity gives p'_i = E h_i(alpha) 1[alpha >= 0] ="
+            " h_(i-1)(0)/sqrt(2 pi), of size (i - 2)!!/sqrt(2 pi): 1/sqrt(2 pi) against 1/2 for i = 3. Means"
+            " that leave out 1/sqrt(2 pi), as the orthogonality in the proof seems to, give 945 against 960 for"
+            " i = 11; h_i scaled so that E h_i^2 = sqrt(2 pi) i! fail from i = 5. (i - 2)!!/(i - 1)!! falls as"
             " sqrt(2/(pi i)), so that no constant in place of 4 serves for all i.",
         ),
     ),

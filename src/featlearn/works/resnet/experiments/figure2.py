@@ -6,8 +6,8 @@ chosen by the mean error on 500 samples of each seed that are neither trained on
 of alpha G(F) at a seed where its test error is below k alpha^2 = 1.35. Kernels are shown at their best test error over
 penalties and bandwidths, which favours them.
 
-The paper's network of section 6 has U = V A, a bottleneck of k values; eq. (2.1) has a full U. The figure does not say
-which it shows, so both are rows, beside the bottleneck without a skip (A shared, or two read-outs), the full one
+The paper's network of sections 6 and 8.1 has U = V A, a bottleneck of k values; eq. (2.1) has a full U. Both are rows,
+beside the bottleneck without a skip (A shared, or two read-outs), the full one
 without, and two layers: what separates, the skip or the bottleneck, is read off these.
 """
 
@@ -308,7 +308,7 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     draw=draw,
     deviations=(
-        Deviation("loss", reported="not given: sum or mean over the 15 outputs", ours="half the sum", why="eq. (6.1)"),
+        Deviation("loss", reported="l2, sum or mean over the 15 outputs", ours="half the sum", why="eq. (6.1)"),
         Deviation(
             "grid",
             reported="1, 2, 5 times powers of ten, of unknown range",
