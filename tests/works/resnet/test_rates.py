@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from featlearn.core import Key, SettingError
+from featlearn.errors import EmptyArm
 from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.lab.table import Table
@@ -14,16 +15,31 @@ from featlearn.works.resnet.rows import Arrival, Risk, arrivals
 THEOREM, EXAMPLE = CLAIMS
 
 
-def risks(power, scale=0.5):
-    """Mean risks 2 scale alpha^power, 3 % apart between seeds, beside a first layer that learns F alone."""
+def risks(power, scale=0.5, alone=2.0):
+    """Mean risks 6 scale alpha^power, 3 % apart between seeds, beside a first layer at 6.6 alpha^alone."""
     return Table.of(
         Risk,
         [
-            Risk(network=network, alpha=a, d=10, steps=100, seed=s, average=value * (1 + 0.03 * (s - 2)), final=0.0)
-            for a in (0.42, 0.5, 0.6, 0.7)
-            for s in range(5)
-            for network, value in (("residual bottleneck", 2 * scale * a**power), ("two layers", 2.2 * a**2))
+            risk(network=network, alpha=a, role=role, seed=s, average=value * (1 + 0.03 * (s % 5 - 2)))
+            for a in (0.42, 0.46, 0.5, 0.55)
+            for role, first in (("reported", 0), ("validation", 1000))
+            for s in range(first, first + 5)
+            for network, value in (("residual bottleneck", 6 * scale * a**power), ("two layers", 6.6 * a**alone))
         ],
+    )
+
+
+def risk(*, alpha, average, constant=1.6, network="residual bottleneck", role="reported", seed=0):
+    return Risk(
+        network=network,
+        alpha=alpha,
+        left=6 * alpha**2,
+        constant=constant,
+        steps=100,
+        role=role,
+        seed=seed,
+        average=average,
+        final=None if average is None else 0.0,
     )
 
 
@@ -32,11 +48,45 @@ def outcomes(claim, table):
 
 
 def test_risk_that_falls_as_alpha_to_the_fourth_agrees_and_as_its_square_does_not():
-    assert outcomes(THEOREM, risks(4)) == ["confirmed", "confirmed"]
-    assert blind(THEOREM, Key("verify"), (risks(4),)) == []
-    assert apart(THEOREM, Key("verify"), (risks(4),)) == []
+    assert outcomes(THEOREM, risks(4.3)) == ["confirmed", "confirmed"]
+    assert blind(THEOREM, Key("verify"), (risks(4.3),)) == []
+    assert apart(THEOREM, Key("verify"), (risks(4.3),)) == []
+    assert outcomes(THEOREM, risks(3.7)) == ["contradicted", "confirmed"]
     assert outcomes(THEOREM, risks(2, scale=1.0)) == ["contradicted", "contradicted"]
     assert outcomes(THEOREM, risks(2, scale=0.2)) == ["contradicted", "confirmed"]
+
+
+def test_a_first_layer_that_falls_as_fast_leaves_the_theorem_too_weak_to_test():
+    assert outcomes(THEOREM, risks(4.3, alone=5.0)) == ["too weak to test", "too weak to test"]
+
+
+def test_validation_seeds_choose_the_constant_of_each_network_and_a_run_that_diverged_is_out():
+    rows = [
+        risk(alpha=a, constant=c, role=role, seed=seed, average=average)
+        for a, c, role, seed, average in (
+            (0.4, 1.6, "validation", 1000, 0.5),
+            (0.5, 1.6, "validation", 1000, 0.5),
+            (0.4, 3.2, "validation", 1000, 0.4),
+            (0.5, 3.2, "validation", 1000, 0.7),  # 0.417 + 0.467 against 0.521 + 0.333 with 1.6: 1.6 it is
+            (0.4, 6.4, "validation", 1000, 0.1),
+            (0.5, 6.4, "validation", 1000, None),
+            (0.4, 1.6, "reported", 0, 0.9),
+            (0.4, 3.2, "reported", 0, 0.2),
+            (0.4, 6.4, "reported", 0, 0.1),
+        )
+    ]
+    chosen = scaling.risks(Table.of(Risk, rows))["residual bottleneck"]
+    assert [(r.constant, r.average) for r in chosen.rows] == [(1.6, 0.9)]
+    with pytest.raises(EmptyArm):
+        scaling.risks(Table.of(Risk, [r for r in rows if r.constant == 6.4]))
+
+
+def test_the_target_is_linear_signals_and_a_product_of_four():
+    task = scaling.target(0.5)
+    batch = task.sample(task.draw(Key("t")), 64, Key("x"))
+    assert torch.allclose(batch.hidden.abs(), torch.ones(64, 6))
+    assert torch.allclose(batch.y, batch.hidden + 0.5 * batch.hidden[:, :4].prod(1)[:, None])
+    assert torch.allclose(batch.x.square().sum(1), torch.ones(64))
 
 
 def found(power, best=0.2):
@@ -85,14 +135,21 @@ def test_smoke():
     trials = scaling.EXPERIMENT.trials(scaling.EXPERIMENT.presets["smoke"])
     rows = [row for trial in trials for row in scaling.EXPERIMENT.run_trial(trial).rows]
     first = next(r for r in rows if isinstance(r, Risk))
-    assert first.steps == 239  # 40 / 0.8^8 = 238.4
+    assert first.steps == 477  # 80 / 0.8^8 = 476.8
+    assert first.left == pytest.approx(6 * 0.8**2)
     late = [r.samples for r in rows if isinstance(r, Arrival) and r.samples is not None]
     assert all(n <= 20 * 8 for n in late)
 
 
 @pytest.mark.parametrize(
     ("settings", "field"),
-    [({"alphas": (0.5, 1.0)}, "alphas"), ({"dims": (40, 20)}, "dims"), ({"seeds": (1000,)}, "seeds"), ({"m": 0}, "m")],
+    [
+        ({"alphas": (0.5, 1.0)}, "alphas"),
+        ({"dims": (40, 20)}, "dims"),
+        ({"seeds": (1000,)}, "seeds"),
+        ({"m": 0}, "m"),
+        ({"constants": (2.0, 1.0)}, "constants"),
+    ],
 )
 def test_impossible_settings_are_refused(settings, field):
     with pytest.raises(SettingError, match=f"^{field} = "):

@@ -165,15 +165,17 @@ class Searched(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Risk(Row):
-    """One-pass SGD on the hard instance at one alpha. average: mean over the steps of E ||H - out||^2; final: its last
-    value; None where training left the finite numbers."""
+    """One-pass SGD at one alpha. left: k alpha^2, the risk of F alone. constant: step size over alpha^4. average: mean
+    over the steps of E ||H - out||^2; final: its last value; None where training left the finite numbers."""
 
-    experiment, key = SCALING, ("network", "alpha")
+    experiment, key = SCALING, ("network", "alpha", "constant", "role")
     kind: Literal["risk"] = "risk"
     network: Literal["residual bottleneck", "two layers"]
     alpha: Annotated[float, POSITIVE]
-    d: Annotated[int, COUNT]
+    left: Annotated[float, POSITIVE]
+    constant: Annotated[float, POSITIVE]
     steps: Annotated[int, COUNT]
+    role: Role
     seed: Annotated[int, SEED]
     average: Annotated[float, POSITIVE] | None
     final: Annotated[float, POSITIVE] | None
@@ -251,6 +253,23 @@ def fitting(table: Table[Searched]) -> list[tuple[float, float, float]]:
 def least_norm(table: Table[Searched]) -> float:
     """The least norm of a run that fits, over that of weights by hand of the same error."""
     return min(norm / by_hand(train) for train, _, norm in fitting(table))
+
+
+def risks(table: Table[Risk]) -> dict[str, Table[Risk]]:
+    """network -> runs of reported seeds at the constant with the least mean of average / left on validation seeds.
+
+    A constant with a run that left the finite numbers, on validation seeds, is out. Errors: EmptyArm where all are.
+    """
+    found = {}
+    for network, part in table.by("network").items():
+        grid = {
+            (constant,): [r.average / r.left for r in rows.rows if r.average is not None]
+            for constant, rows in part.where(role="validation").by("constant").items()
+            if all(r.average is not None for r in rows.rows)
+        }
+        (constant,) = select(grid, ("constant",)).point
+        found[network] = part.where(role="reported", constant=constant)
+    return found
 
 
 def log_risks(table: Table[Risk]) -> tuple[list[float], list[float]]:
