@@ -62,6 +62,7 @@ CLOSED_FORMS = (
     *("arcsine", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
 )
 RESIDUAL = nets.residual_init(M, D, 2, KEY)
+LINEAR = torch.nn.Linear(D, 2)
 CORNERS = kernels.cube(4)
 SPECTRUM = kernels.cube_spectrum(kernels.rbf, 4)
 
@@ -125,6 +126,8 @@ CALLS = {
         )
         for n in ("clip_moments", "relu_moments")
     },
+    "kernels.empirical_ntk": (partial(kernels.empirical_ntk, LINEAR), {"x": X, "y": normal(5, D)}),
+    "kernels.conjugate_kernel": (partial(kernels.conjugate_kernel, LINEAR, ""), {"x": X, "y": normal(5, D)}),
     "kernels.mirror": (kernels.mirror, {"w": MAPS.w, "b": MAPS.b, "a": MAPS.b}),
     "kernels.gram": (partial(kernels.gram, kernels.rbf), {"x": X, "y": normal(5, D)}),
     "kernels.kernel_ridge": (partial(kernels.kernel_ridge, kernels.rbf, **RIDGE), {"x": X, "y": SIGNS}),
@@ -303,6 +306,7 @@ TAKEN = {
     **{(f"kernels.{n}", "*", "empty precision"): NOTHING for n in (*CLOSED_FORMS, "recursive", "gram")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("clip_moments", "relu_moments", "hinge_classifier")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("kernel_ridge", "ridge_path", "feature_ridge")},
+    **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("empirical_ntk", "conjugate_kernel")},
     **{
         (f"kernels.{n}()", "*", "empty precision"): NOTHING
         for n in "KernelPredictor FeaturePredictor HingeFit RandomFeatures FourierFeatures TangentFeatures".split()
