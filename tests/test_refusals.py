@@ -262,6 +262,32 @@ CALLS = {
     "measure.loss_sizes": (measure.loss_sizes, {"margins": A}),
     "measure.tangent_kernel": (measure.tangent_kernel, {"w": W, "a": A, "x": X, "b": B}),
     "measure.kernel_drift": (measure.kernel_drift, {"before": torch.eye(N), "after": torch.eye(N)}),
+    "nets.SmallEncoder()": (nets.SmallEncoder(1, KEY, width=4).forward, {"x": torch.zeros(2, 1, 8, 8)}),
+    "nets.SmallResNet()": (nets.SmallResNet(1, KEY).forward, {"x": torch.zeros(2, 1, 8, 8)}),
+    "learn.label_share": (partial(learn.label_share, share=0.5, key=KEY), {"y": GROUP}),
+    "learn.label_split": (partial(learn.label_split, share=0.5, key=KEY), {"y": GROUP}),
+    "learn.pretrain": (
+        partial(
+            learn.pretrain,
+            torch.nn.Linear(D, 2),
+            settings=learn.Contrastive(epochs=1, batch=4),
+            key=KEY,
+            views=learn.NoiseViews(),
+        ),
+        {"images": X},
+    ),
+    "learn.linear_probe": (
+        partial(learn.linear_probe, torch.nn.Identity(), settings=learn.probing(epochs=1), key=KEY),
+        {"x": X, "y": GROUP},
+    ),
+    "learn.fine_tune": (
+        partial(learn.fine_tune, torch.nn.Linear(D, 2), settings=learn.fine_tuning(epochs=1), key=KEY),
+        {"x": X, "y": GROUP},
+    ),
+    "methods.contrastive_regulariser": (
+        methods.contrastive_regulariser,
+        {"first": X, "second": normal(N, D, name="second"), "queue": normal(5, D, name="queue")},
+    ),
     "methods.nuclear_norm": (methods.nuclear_norm, {"features": X}),
     "methods.stable_rank": (methods.stable_rank, {"features": X}),
     "methods.domains.Minibatch": (domains.Minibatch, {"x": X, "y": GROUP}),
@@ -272,6 +298,7 @@ CALLS = {
 FUNCTION = "takes a function; the features of a kernel are checked where it is called"
 MODULES = "takes modules and parts of domains, not tensors; its refusals are in tests/methods"
 NO_TENSORS = {
+    "learn.features_of": "asks the encoder, which says what it takes; see tests/learn/test_contrastive.py",
     "kernels.cube_spectrum": FUNCTION,
     "nets.residual_forward": "the pass of each step of training; `residual_gradients` looks at what it takes",
     "learn.fit_residual": "takes its samples as a pair or a function; see tests/learn/test_fit_residual.py",
@@ -301,7 +328,7 @@ TAKEN = {
     ("methods.domains.Minibatch", "*", "nan inf empty"): HELD,
     ("nets.PowerNetwork()", "x", "empty"): NOTHING,
     ("nets.ModularTransformer()", "x", "empty"): STEP,
-    ("nets.SmallCnn()", "x", "nan inf empty kind"): STEP,
+    **{(f"nets.{n}()", "x", "nan inf empty kind"): STEP for n in ("SmallCnn", "SmallEncoder", "SmallResNet")},
     ("learn.fit", "*", "precision"): CONVERTS,
     **{(f"kernels.{n}", "*", "empty precision"): NOTHING for n in (*CLOSED_FORMS, "recursive", "gram")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("clip_moments", "relu_moments", "hinge_classifier")},
