@@ -76,25 +76,25 @@ class Common:
     """One draw of task, data and start per seed; rates were chosen on seeds of 1000 and above."""
     scale_1: float = 3e-4
     """First-layer step size of step 1, in units of st / (gamma sigma_a); small keeps the output under the margin."""
-    scale_2: float = 2.0
+    scale_2: float = 8.0
     """First-layer step size of step 2, same units."""
-    scale_own: float = 8.0
+    scale_own: float = 10.0
     """As scale_1, for the row One Step, chosen for its own validation accuracy."""
     scale_kept: float = 1.7
     """As scale_1, for the row in which step 1 keeps the start (fitted to the reported cosines, not tuned)."""
-    rate_w: float = 0.01
+    rate_w: float = 0.1
     """First-layer step size of the minibatch steps."""
-    rate_a: float = 30.0
+    rate_a: float = 100.0
     """Second-layer step size of the minibatch steps, in units of 1 / mean ||features||^2 after two steps."""
-    rate_w_plain: float = 0.1
+    rate_w_plain: float = 1.0
     """As rate_w, for Network without structure on interval labels."""
-    rate_a_plain: float = 100.0
+    rate_a_plain: float = 1000.0
     """As rate_a, for Network without structure on interval labels."""
     rate_ntk: float = 3.0
     """Step size of the tangent model, in units of 1 / mean ||features||^2 (so are the next three)."""
     rate_rf: float = 3.0
     """Step size on random features."""
-    rate_own: float = 30.0
+    rate_own: float = 300.0
     """Step size of the classifier of the row One Step."""
     rate_kept: float = 0.3
     """The same where step 1 keeps the start."""

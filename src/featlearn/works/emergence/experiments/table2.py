@@ -46,13 +46,11 @@ class Config(Common):
     """Gradient steps of every method."""
     # chosen by emergence/rates, setting "interval"; the help of each is that of Common
     scale_2: float = 32.0
-    rate_w: float = 1.0
-    rate_a: float = 1000.0
-    rate_ntk: float = 10.0
+    rate_ntk: float = 3330.0
     rate_rf: float = 10.0
     rate_linear: float = 10.0
-    scale_own: float = 0.003
-    rate_own: float = 10.0
+    scale_own: float = 0.01
+    rate_own: float = 30.0
     rate_kept: float = 300.0
 
     def __post_init__(self) -> None:

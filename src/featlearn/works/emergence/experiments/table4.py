@@ -43,12 +43,11 @@ class Config(Common):
     steps: int = 600
     """Gradient steps of every method."""
     # chosen by emergence/rates, setting "unbalanced"; the help of each is that of Common
-    scale_2: float = 4.0
+    scale_2: float = 2.0
     rate_two: float = 300.0
-    rate_ntk: float = 100.0
-    rate_rf: float = 30.0
-    rate_linear: float = 10.0
-    rate_own: float = 100.0
+    rate_ntk: float = 30.0
+    rate_rf: float = 100.0
+    rate_linear: float = 30.0
     rate_kept: float = 30.0
 
     def __post_init__(self) -> None:

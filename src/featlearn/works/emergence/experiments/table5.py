@@ -42,9 +42,10 @@ class Config(Common):
     steps: int = 600
     """Gradient steps of every method."""
     # chosen by emergence/rates, setting "few samples"; the help of each is that of Common
-    scale_2: float = 8.0
-    rate_own: float = 100.0
-    rate_kept: float = 0.1
+    rate_ntk: float = 1.0
+    rate_linear: float = 0.3
+    rate_own: float = 30.0
+    rate_kept: float = 0.0333
 
     def __post_init__(self) -> None:
         if len(self.m) not in (1, len(self.n)):
