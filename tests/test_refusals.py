@@ -164,6 +164,13 @@ CALLS = {
     "measure.best_cosine": (measure.best_cosine, {"weights": W, "targets": CENTRES}),
     "measure.spherical_kmeans": (partial(measure.spherical_kmeans, k=2, key=KEY), {"directions": X}),
     "measure.cosine_silhouette": (measure.cosine_silhouette, {"directions": X, "labels": GROUP}),
+    "measure.linear_cka": (measure.linear_cka, {"x": X, "y": normal(N, C)}),
+    "measure.source_overlap": (partial(measure.source_overlap, k=1), {"features": X, "source": GROUP}),
+    "measure.knn_accuracy": (
+        partial(measure.knn_accuracy, k=2),
+        {"train": X, "y_train": GROUP, "test": normal(5, D), "y_test": torch.arange(5) % C},
+    ),
+    "measure.tsne": (partial(measure.tsne, key=KEY, perplexity=2.0), {"features": X}),
     "measure.mds": (partial(measure.mds, key=KEY), {"directions": X, "stars": CENTRES}),
     **{
         f"measure.{n}": (getattr(measure, n), {"w": WAVE})
@@ -338,6 +345,7 @@ TAKEN = {
         (f"kernels.{n}()", "*", "empty precision"): NOTHING
         for n in "KernelPredictor FeaturePredictor HingeFit RandomFeatures FourierFeatures TangentFeatures".split()
     },
+    ("measure.linear_cka", "*", "precision"): CONVERTS,
     ("measure.mds", "stars", "empty"): "a picture without stars",
     ("measure.mds", "*", "precision"): CONVERTS,
     ("measure.cosines", "outside", "precision"): CONVERTS,
@@ -375,6 +383,7 @@ TAKEN = {
 
 SIGNED = {"y", "labels"}
 NOT_SIGNED = {
+    "measure.linear_cka",
     "measure.simplified_gradients",
     *(f"kernels.{n}" for n in (*CLOSED_FORMS, *"recursive gram kernel_ridge ridge_path feature_ridge".split())),
     "nets.residual_gradients",
