@@ -20,6 +20,8 @@ from featlearn.kernels.deep import deep_ntk as deep_ntk
 from featlearn.kernels.deep import recursive as recursive
 from featlearn.kernels.deep import residual_nngp as residual_nngp
 from featlearn.kernels.deep import residual_ntk as residual_ntk
+from featlearn.kernels.empirical import conjugate_kernel as conjugate_kernel
+from featlearn.kernels.empirical import empirical_ntk as empirical_ntk
 from featlearn.kernels.features import FourierFeatures as FourierFeatures
 from featlearn.kernels.features import RandomFeatures as RandomFeatures
 from featlearn.kernels.features import TangentFeatures as TangentFeatures
@@ -45,12 +47,14 @@ __all__ = [
     "TangentFeatures",
     "arcsine",
     "clip_moments",
+    "conjugate_kernel",
     "cube",
     "cube_gram",
     "cube_residuals",
     "cube_spectrum",
     "deep_nngp",
     "deep_ntk",
+    "empirical_ntk",
     "feature_ridge",
     "fourier_coefficients",
     "fourier_features",
