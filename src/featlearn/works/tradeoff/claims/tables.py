@@ -70,7 +70,7 @@ def cells_said(settings: None) -> tuple[Statement, ...]:
             POINTS,
             first[name],
             source,
-            axis="number",
+            axis="cell",
             margin=EXACT,
             rival=off(first[name]),
             rival_says="one cell off by a digit",
