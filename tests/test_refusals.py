@@ -62,6 +62,7 @@ CLOSED_FORMS = (
     *("arcsine", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
 )
 RESIDUAL = nets.residual_init(M, D, 2, KEY)
+IMAGES = normal(2, 1, 3, 3)
 LINEAR = torch.nn.Linear(D, 2)
 CORNERS = kernels.cube(4)
 SPECTRUM = kernels.cube_spectrum(kernels.rbf, 4)
@@ -126,6 +127,7 @@ CALLS = {
         )
         for n in ("clip_moments", "relu_moments")
     },
+    **{f"kernels.{n}": (getattr(kernels, n), {"x": IMAGES, "y": IMAGES[:1]}) for n in ("conv_nngp", "conv_ntk")},
     "kernels.empirical_ntk": (partial(kernels.empirical_ntk, LINEAR), {"x": X, "y": normal(5, D)}),
     "kernels.conjugate_kernel": (partial(kernels.conjugate_kernel, LINEAR, ""), {"x": X, "y": normal(5, D)}),
     "kernels.mirror": (kernels.mirror, {"w": MAPS.w, "b": MAPS.b, "a": MAPS.b}),
@@ -340,7 +342,10 @@ TAKEN = {
     **{(f"kernels.{n}", "*", "empty precision"): NOTHING for n in (*CLOSED_FORMS, "recursive", "gram")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("clip_moments", "relu_moments", "hinge_classifier")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("kernel_ridge", "ridge_path", "feature_ridge")},
-    **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("empirical_ntk", "conjugate_kernel")},
+    **{
+        (f"kernels.{n}", "*", "precision"): CONVERTS
+        for n in ("empirical_ntk", "conjugate_kernel", "conv_nngp", "conv_ntk")
+    },
     **{
         (f"kernels.{n}()", "*", "empty precision"): NOTHING
         for n in "KernelPredictor FeaturePredictor HingeFit RandomFeatures FourierFeatures TangentFeatures".split()
@@ -385,7 +390,10 @@ SIGNED = {"y", "labels"}
 NOT_SIGNED = {
     "measure.linear_cka",
     "measure.simplified_gradients",
-    *(f"kernels.{n}" for n in (*CLOSED_FORMS, *"recursive gram kernel_ridge ridge_path feature_ridge".split())),
+    *(
+        f"kernels.{n}"
+        for n in (*CLOSED_FORMS, *"recursive gram kernel_ridge ridge_path feature_ridge conv_nngp conv_ntk".split())
+    ),
     "nets.residual_gradients",
 }
 """Real targets, and inputs called y."""

@@ -6,6 +6,8 @@ from featlearn.kernels.closed_form import ntk as ntk
 from featlearn.kernels.closed_form import polynomial as polynomial
 from featlearn.kernels.closed_form import rbf as rbf
 from featlearn.kernels.closed_form import relu_moments as relu_moments
+from featlearn.kernels.convolutional import conv_nngp as conv_nngp
+from featlearn.kernels.convolutional import conv_ntk as conv_ntk
 from featlearn.kernels.cube import cube as cube
 from featlearn.kernels.cube import cube_gram as cube_gram
 from featlearn.kernels.cube import cube_residuals as cube_residuals
@@ -48,6 +50,8 @@ __all__ = [
     "arcsine",
     "clip_moments",
     "conjugate_kernel",
+    "conv_nngp",
+    "conv_ntk",
     "cube",
     "cube_gram",
     "cube_residuals",

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from featlearn.core import SettingError
 from featlearn.core.check import check_finite, check_number, checked
+from featlearn.kernels.blocks import MIB, Report, mirrored
 from featlearn.kernels.module_gradients import (
     Cost,
     Factor,
@@ -29,10 +30,8 @@ from featlearn.kernels.module_gradients import (
     watched,
 )
 
-Report = Callable[[str], None]
 Factors = Callable[[Tensor], Sequence[Factor]]
 OUTPUTS = ("trace", "each", "full")
-MIB = 2**20
 CHUNK = 256
 """Samples whose factors are made at once, at most."""
 
@@ -224,7 +223,7 @@ def _blocked(
                 )
                 out[top + i : top + stop, start + first : start + len(side)] = tile
     if y is None:
-        _mirrored(out)
+        mirrored(out)
     return out
 
 
@@ -238,18 +237,3 @@ def _summed(pairs: Sequence[tuple[Factor, Factor]], mode: str) -> Tensor:
     for left, right in pairs[1:]:
         total += left.gram(right, mode)
     return total
-
-
-def _mirrored(out: Tensor) -> None:
-    """Copy what lies above the diagonal below it, in place, with outputs in turn."""
-    step = 512
-    for i in range(0, len(out), step):
-        for j in range(i, len(out), step):
-            above = out[i : i + step, j : j + step]
-            below = above.transpose(0, 1) if out.ndim < 4 else above.transpose(0, 1).transpose(2, 3)
-            if i == j:
-                size = len(above)
-                upper = torch.ones(size, size, dtype=torch.bool, device=out.device).triu()
-                upper = upper.reshape(size, size, *[1] * (out.ndim - 2))
-                below = torch.where(upper, above, below)
-            out[j : j + step, i : i + step] = below
