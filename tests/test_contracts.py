@@ -32,6 +32,7 @@ from featlearn.tasks import (
     HierarchicalParity,
     Interval,
     LinearData,
+    LinearRegression,
     ModularAddition,
     MultiIndex,
     ParityMix,
@@ -57,6 +58,7 @@ MORE = [
     BlockParity(d=20, r=3, k=5, p_A=0.1, p_o=0.2, coordinates="input"),
     UniformParity(d=9, k=4),
     LinearData(d=10, sigma=0.0),
+    LinearRegression(d=7, noise=0.5),
     MultiIndex(d=10, terms=((3, 0), (1, 1)), coefficients=(1.0, 2.0)),
     BooleanXor(d=10, pair=(2, 5), basis="random"),
     ModularAddition(p=6, k=3),
@@ -74,7 +76,7 @@ ONE_MEMBER = [
     Environments2d(0.3),
 ]
 """Families whose members do not depend on the key."""
-REAL = {MultiIndex}
+REAL = {LinearRegression, MultiIndex}
 """Tasks of regression, whose labels are real numbers."""
 VECTORS = {HierarchicalParity, SmoothComposite}
 """Tasks whose targets are vectors."""

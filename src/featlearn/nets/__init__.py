@@ -13,6 +13,13 @@ from featlearn.nets.initial import neuron_weights as neuron_weights
 from featlearn.nets.initial import sign_init as sign_init
 from featlearn.nets.initial import sphere_init as sphere_init
 from featlearn.nets.initial import symmetric_init as symmetric_init
+from featlearn.nets.looped import LoopedTransformer as LoopedTransformer
+from featlearn.nets.looped import gradient_descent_weights as gradient_descent_weights
+from featlearn.nets.looped import inverse_smoothness as inverse_smoothness
+from featlearn.nets.looped import least_squares as least_squares
+from featlearn.nets.looped import linear_attention as linear_attention
+from featlearn.nets.looped import prompt_matrix as prompt_matrix
+from featlearn.nets.looped import smoothness as smoothness
 from featlearn.nets.modular_transformer import ModularShape as ModularShape
 from featlearn.nets.modular_transformer import ModularTransformer as ModularTransformer
 from featlearn.nets.modular_transformer import attention_matrices as attention_matrices
@@ -34,6 +41,7 @@ from featlearn.nets.two_layer import stack as stack
 
 __all__ = [
     "Gradients",
+    "LoopedTransformer",
     "ModularShape",
     "ModularTransformer",
     "PowerNetwork",
@@ -49,18 +57,24 @@ __all__ = [
     "fixed_signs_init",
     "forward",
     "gaussian_init",
+    "gradient_descent_weights",
     "gradients",
+    "inverse_smoothness",
+    "least_squares",
+    "linear_attention",
     "linear_head",
     "load_weights",
     "mean_field_rates",
     "mirrored",
     "neuron_weights",
     "power_init",
+    "prompt_matrix",
     "residual_forward",
     "residual_gradients",
     "residual_init",
     "residual_stack",
     "sign_init",
+    "smoothness",
     "sphere_init",
     "stack",
     "symmetric_init",

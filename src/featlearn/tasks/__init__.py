@@ -7,6 +7,7 @@ from featlearn.tasks.environments import Environments2d as Environments2d
 from featlearn.tasks.gaussian_mixture import GaussianMixture as GaussianMixture
 from featlearn.tasks.hierarchical import HierarchicalParity as HierarchicalParity
 from featlearn.tasks.linear import LinearData as LinearData
+from featlearn.tasks.linear_regression import LinearRegression as LinearRegression
 from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
 from featlearn.tasks.multi_index import MultiIndex as MultiIndex
 from featlearn.tasks.parities import BlockParity as BlockParity
@@ -28,6 +29,7 @@ __all__ = [
     "HierarchicalParity",
     "Interval",
     "LinearData",
+    "LinearRegression",
     "ModularAddition",
     "MultiIndex",
     "ParityMix",

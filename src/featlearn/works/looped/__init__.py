@@ -1,4 +1,4 @@
 """Looped transformers: names of the modules of its experiments and claims."""
 
-EXPERIMENTS: tuple[str, ...] = ()
-CLAIMS: tuple[str, ...] = ()
+EXPERIMENTS: tuple[str, ...] = ("figure8_1",)
+CLAIMS: tuple[str, ...] = ("transformer", "descent", "bounds", "figure")

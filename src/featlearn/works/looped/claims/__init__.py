@@ -1,0 +1,1 @@
+"""Executable claims of looped transformers, one module per part of its argument."""

@@ -1,0 +1,1 @@
+"""Experiments of looped transformers, one module each."""
