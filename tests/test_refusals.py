@@ -42,6 +42,10 @@ POSITIVE = normal(N, M, name="f").abs()
 WAVE = normal(M, 7, name="wave")
 
 
+PROMPTS = normal(2, N, D, name="prompts")
+LOOPED = nets.LoopedTransformer(torch.eye(D), torch.eye(D))
+
+
 def decode(i):
     return torch.stack([i // 5, i % 5], -1), (i // 5 + i % 5) % 5
 
@@ -91,6 +95,20 @@ CALLS = {
     "nets.PowerNetwork": (nets.PowerNetwork, {"u": POWER.u, "w": POWER.w}),
     "nets.PowerNetwork()": (POWER.__call__, {"x": torch.tensor([[1, 2], [3, 4]])}),
     "nets.ModularTransformer()": (FORMER.forward, {"x": torch.ones(2, 3, 2).long()}),
+    "nets.prompt_matrix": (
+        nets.prompt_matrix,
+        {
+            "x": PROMPTS,
+            "y": normal(2, N, name="labels"),
+            "query": torch.tensor([1.0, -2.0]),
+            "start": normal(2, D, name="start"),
+        },
+    ),
+    "nets.linear_attention": (nets.linear_attention, {"z": PROMPTS, "query_key": torch.eye(D), "value": torch.eye(D)}),
+    "nets.smoothness": (nets.smoothness, {"x": PROMPTS}),
+    "nets.inverse_smoothness": (partial(nets.inverse_smoothness, loops=2), {"x": PROMPTS}),
+    "nets.least_squares": (nets.least_squares, {"x": PROMPTS, "y": normal(2, N, name="labels")}),
+    "nets.LoopedTransformer.loops": (LOOPED.loops, {"z": PROMPTS, "rates": torch.full((2, 3), 0.01)}),
     "nets.SmallCnn()": (nets.SmallCnn(1, KEY, width=8).forward, {"x": torch.zeros(2, 1, 8, 8)}),
     "learn.fit": (learn.fit, {"net": NET, "x": X, "y": SIGNS, "weights": WEIGHTS, "stages": [STAGE], "key": KEY}),
     "learn.fit_linear": (
@@ -405,6 +423,8 @@ TAKEN = {
 
 SIGNED = {"y", "labels"}
 NOT_SIGNED = {
+    "nets.prompt_matrix",
+    "nets.least_squares",
     "measure.linear_cka",
     "measure.simplified_gradients",
     *(

@@ -1,0 +1,59 @@
+"""Committed mutants of looped transformers: prompts, layer, loops, the figure and its claims."""
+
+NETS, FIGURE = "tests/nets/test_looped.py", "tests/works/looped/test_figure8_1.py"
+MUTANTS = (
+    (
+        "nets/looped.py",
+        "read = (last @ query_key @ rest.mT) @ rest @ value",
+        "read = (last @ query_key.mT @ rest.mT) @ rest @ value",
+        f"{NETS}::test_attention_is_the_masked_product",
+    ),
+    (
+        "nets/looped.py",
+        "last = last - step[:, None, None] * read",
+        "last = last - step[:1, None, None] * read",
+        f"{NETS}::test_each_prompt_has_steps_of_its_own",
+    ),
+    (
+        "nets/looped.py",
+        "if not bool(torch.isfinite(found.detach()).all()):",
+        "if False:",
+        f"{NETS}::test_steps_beyond_two_over_l_are_said_to_diverge",
+    ),
+    (
+        "nets/looped.py",
+        "return torch.linalg.matrix_norm(x, ord=2).square()",
+        "return torch.linalg.matrix_norm(x).square()",
+        f"{NETS}::test_smoothness_is_the_largest_eigenvalue",
+    ),
+    (
+        "tasks/linear_regression.py",
+        "y = y + self.noise * torch.randn",
+        "y = y + self.noise**2 * torch.randn",
+        f"{NETS}::test_labels_have_the_noise_that_was_asked_for",
+    ),
+    (
+        "works/looped/experiments/figure8_1.py",
+        "shrink = np.abs(1 - trial.step * values / values[-1])",
+        "shrink = np.abs(1 - values / values[-1])",
+        f"{FIGURE}::test_another_step_falls_at_another_rate",
+    ),
+    (
+        "works/looped/experiments/figure8_1.py",
+        "v > slope * t + 1e-9",
+        "v > slope * t + 1.0",
+        f"{FIGURE}::test_crossings_are_the_first",
+    ),
+    (
+        "works/looped/claims/figure.py",
+        "SQUARED: np.array([r.exact + r.t / r.kappa for r in some]),",
+        "SQUARED: np.array([r.exact + r.t / (2 * r.kappa) for r in some]),",
+        f"{FIGURE}::test_errors_that_fall_half_as_fast_are_seen",
+    ),
+    (
+        "works/looped/claims/figure.py",
+        "theory - r.looped",
+        "theory - r.exact",
+        f"{FIGURE}::test_rows_of_the_theory_agree_and_the_gap_widens",
+    ),
+)

@@ -1,0 +1,132 @@
+"""Figure 8.1: planted rows, the decay without a floor against the loops, and settings that are refused."""
+
+import dataclasses
+import math
+
+import pytest
+
+from featlearn.core import Key, SettingError
+from featlearn.lab.blind import apart, blind
+from featlearn.lab.claim import verdict_of
+from featlearn.lab.experiment import Rows
+from featlearn.lab.table import Table
+from featlearn.works.looped.claims.figure import CLAIMS
+from featlearn.works.looped.experiments import figure8_1
+from featlearn.works.looped.rows import Conditioning, Decay
+
+FIGURE, GAP = CLAIMS[1:]
+KAPPA = {16: 4.7, 32: 2.7, 64: 2.0, 128: 1.65}
+TIMES = (0, 1, 20, 200)
+
+
+def kappa_of(n, seed):
+    return KAPPA[n] * (1 + 0.01 * (seed % 5 - 2))
+
+
+def decays(rate=lambda kappa: 2 * math.log(1 - 1 / kappa), floor=-72.0):
+    return Table.of(
+        Decay,
+        [
+            Decay(
+                n=n,
+                t=t,
+                seed=seed,
+                kappa=kappa_of(n, seed),
+                exact=t * rate(kappa_of(n, seed)),
+                looped=max(t * rate(kappa_of(n, seed)), floor),
+                descent=max(t * rate(kappa_of(n, seed)), floor),
+            )
+            for n in KAPPA
+            for seed in range(10)
+            for t in TIMES
+        ],
+    )
+
+
+def prompts():
+    return Table.of(
+        Conditioning,
+        [
+            Conditioning(n=n, seed=s, kappa=kappa_of(n, s), above_squared=None, above_reported=None)
+            for n in KAPPA
+            for s in range(10)
+        ],
+    )
+
+
+def outcomes(claim, *tables):
+    return [f.outcome for f in verdict_of(claim, Key("verify"), tables).findings]
+
+
+def test_rows_of_the_theory_agree_and_the_gap_widens():
+    assert outcomes(FIGURE, prompts(), decays()) == ["confirmed"] * 5
+    assert blind(FIGURE, Key("verify"), (prompts(), decays())) == []
+    assert apart(FIGURE, Key("verify"), (prompts(), decays())) == []
+    assert outcomes(GAP, decays()) == ["contradicted", "confirmed", "confirmed", "confirmed"]
+    assert blind(GAP, Key("verify"), (decays(),)) == []
+
+
+def test_errors_that_fall_half_as_fast_are_seen():
+    slow = decays(lambda kappa: -1 / (2 * kappa))
+    assert outcomes(FIGURE, prompts(), slow)[2:4] == ["confirmed", "contradicted"]
+    assert outcomes(GAP, slow)[1] == "contradicted"  # no gap at all, so that it does not widen
+
+
+def test_a_gap_that_narrows_is_seen():
+    """An error that is the line less a term in proportion to kappa."""
+    assert outcomes(GAP, decays(lambda kappa: -1 / (2 * kappa) - kappa))[:2] == ["confirmed", "contradicted"]
+
+
+def test_without_a_floor_the_late_gap_does_not_narrow():
+    assert outcomes(GAP, decays(floor=-1e6))[2] == "contradicted"
+
+
+def smoke(**changed):
+    config = dataclasses.replace(figure8_1.EXPERIMENT.presets["smoke"], **changed)
+    return [row for trial in figure8_1.trials(config) for row in figure8_1.run_trial(trial).rows]
+
+
+def test_the_decay_without_a_floor_is_that_of_the_loops():
+    rows = [r for r in smoke() if isinstance(r, Decay)]
+    assert {r.t for r in rows} == {0, 1, 2, 5, 10, 20}
+    for r in rows:
+        if r.exact > -40:  # rounding of the loops is 1e-16 of 1, squared
+            assert r.looped == pytest.approx(r.exact, abs=1e-6)
+            assert r.descent == pytest.approx(r.exact, abs=1e-6)
+
+
+def test_another_step_falls_at_another_rate():
+    one, half = ([r for r in smoke(step=s) if isinstance(r, Decay) and r.t == 20] for s in (1.0, 0.5))
+    assert all(a.exact < b.exact for a, b in zip(one, half, strict=True))
+    for r in half:
+        assert r.looped == pytest.approx(r.exact, abs=1e-6)
+
+
+def test_crossings_are_the_first():
+    assert figure8_1._first_above([0.0, -3.0, -1.5, -4.0], -1.0) == 2
+    assert figure8_1._first_above([0.0, None, -9.0], -1.0) is None
+
+
+def test_the_table_has_the_reported_means_and_the_picture_a_panel_for_each_n():
+    rows = Rows(tuple(dataclasses.asdict(r) for r in smoke(n=(16, 32))))
+    shown = [s for s in figure8_1.summarise(rows) if s.metric == "mean_kappa"]
+    assert [s.reported for s in shown] == [4.57, 3.13]
+    (picture,) = figure8_1.draw(rows).values()
+    assert len(picture.figure.axes) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"n": (4, 8)}, "n"),
+        ({"n": (8, 8)}, "n"),
+        ({"d": 0}, "d"),
+        ({"step": 2.0}, "step"),
+        ({"step": 0.0}, "step"),
+        ({"loops": 0}, "loops"),
+        ({"seeds": ()}, "seeds"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, field):
+    with pytest.raises(SettingError, match=f"^{field} = "):
+        figure8_1.Config(**settings)
