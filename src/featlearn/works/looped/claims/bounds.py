@@ -41,7 +41,7 @@ WORST = "log of error over |alpha|, theta* along the bottom eigenvector"
 
 def says_error(settings: Prompts) -> Sequence[Statement]:
     """|<TF, theta*> - alpha| <= |alpha| |theta_T - theta*|, |alpha| exp(-T/(2 kappa)) and |alpha| exp(-T/kappa)."""
-    cells = len(LOOPS) * PROMPTS
+    numbers = len(LOOPS) * PROMPTS
     kappa = [p.spectrum[-1] / p.spectrum[0] for p in settings if len(p.theta) > 1]
     worst = np.array([t * math.log(1 - 1 / k) for k in kappa for t in SHORT])
     half = np.array([-t / (2 * k) for k in kappa for t in SHORT])
@@ -59,7 +59,7 @@ def says_error(settings: Prompts) -> Sequence[Statement]:
         at_most(
             BOUND,
             POSITIVE,
-            np.ones(cells),
+            np.ones(numbers),
             "Theorem 8.16, with the steps of Theorem 8.25",
             margin=EXACT,
             axis="prompt and T",
@@ -69,7 +69,7 @@ def says_error(settings: Prompts) -> Sequence[Statement]:
         at_most(
             SHARP,
             POSITIVE,
-            np.ones(cells),
+            np.ones(numbers),
             "error = |alpha| theta*^T (I - H/L)^T theta* <= |alpha| (1 - 1/kappa)^T",
             margin=EXACT,
             axis="prompt and T",

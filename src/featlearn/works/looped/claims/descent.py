@@ -253,13 +253,13 @@ ELEMENTARY, OTHER = "(1 - 1/n)^T exp(T/n)", "(1 - 1/n)^T exp(T/(n - 0.7))"
 
 def says_descent(settings: Prompts) -> Sequence[Statement]:
     """(1 - eta mu)^t for steps of at most 1/L, and exp(-T/kappa) with 1/L; for least squares the square of both."""
-    cells = len(LOOPS) * len(STEPS) * PROMPTS
+    numbers = len(LOOPS) * len(STEPS) * PROMPTS
     exact = [2 * t * math.log(1 - 1 / k) + t / k for k in kappas(settings) for t in LOOPS]
     return (
         at_most(
             SQUARES,
             POSITIVE,
-            np.ones(cells),
+            np.ones(numbers),
             "Lemma 8.23",
             margin=EXACT,
             axis="prompt, step and t",
@@ -279,7 +279,7 @@ def says_descent(settings: Prompts) -> Sequence[Statement]:
         at_most(
             TWICE,
             POSITIVE,
-            np.ones(cells),
+            np.ones(numbers),
             "theta_t - theta* = (I - eta H)^t (theta_0 - theta*)",
             margin=1e-6,
             axis="prompt, step and t",
