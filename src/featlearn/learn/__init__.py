@@ -6,6 +6,8 @@ from featlearn.learn.linear import Linear as Linear
 from featlearn.learn.linear import Linearised as Linearised
 from featlearn.learn.linear import fit_linear as fit_linear
 from featlearn.learn.linear import fit_linearised as fit_linearised
+from featlearn.learn.linear_contrastive import fit_linear_contrastive as fit_linear_contrastive
+from featlearn.learn.linear_contrastive import project_gram as project_gram
 from featlearn.learn.modular import ModularRun as ModularRun
 from featlearn.learn.modular import ModularSchedule as ModularSchedule
 from featlearn.learn.modular import fit_modular as fit_modular
@@ -32,10 +34,12 @@ __all__ = [
     "Stage",
     "fit",
     "fit_linear",
+    "fit_linear_contrastive",
     "fit_linearised",
     "fit_modular",
     "fit_one_pass",
     "fit_power",
     "fit_residual",
     "modular_accuracy",
+    "project_gram",
 ]

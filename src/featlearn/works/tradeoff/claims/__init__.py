@@ -1,0 +1,1 @@
+"""Executable claims of ResNet beyond kernels, one module per part of its argument."""

@@ -1,0 +1,1 @@
+"""What of this work is run."""
