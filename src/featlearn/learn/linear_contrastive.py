@@ -15,7 +15,7 @@ from featlearn.core.check import check_finite, checked
 
 
 @checked()
-def project_gram(g: Float[Tensor, "d d"], budget: float) -> Float[Tensor, "d d"]:
+def project_gram(g: Float[Tensor, "d d"], budget: float | int) -> Float[Tensor, "d d"]:
     """The nearest symmetric matrix with eigenvalues in [0, 1] of sum at most `budget`.
 
     Errors: SettingError for a budget that is not above 0.
@@ -41,7 +41,7 @@ def project_gram(g: Float[Tensor, "d d"], budget: float) -> Float[Tensor, "d d"]
 def fit_linear_contrastive(
     pairs: Callable[[int], tuple[Tensor, Tensor]],
     *,
-    budget: float,
+    budget: float | int,
     steps: int,
     rate: float,
     temperature: float = 1.0,
