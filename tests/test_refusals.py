@@ -62,6 +62,8 @@ CLOSED_FORMS = (
     *("arcsine", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
 )
 RESIDUAL = nets.residual_init(M, D, 2, KEY)
+IMAGES = normal(2, 1, 3, 3)
+LINEAR = torch.nn.Linear(D, 2)
 CORNERS = kernels.cube(4)
 SPECTRUM = kernels.cube_spectrum(kernels.rbf, 4)
 
@@ -113,6 +115,7 @@ CALLS = {
         learn.fit_modular,
         {"net": FORMER, "train": POINTS, "test": REST, "decode": decode, "schedule": SCHEDULE, "keys": [KEY / 0, KEY]},
     ),
+    "learn.project_gram": (partial(learn.project_gram, budget=2.0), {"g": normal(D, D)}),
     "learn.modular_accuracy": (learn.modular_accuracy, {"net": FORMER, "index": POINTS, "decode": decode}),
     "learn.Linear": (learn.Linear, {"weights": normal(E, D)}),
     "learn.Linear()": (learn.Linear(normal(E, D)).__call__, {"features": X}),
@@ -125,6 +128,9 @@ CALLS = {
         )
         for n in ("clip_moments", "relu_moments")
     },
+    **{f"kernels.{n}": (getattr(kernels, n), {"x": IMAGES, "y": IMAGES[:1]}) for n in ("conv_nngp", "conv_ntk")},
+    "kernels.empirical_ntk": (partial(kernels.empirical_ntk, LINEAR), {"x": X, "y": normal(5, D)}),
+    "kernels.conjugate_kernel": (partial(kernels.conjugate_kernel, LINEAR, ""), {"x": X, "y": normal(5, D)}),
     "kernels.mirror": (kernels.mirror, {"w": MAPS.w, "b": MAPS.b, "a": MAPS.b}),
     "kernels.gram": (partial(kernels.gram, kernels.rbf), {"x": X, "y": normal(5, D)}),
     "kernels.kernel_ridge": (partial(kernels.kernel_ridge, kernels.rbf, **RIDGE), {"x": X, "y": SIGNS}),
@@ -161,6 +167,13 @@ CALLS = {
     "measure.best_cosine": (measure.best_cosine, {"weights": W, "targets": CENTRES}),
     "measure.spherical_kmeans": (partial(measure.spherical_kmeans, k=2, key=KEY), {"directions": X}),
     "measure.cosine_silhouette": (measure.cosine_silhouette, {"directions": X, "labels": GROUP}),
+    "measure.linear_cka": (measure.linear_cka, {"x": X, "y": normal(N, C)}),
+    "measure.source_overlap": (partial(measure.source_overlap, k=1), {"features": X, "source": GROUP}),
+    "measure.knn_accuracy": (
+        partial(measure.knn_accuracy, k=2),
+        {"train": X, "y_train": GROUP, "test": normal(5, D), "y_test": torch.arange(5) % C},
+    ),
+    "measure.tsne": (partial(measure.tsne, key=KEY, perplexity=2.0), {"features": X}),
     "measure.mds": (partial(measure.mds, key=KEY), {"directions": X, "stars": CENTRES}),
     **{
         f"measure.{n}": (getattr(measure, n), {"w": WAVE})
@@ -259,6 +272,32 @@ CALLS = {
     "measure.loss_sizes": (measure.loss_sizes, {"margins": A}),
     "measure.tangent_kernel": (measure.tangent_kernel, {"w": W, "a": A, "x": X, "b": B}),
     "measure.kernel_drift": (measure.kernel_drift, {"before": torch.eye(N), "after": torch.eye(N)}),
+    "nets.SmallEncoder()": (nets.SmallEncoder(1, KEY, width=4).forward, {"x": torch.zeros(2, 1, 8, 8)}),
+    "nets.SmallResNet()": (nets.SmallResNet(1, KEY).forward, {"x": torch.zeros(2, 1, 8, 8)}),
+    "learn.label_share": (partial(learn.label_share, share=0.5, key=KEY), {"y": GROUP}),
+    "learn.label_split": (partial(learn.label_split, share=0.5, key=KEY), {"y": GROUP}),
+    "learn.pretrain": (
+        partial(
+            learn.pretrain,
+            torch.nn.Linear(D, 2),
+            settings=learn.Contrastive(epochs=1, batch=4),
+            key=KEY,
+            views=learn.NoiseViews(),
+        ),
+        {"images": X},
+    ),
+    "learn.linear_probe": (
+        partial(learn.linear_probe, torch.nn.Identity(), settings=learn.probing(epochs=1), key=KEY),
+        {"x": X, "y": GROUP},
+    ),
+    "learn.fine_tune": (
+        partial(learn.fine_tune, torch.nn.Linear(D, 2), settings=learn.fine_tuning(epochs=1), key=KEY),
+        {"x": X, "y": GROUP},
+    ),
+    "methods.contrastive_regulariser": (
+        methods.contrastive_regulariser,
+        {"first": X, "second": normal(N, D, name="second"), "queue": normal(5, D, name="queue")},
+    ),
     "methods.nuclear_norm": (methods.nuclear_norm, {"features": X}),
     "methods.stable_rank": (methods.stable_rank, {"features": X}),
     "methods.domains.Minibatch": (domains.Minibatch, {"x": X, "y": GROUP}),
@@ -269,8 +308,10 @@ CALLS = {
 FUNCTION = "takes a function; the features of a kernel are checked where it is called"
 MODULES = "takes modules and parts of domains, not tensors; its refusals are in tests/methods"
 NO_TENSORS = {
+    "learn.features_of": "asks the encoder, which says what it takes; see tests/learn/test_contrastive.py",
     "kernels.cube_spectrum": FUNCTION,
     "nets.residual_forward": "the pass of each step of training; `residual_gradients` looks at what it takes",
+    "learn.fit_linear_contrastive": "takes its pairs from a function; see tests/learn/test_linear_contrastive.py",
     "learn.fit_residual": "takes its samples as a pair or a function; see tests/learn/test_fit_residual.py",
     "nets.mirrored": "takes a network, whose shapes are checked when it is built; it may hold nan, one that diverged",
     "nets.neuron_weights": "takes a network, as `mirrored`",
@@ -298,15 +339,20 @@ TAKEN = {
     ("methods.domains.Minibatch", "*", "nan inf empty"): HELD,
     ("nets.PowerNetwork()", "x", "empty"): NOTHING,
     ("nets.ModularTransformer()", "x", "empty"): STEP,
-    ("nets.SmallCnn()", "x", "nan inf empty kind"): STEP,
+    **{(f"nets.{n}()", "x", "nan inf empty kind"): STEP for n in ("SmallCnn", "SmallEncoder", "SmallResNet")},
     ("learn.fit", "*", "precision"): CONVERTS,
     **{(f"kernels.{n}", "*", "empty precision"): NOTHING for n in (*CLOSED_FORMS, "recursive", "gram")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("clip_moments", "relu_moments", "hinge_classifier")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("kernel_ridge", "ridge_path", "feature_ridge")},
     **{
+        (f"kernels.{n}", "*", "precision"): CONVERTS
+        for n in ("empirical_ntk", "conjugate_kernel", "conv_nngp", "conv_ntk")
+    },
+    **{
         (f"kernels.{n}()", "*", "empty precision"): NOTHING
         for n in "KernelPredictor FeaturePredictor HingeFit RandomFeatures FourierFeatures TangentFeatures".split()
     },
+    ("measure.linear_cka", "*", "precision"): CONVERTS,
     ("measure.mds", "stars", "empty"): "a picture without stars",
     ("measure.mds", "*", "precision"): CONVERTS,
     ("measure.cosines", "outside", "precision"): CONVERTS,
@@ -344,8 +390,12 @@ TAKEN = {
 
 SIGNED = {"y", "labels"}
 NOT_SIGNED = {
+    "measure.linear_cka",
     "measure.simplified_gradients",
-    *(f"kernels.{n}" for n in (*CLOSED_FORMS, *"recursive gram kernel_ridge ridge_path feature_ridge".split())),
+    *(
+        f"kernels.{n}"
+        for n in (*CLOSED_FORMS, *"recursive gram kernel_ridge ridge_path feature_ridge conv_nngp conv_ntk".split())
+    ),
     "nets.residual_gradients",
 }
 """Real targets, and inputs called y."""
@@ -470,7 +520,8 @@ def test_tasks_refuse_the_truth_of_another_task_and_no_samples(name, as_user):
     if nan is not None:
         with pytest.raises(errors.NotFiniteInput, match=r"^truth.features = "):
             task.sample(nan, 3, KEY)
-    size = next((f for f in ("D", "d") if hasattr(task, f)), None)  # patterns lie in R^D, unless another basis is asked
+    settings = [f.name for f in dataclasses.fields(task)]
+    size = next((f for f in ("D", "d") if f in settings), None)  # patterns lie in R^D, unless another basis is asked
     if size is not None:
         other = dataclasses.replace(task, **{size: getattr(task, size) + 2})
         with pytest.raises(errors.SettingError, match=r"^truth"):

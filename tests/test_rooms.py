@@ -26,7 +26,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "core": (set(), {"numpy", "torch", "jaxtyping"}, set()),
     "tasks": ({"core"}, TENSOR, set()),
     "nets": ({"core"}, TENSOR, {"torchvision"}),
-    "learn": ({"core", "nets"}, TENSOR, set()),  # it trains networks with the gradients that nets writes
+    "learn": ({"core", "nets"}, TENSOR, {"lightly"}),  # it trains networks with the gradients that nets writes
     "kernels": ({"core"}, TENSOR, set()),
     "measure": ({"core"}, TENSOR, {"sklearn"}),
     "methods": ({"core"}, TENSOR, {"transformers"}),

@@ -52,6 +52,8 @@ IN_FILES = {
     ("cell", "cli/gemfilter/longbench.py"): TABLES,
     ("cell", "works/gemfilter/claims/tables.py"): TABLES,
     ("cell", "works/_audit.py"): TABLES,
+    ("cell", "works/emergence/rows.py"): TABLES,
+    ("cell", "works/tradeoff/claims/tables.py"): TABLES,
     ("cell", "works/xor_sgd/claims/limits.py"): "of a cube that hyperplanes cut",
 }
 """(word, file): the sense that it has there."""
@@ -60,6 +62,7 @@ TEXTS = {
     ("choose", "apply/gemfilter/answer.py"): "a verb: the function that chooses tokens",
     ("choose", "cli/gemfilter/generate.py"): "a verb: the function that chooses tokens",
     ("cells", "works/xor_sgd/claims/limits.py"): "of a cube that hyperplanes cut",
+    ("cell", "works/tradeoff/claims/tables.py"): TABLES,
 }
 """(text, file): the sense that it has there."""
 

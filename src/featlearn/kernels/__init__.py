@@ -6,6 +6,8 @@ from featlearn.kernels.closed_form import ntk as ntk
 from featlearn.kernels.closed_form import polynomial as polynomial
 from featlearn.kernels.closed_form import rbf as rbf
 from featlearn.kernels.closed_form import relu_moments as relu_moments
+from featlearn.kernels.convolutional import conv_nngp as conv_nngp
+from featlearn.kernels.convolutional import conv_ntk as conv_ntk
 from featlearn.kernels.cube import cube as cube
 from featlearn.kernels.cube import cube_gram as cube_gram
 from featlearn.kernels.cube import cube_residuals as cube_residuals
@@ -20,6 +22,8 @@ from featlearn.kernels.deep import deep_ntk as deep_ntk
 from featlearn.kernels.deep import recursive as recursive
 from featlearn.kernels.deep import residual_nngp as residual_nngp
 from featlearn.kernels.deep import residual_ntk as residual_ntk
+from featlearn.kernels.empirical import conjugate_kernel as conjugate_kernel
+from featlearn.kernels.empirical import empirical_ntk as empirical_ntk
 from featlearn.kernels.features import FourierFeatures as FourierFeatures
 from featlearn.kernels.features import RandomFeatures as RandomFeatures
 from featlearn.kernels.features import TangentFeatures as TangentFeatures
@@ -45,12 +49,16 @@ __all__ = [
     "TangentFeatures",
     "arcsine",
     "clip_moments",
+    "conjugate_kernel",
+    "conv_nngp",
+    "conv_ntk",
     "cube",
     "cube_gram",
     "cube_residuals",
     "cube_spectrum",
     "deep_nngp",
     "deep_ntk",
+    "empirical_ntk",
     "feature_ridge",
     "fourier_coefficients",
     "fourier_features",

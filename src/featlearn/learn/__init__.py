@@ -1,7 +1,23 @@
 """Training: ensembles of two-layer networks, linear models on fixed features, linearised networks, schedules."""
 
+from featlearn.learn.adaptation import Adaptation as Adaptation
+from featlearn.learn.adaptation import Adapted as Adapted
+from featlearn.learn.adaptation import fine_tune as fine_tune
+from featlearn.learn.adaptation import fine_tuning as fine_tuning
+from featlearn.learn.adaptation import frozen as frozen
+from featlearn.learn.adaptation import linear_probe as linear_probe
+from featlearn.learn.adaptation import probing as probing
+from featlearn.learn.contrastive import Contrastive as Contrastive
+from featlearn.learn.contrastive import ImageViews as ImageViews
+from featlearn.learn.contrastive import NoiseViews as NoiseViews
+from featlearn.learn.contrastive import Pretrained as Pretrained
+from featlearn.learn.contrastive import StoredViews as StoredViews
+from featlearn.learn.contrastive import features_of as features_of
+from featlearn.learn.contrastive import pretrain as pretrain
 from featlearn.learn.fit import fit as fit
 from featlearn.learn.groups import Run as Run
+from featlearn.learn.labels import label_share as label_share
+from featlearn.learn.labels import label_split as label_split
 from featlearn.learn.linear import Linear as Linear
 from featlearn.learn.linear import Linearised as Linearised
 from featlearn.learn.linear import fit_linear as fit_linear
@@ -22,16 +38,26 @@ from featlearn.learn.residual import fit_residual as fit_residual
 from featlearn.learn.schedules import Stage as Stage
 
 __all__ = [
+    "Adaptation",
+    "Adapted",
+    "Contrastive",
+    "ImageViews",
     "Linear",
     "Linearised",
     "ModularRun",
     "ModularSchedule",
+    "NoiseViews",
     "PowerRun",
     "PowerSchedule",
+    "Pretrained",
     "ResidualRun",
     "ResidualSchedule",
     "Run",
     "Stage",
+    "StoredViews",
+    "features_of",
+    "fine_tune",
+    "fine_tuning",
     "fit",
     "fit_linear",
     "fit_linear_contrastive",
@@ -40,6 +66,12 @@ __all__ = [
     "fit_one_pass",
     "fit_power",
     "fit_residual",
+    "frozen",
+    "label_share",
+    "label_split",
+    "linear_probe",
     "modular_accuracy",
+    "pretrain",
+    "probing",
     "project_gram",
 ]

@@ -16,7 +16,7 @@ from featlearn.core.check import check_finite, checked
 
 @checked()
 def project_gram(g: Float[Tensor, "d d"], budget: float | int) -> Float[Tensor, "d d"]:
-    """The nearest symmetric matrix with eigenvalues in [0, 1] of sum at most `budget`.
+    """The symmetric matrix (d, d) nearest to g with eigenvalues in [0, 1] of sum at most `budget`.
 
     Errors: SettingError for a budget that is not above 0.
 

@@ -62,6 +62,10 @@ from featlearn.measure.signal import heavy_mass as heavy_mass
 from featlearn.measure.signal import loss_sizes as loss_sizes
 from featlearn.measure.signal import signal_heavy as signal_heavy
 from featlearn.measure.signal import signal_parts as signal_parts
+from featlearn.measure.similarity import knn_accuracy as knn_accuracy
+from featlearn.measure.similarity import linear_cka as linear_cka
+from featlearn.measure.similarity import source_overlap as source_overlap
+from featlearn.measure.similarity import tsne as tsne
 from featlearn.measure.tangent import kernel_drift as kernel_drift
 from featlearn.measure.tangent import tangent_kernel as tangent_kernel
 
@@ -106,6 +110,8 @@ __all__ = [
     "in_max_cone",
     "interpolate",
     "kernel_drift",
+    "knn_accuracy",
+    "linear_cka",
     "live",
     "log_complexity",
     "loss_by_size",
@@ -124,10 +130,12 @@ __all__ = [
     "signal_parts",
     "simplified_gradients",
     "smooth_complexity",
+    "source_overlap",
     "spherical_kmeans",
     "subnetwork_scores",
     "tangent_kernel",
     "top_frequency",
     "top_frequency_2d",
     "top_share_2d",
+    "tsne",
 ]

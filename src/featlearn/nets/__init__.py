@@ -23,6 +23,9 @@ from featlearn.nets.residual import residual_forward as residual_forward
 from featlearn.nets.residual import residual_gradients as residual_gradients
 from featlearn.nets.residual import residual_init as residual_init
 from featlearn.nets.residual import residual_stack as residual_stack
+from featlearn.nets.small_images import SmallEncoder as SmallEncoder
+from featlearn.nets.small_images import SmallResNet as SmallResNet
+from featlearn.nets.small_images import adapter as adapter
 from featlearn.nets.two_layer import Gradients as Gradients
 from featlearn.nets.two_layer import TwoLayer as TwoLayer
 from featlearn.nets.two_layer import forward as forward
@@ -37,7 +40,10 @@ __all__ = [
     "ResNet",
     "Residual",
     "SmallCnn",
+    "SmallEncoder",
+    "SmallResNet",
     "TwoLayer",
+    "adapter",
     "attention_matrices",
     "backbone",
     "fixed_signs_init",

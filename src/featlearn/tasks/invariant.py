@@ -56,7 +56,7 @@ class InvariantFeatures:
     @checked(sizes=("d",))
     def sample(self, truth: InvariantTruth, n: int, key: Key) -> Batch:
         """n labelled samples; hidden is (z_R, z_U) (n, 2), group z_R."""
-        return self._batch(truth, self._values(self.invariant, n, key / "invariant"), key / "spurious")
+        return self._batch(truth, self._values("invariant", n, key / "invariant"), key / "spurious")
 
     @checked(sizes=("d",))
     def triples(self, truth: InvariantTruth, n: int, key: Key) -> tuple[Batch, Batch, Batch]:
@@ -65,10 +65,10 @@ class InvariantFeatures:
         assert x.group is not None
         return x, self._batch(truth, x.group, key / "positive"), self.sample(truth, n, key / "negative")
 
-    def _values(self, p: tuple[float, ...], n: int, key: Key) -> Tensor:
-        return torch.multinomial(torch.tensor(p), n, replacement=True, generator=key.torch())
+    def _values(self, name: str, n: int, key: Key) -> Tensor:
+        return torch.multinomial(torch.tensor(getattr(self, name)), n, replacement=True, generator=key.torch())
 
     def _batch(self, truth: InvariantTruth, z_r: Tensor, key: Key) -> Batch:
-        z_u = self._values(self.spurious, len(z_r), key)
+        z_u = self._values("spurious", len(z_r), key)
         y = torch.where(2 * z_r >= len(self.invariant), 1.0, -1.0)
         return Batch(truth.inputs[z_r, z_u], y, torch.stack([z_r, z_u], 1), z_r)

@@ -1,6 +1,7 @@
 """Experiments of the emergence work: smoke presets, choice of rates, settings that are refused, canned summaries."""
 
 import dataclasses
+import math
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,9 @@ from featlearn.works.emergence.experiments import (
     table4,
     table5,
 )
-from featlearn.works.emergence.rows import KEPT, TABLES, Final, Point
+from featlearn.works.emergence.rows import ALONE, KEPT, TABLES, Final, Point
 
+USED = {"parity": (table1, table3), "interval": (table2,), "unbalanced": (table4,), "few samples": (table5,)}
 EVIDENCE = Path(__file__).parents[3] / "evidence"
 IDS = tuple(i for i in works.EXPERIMENTS if i.startswith("emergence/"))
 
@@ -120,11 +122,35 @@ def test_both_readings_of_one_step_stand_beside_the_reported_row():
     assert found[KEPT, "cos"].verdict == "reproduced"
 
 
-def test_a_grid_choice_off_the_edge_of_a_plateau():
-    """The choice averages over neighbours: a lone 100 between low values loses to the middle of a plateau."""
-    values = {0.1: 100.0, 0.3: 50.0, 1.0: 99.0, 3.0: 99.5, 10.0: 99.0, 30.0: 60.0}
-    rows = tuple(plain(Point(setting="parity", row="RF", seed=1000, rate=r, val_acc=v)) for r, v in values.items())
-    assert rates.chosen(Rows(rows))["parity"]["rate_rf"] == 3.0
+def test_compared_rows_have_grids_of_as_many_points():
+    planned = rates.trials(rates.Config())
+    searched = {(t.setting.name, row): rates.grid_of(t.setting, row) for t in planned for row in t.rows}
+    assert {n for n, _ in searched} == set(USED)
+    for setting in USED:
+        assert {row for name, row in searched if name == setting} == {*rates.GRIDS, ALONE}
+    assert {math.prod(map(len, grid.values())) for grid in searched.values()} == {9}
+
+
+def test_a_row_is_selected_on_its_own_metric():
+    given = {"setting": "parity", "seed": 1000}
+    rf = [Point(**given, row="RF", rate=r, val_acc=v) for r, v in ((0.1, 60.0), (1.0, 99.0), (10.0, 50.0))]
+    alone = [
+        Point(**given, row=ALONE, width=w, rate=0.1, train_acc=100 - w, val_acc=50 + w) for w in (2.5, 5.0, 10.0, 20.0)
+    ]
+    found = rates.chosen(Rows(tuple(plain(r) for r in (*rf, *alone))))["parity"]
+    assert found["RF"].settings == {"rate_rf": 1.0}
+    assert found["RF"].words == "chosen from 3 points, 1 of which tie"
+    assert found[ALONE].settings == {"width": 2.5, "rate_adam": 0.1}
+    assert found[ALONE].words == "chosen from 4 points, 1 of which tie, at the edge of width"
+
+
+def test_the_grid_of_a_row_is_widened_where_its_best_is_at_an_edge(monkeypatch):
+    """Accuracy rises with the rate up to 3000: three levels more, twice, as far as is needed."""
+    scored = lambda *_: lambda points: [(None, 50.0 + min(r, 3000.0) / 100) for [r] in points]  # noqa: E731
+    monkeypatch.setattr(rates, "scorer", scored)
+    trial = next(t for t in rates.trials(rates.EXPERIMENT.presets["smoke"]) if t.rows == ("RF",))
+    found = sorted(r.rate for r in rates.run_trial(trial).rows)
+    assert found == [*rates.LINE, 3330.0, 11100.0, 37000.0]
 
 
 def _evidence(experiment):
@@ -136,15 +162,15 @@ def _evidence(experiment):
     return table
 
 
-def test_rates_are_those_chosen_on_other_seeds():
+def test_settings_are_those_chosen_on_other_seeds():
     picked = rates.chosen(_evidence(rates.EXPERIMENT))
-    used = {"parity": (table1, table3), "interval": (table2,), "unbalanced": (table4,), "few samples": (table5,)}
-    assert set(picked) == set(used)
-    for setting, tables in used.items():
-        assert set(picked[setting]) == set(simulation.RATES) - {"scale_kept"}
+    assert set(picked) == set(USED)
+    for setting, tables in USED.items():
         for table in tables:
             config = table.Config()
-            assert {n: getattr(config, n) for n in picked[setting]} == picked[setting], (setting, table.__name__)
+            for row, selected in picked[setting].items():
+                here = {name: getattr(config, name) for name in selected.settings}
+                assert here == selected.settings, (setting, row, table.__name__)
 
 
 @pytest.mark.parametrize("table", [table1, table2, table3, table4, table5])
@@ -153,17 +179,6 @@ def test_every_cell_that_is_not_as_reported_has_a_tested_change_beside_it(table)
     beside = {(r.setting, r.row.split(": ")[0], r.metric) for r in found if ": " in r.row}
     deviating = {(r.setting, r.row, r.metric) for r in found if r.verdict == "deviates" and r.row != KEPT}
     assert deviating <= beside
-
-
-def test_rows_of_their_own_have_the_settings_chosen_for_them():
-    picked = rates.chosen_own(_evidence(rates.EXPERIMENT))
-    used = {"parity": (table1, table3), "interval": (table2,), "unbalanced": (table4,), "few samples": (table5,)}
-    assert set(picked) == set(used)
-    for setting, tables in used.items():
-        for of, choice in picked[setting].items():
-            for table in tables:
-                here = tuple(getattr(table.Config(), name) for name in rates.NAMES[of])
-                assert here == choice.point, (setting, of, table.__name__)
 
 
 def test_table1_reaches_what_the_work_reports():

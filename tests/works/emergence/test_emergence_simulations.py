@@ -66,9 +66,7 @@ def canned(kind):
         ]
     if kind is rows.Point:
         return [
-            rows.Point(
-                setting="parity", row="One Step", seed=s, scale_1=a, rate=b, val_acc=99.9 if a * b > 50 else 50.0
-            )
+            rows.Point(setting="parity", row="One Step", seed=s, scale=a, rate=b, val_acc=99.9 if a * b > 50 else 50.0)
             for a in (3e-4, 2.0)
             for b in (0.1, 100.0)
             for s in (1000, 1001)
@@ -213,8 +211,11 @@ def test_five_seeds_do_not_tell_half_a_point_from_seven_tenths():
 
 def test_an_unstable_ntk_is_told_from_a_stable_one():
     def wide(r):
-        mine = type(r) is rows.TABLES[4].final and r.row == "NTK"
-        return dataclasses.replace(r, test_acc=r.test_acc - r.seed) if mine else r
+        return (
+            dataclasses.replace(r, test_acc=r.test_acc - r.seed)
+            if type(r) is rows.TABLES[4].final and r.row == "NTK"
+            else r
+        )
 
     assert set(judged("unstable_ntk", wide).values()) == {"confirmed"}
     assert set(judged("unstable_ntk").values()) != {"confirmed"}

@@ -12,21 +12,22 @@ METHODS = ("Network", "NTK", "RF", "One Step", "Two Step", "Linear")
 WITHOUT = " w/o structure"
 KEPT = "One Step + start"
 Method = Literal["Network", "NTK", "RF", "One Step", "One Step + start", "Two Step", "Linear"]
+ALONE = "Network w/o structure"
+Tuned = Literal["Network", "NTK", "RF", "One Step", "One Step + start", "Two Step", "Linear", "Network w/o structure"]
 Snapshot = Literal["init", "step 1", "step 2"]
 ALIGNED = 0.95
 R = TypeVar("R", bound=Row)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Final(Row):
-    """The end of a row of Tables A.1 to A.5.
+class Cell(Row):
+    """A row of Tables A.1 to A.5.
 
     setting: what the table varies, "" where it varies nothing. structure: whether the data have it. cos: the largest
     cosine of a neuron with the effective feature; None for NTK, which has no neurons of its own.
     """
 
-    key = ("setting", "structure", "row")
-    kind: Literal["final"] = "final"
+    kind: Literal["final", "cause"]
     setting: Annotated[str, NAME]
     structure: bool
     row: Method
@@ -37,19 +38,20 @@ class Final(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cause(Row):
-    """As Final, after one change that may be why a cell is not as reported; cause: the change, in words."""
+class Final(Cell):
+    """The end of a row."""
+
+    key = ("setting", "structure", "row")
+    kind: Literal["final"] = "final"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause(Cell):
+    """The same after one change that may be why a cell is not as reported; cause: the change, in words."""
 
     key = ("setting", "structure", "row", "cause")
     kind: Literal["cause"] = "cause"
-    setting: Annotated[str, NAME]
-    structure: bool
-    row: Method
     cause: Annotated[str, NAME]
-    seed: Annotated[int, SEED]
-    train_acc: Annotated[float, PERCENT]
-    test_acc: Annotated[float, PERCENT]
-    cos: Annotated[float, COSINE] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,37 +104,23 @@ TABLES: Mapping[int, Written] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Point(Row):
-    """Validation accuracy of a method at a point of its grid; what the method does not have is None.
+    """Accuracy of a tuned row at a point of its grid; what the row does not have is None.
 
-    scale_1, scale_2: first-layer step sizes of the first two steps, in units of st / (gamma sigma_a). rate: of a
-    linear read-out, in units of 1 / mean ||features||^2, as rate_a, that of the second layer; rate_w: of the first.
+    scale: of the first-layer step that is tuned, in units of st / (gamma sigma_a). width: of the start, as a multiple
+    of that of Network. rate_w: step size of the first layer. rate: of the second layer or a linear read-out, in units
+    of 1 / mean ||features||^2, or of Adam. train_acc: where it is the metric.
     """
 
-    experiment, key = "emergence/rates", ("setting", "row", "scale_1", "scale_2", "rate", "rate_w", "rate_a")
+    experiment, key = "emergence/rates", ("setting", "row", "scale", "width", "rate_w", "rate")
     kind: Literal["point"] = "point"
     setting: Annotated[str, NAME]
-    row: Method
+    row: Tuned
     seed: Annotated[int, SEED]
-    scale_1: Annotated[float, POSITIVE] | None = None
-    scale_2: Annotated[float, POSITIVE] | None = None
-    rate: Annotated[float, POSITIVE] | None = None
+    scale: Annotated[float, POSITIVE] | None = None
+    width: Annotated[float, POSITIVE] | None = None
     rate_w: Annotated[float, POSITIVE] | None = None
-    rate_a: Annotated[float, POSITIVE] | None = None
-    val_acc: Annotated[float, PERCENT]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Memory(Row):
-    """Network without structure, trained by Adam, at a point of its grid. width: its start as a multiple of that of
-    Network; rate: of Adam at the first step, from where it falls to 0."""
-
-    experiment, key = "emergence/rates", ("setting", "width", "rate")
-    kind: Literal["memory"] = "memory"
-    setting: Annotated[str, NAME]
-    width: Annotated[float, POSITIVE]
     rate: Annotated[float, POSITIVE]
-    seed: Annotated[int, SEED]
-    train_acc: Annotated[float, PERCENT]
+    train_acc: Annotated[float, PERCENT] | None = None
     val_acc: Annotated[float, PERCENT]
 
 

@@ -73,7 +73,7 @@ def says_any(settings: None) -> Sequence[Statement]:
 
 def sees_any(settings: None, points: Table[Point]) -> Mapping[str, Observation]:
     """The whole grid."""
-    grid = points.where(setting="parity", row="One Step").by("scale_1", "rate")
+    grid = points.where(setting="parity", row="One Step").by("scale", "rate")
     return {BEST: np.array([p.column("val_acc").min() for p in grid.values()])}
 
 

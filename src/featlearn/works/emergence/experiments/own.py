@@ -1,13 +1,12 @@
 """Rows of Tables A.1 to A.5 with settings of their own, and runs that test why a cell is not as reported.
 
-One Step and One Step + start have a first step and a read-out chosen for their own validation accuracy: the text asks
-for the best classifier on the features of step one. Network without structure is said to overfit; on its data every
-validation accuracy is that of guessing, so its settings are chosen for training accuracy, by Adam from a wider start,
-since gradient descent with the step sizes of Network does not fit such labels in as many steps. All choices are made by
-`emergence/rates` on validation seeds.
+One Step and One Step + start have steps of their own: the text asks for the best classifier on the features of step
+one. Network without structure is said to overfit parity labels; it is trained there by Adam from a wider start, since
+gradient descent with the step sizes of Network does not fit such labels in as many steps. All settings are chosen by
+`emergence/rates`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,7 +77,7 @@ class Weighted(Memoriser):
 
 @dataclass(frozen=True)
 class Kept:
-    """One seed of One Step after a first step that keeps the start; read-out as in One Step + start."""
+    """One seed of One Step after a first step that keeps the start; read-out as in One Step."""
 
     setting: Setting
     seed: int
@@ -107,19 +106,19 @@ def bare(setting: Setting) -> Setting:
 def trials_of(config: Common, settings: Sequence[Setting], changes: Sequence["Change"] = ()) -> list[Trial]:
     """The trials of a table: all rows with the settings of `simulation`, those with their own, and the changes."""
     check_rates(config)
-    found: list[Trial] = [*simulation.trials_of(settings, config.seeds)]
+    found: list[Trial] = [*simulation.trials_of(settings, config.seeds, config.alone)]
     c = config
     for seed in config.seeds:
         for s in settings:
             found.append(OneStep(bare(s), seed, c.scale_own, c.rate_own, c.scale_kept, c.rate_kept))
-            alone, parity = replace(bare(s), task=replace(s.task, structure=False)), isinstance(s.task, ParityMix)
+            alone, parity = bare(c.alone(s)), isinstance(s.task, ParityMix)
             if parity:
                 found.append(Memoriser(alone, seed, c.width, c.rate_adam))
             if parity and c.causes:
                 found.append(Memoriser(replace(alone, **steps_of(s)), seed, 0.0, c.rate_adam, STEPPED))
                 few = replace(alone, n_test=min(FEW, s.n_test))
                 found.append(Memoriser(few, seed, c.width, c.rate_adam, f"tested on {FEW} samples"))
-            found += [trial for change in changes if c.causes for trial in change(s, seed)]
+            found += [trial for change in changes if c.causes for trial in change(s, c.alone(s), seed)]
     return found
 
 
@@ -128,19 +127,35 @@ def steps_of(setting: Setting) -> dict[str, float]:
     return {"scale_1": setting.scale_1, "scale_2": setting.scale_2}
 
 
-Change = Callable[[Setting, int], Sequence[Trial]]
+Change = Callable[[Setting, Setting, int], Sequence[Trial]]
+"""A setting with structure, the same without, and a seed -> the trials of a change."""
+RATE_OF: Mapping[Method, str] = {"Network": "rate_w", "NTK": "rate_ntk", "RF": "rate_rf"}
 
 
 def changed(
-    row: Method, cause: str, *, only: str = "", balanced: bool = False, structure: bool = True, **settings: Any
+    row: Method,
+    cause: str = "",
+    *,
+    times: float = 1.0,
+    only: str = "",
+    balanced: bool = False,
+    structure: bool = True,
+    **settings: Any,
 ) -> Change:
-    """The change of a row's settings (those of `Setting`), at the setting named `only` or at each."""
+    """The change of a row's settings (those of `Setting`), at the setting named `only` or at each.
 
-    def trial(s: Setting, seed: int) -> Sequence[Trial]:
+    times: a factor on its step size (of Network: that of the first layer).
+    """
+    more = f"a step size {times:g} times as large" if times > 1 else f"a step size {1 / times:.4g} times smaller"
+    words = ", ".join([cause] * bool(cause) + [more] * (times != 1))
+
+    def trial(s: Setting, alone: Setting, seed: int) -> Sequence[Trial]:
         if only not in ("", s.name):
             return ()
-        task = replace(s.task, structure=structure)
-        return [Changed(simulation.Trial(replace(s, task=task, **settings), seed, (row,)), cause, balanced)]
+        here = s if structure else alone
+        scaled = {RATE_OF[row]: times * getattr(here, RATE_OF[row])} if times != 1 else {}
+        one = replace(here, **scaled, **settings)
+        return [Changed(simulation.Trial(one, seed, (row,)), words, balanced)]
 
     return trial
 
@@ -148,9 +163,8 @@ def changed(
 def weighted(config: Common) -> Change:
     """Network without structure with a weighted loss."""
 
-    def trial(s: Setting, seed: int) -> Sequence[Trial]:
-        alone = replace(bare(s), task=replace(s.task, structure=False))
-        return [Weighted(alone, seed, config.width, config.rate_adam, "a loss that weights the classes")]
+    def trial(s: Setting, alone: Setting, seed: int) -> Sequence[Trial]:
+        return [Weighted(bare(alone), seed, config.width, config.rate_adam, "a loss that weights the classes")]
 
     return trial
 
@@ -158,7 +172,7 @@ def weighted(config: Common) -> Change:
 def kept(scale: float, *, only: str = "") -> Change:
     """One Step after another first step that keeps the start, at one setting or at each."""
 
-    def trial(s: Setting, seed: int) -> Sequence[Trial]:
+    def trial(s: Setting, alone: Setting, seed: int) -> Sequence[Trial]:
         cause = f"a first step of {scale:g} that keeps the start"
         return [Kept(bare(s), seed, scale, s.rate_one, cause)] if only in ("", s.name) else ()
 

@@ -15,12 +15,12 @@ from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table1"
 CHANGES = (
-    own.changed("RF", "a step size 30 times as large", rate_rf=90.0),
-    own.changed("RF", "a step size 30 times smaller", rate_rf=0.1),
-    own.changed("NTK", "a step size 30 times as large", rate_ntk=90.0),
+    own.changed("RF", times=30.0),
+    own.changed("RF", times=1 / 30),
+    own.changed("NTK", times=30.0),
     own.changed("NTK", "three times as many steps", steps=1800),
     own.changed("NTK", f"tested on {own.FEW} samples", n_test=own.FEW),
-    own.changed("NTK", "a step size 3 times smaller, three times as many steps", rate_ntk=1.0, steps=1800),
+    own.changed("NTK", "three times as many steps", times=1 / 3, steps=1800),
 )
 
 

@@ -16,13 +16,13 @@ from featlearn.works.emergence.rows import TABLES
 ENTRY = "emergence.table2"
 CHANGES = (
     own.changed("NTK", "five times as many steps", steps=1000),
-    own.changed("RF", "a step size 3 times smaller", rate_rf=3.0),
+    own.changed("RF", times=1 / 3),
     own.changed("RF", own.WIDER, m=300),
-    own.changed("RF", "a step size 3 times as large", rate_rf=30.0),
+    own.changed("RF", times=3.0),
     own.changed("RF", "1000 pairs of neurons, 2000 samples", m=1000, n=2000),
     own.kept(0.4),
-    own.changed("Network", "a first-layer step size 30 times as large", structure=False, rate_w=30.0),
-    own.changed("Network", "a first-layer step size 300 times as large", structure=False, rate_w=300.0),
+    own.changed("Network", times=30.0, structure=False),
+    own.changed("Network", times=300.0, structure=False),
 )
 
 
@@ -46,15 +46,12 @@ class Config(Common):
     """Gradient steps of every method."""
     # chosen by emergence/rates, setting "interval"; the help of each is that of Common
     scale_2: float = 32.0
-    rate_w: float = 1.0
-    rate_a: float = 1000.0
-    rate_ntk: float = 10.0
+    rate_ntk: float = 3330.0
     rate_rf: float = 10.0
-    rate_one: float = 300.0
     rate_linear: float = 10.0
-    scale_own: float = 0.003
-    rate_own: float = 10.0
-    rate_kept: float = 1000.0
+    scale_own: float = 0.01
+    rate_own: float = 30.0
+    rate_kept: float = 300.0
 
     def __post_init__(self) -> None:
         trials(self)

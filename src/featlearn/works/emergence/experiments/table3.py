@@ -15,9 +15,9 @@ from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table3"
 CHANGES = (
-    own.changed("RF", "a step size 30 times smaller", only="d=2000", rate_rf=0.1),
-    own.changed("NTK", "a step size 30 times as large", only="d=2000", rate_ntk=90.0),
-    own.changed("NTK", "a step size 10 times as large", only="d=100", rate_ntk=30.0),
+    own.changed("RF", times=1 / 30, only="d=2000"),
+    own.changed("NTK", times=30.0, only="d=2000"),
+    own.changed("NTK", times=10.0, only="d=100"),
     own.changed("RF", "3000 pairs of neurons, 2000 samples", only="d=100", m=3000, n=2000),
 )
 

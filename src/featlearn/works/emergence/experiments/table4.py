@@ -14,12 +14,13 @@ from featlearn.works.emergence.rows import TABLES
 
 ENTRY = "emergence.table4"
 CHANGES = (
-    own.changed("RF", own.BALANCED, balanced=True, rate_rf=3.0),
-    own.changed("NTK", own.BALANCED, balanced=True, rate_ntk=3.0),
+    own.changed("RF", own.BALANCED, balanced=True),
+    own.changed("RF", own.BALANCED, balanced=True, times=1 / 30),
+    own.changed("RF", own.BALANCED, balanced=True, times=1 / 1000),
+    own.changed("NTK", own.BALANCED, balanced=True),
+    own.changed("NTK", own.BALANCED, balanced=True, times=1 / 30),
+    own.changed("NTK", own.BALANCED, balanced=True, times=3.0),
     own.kept(3.4),
-    own.changed("RF", f"{own.BALANCED}, a step size 30 times as large", balanced=True, rate_rf=90.0),
-    own.changed("NTK", f"{own.BALANCED}, a step size 30 times as large", balanced=True, rate_ntk=90.0),
-    own.changed("RF", f"{own.BALANCED}, a step size 30 times smaller", balanced=True, rate_rf=0.1),
 )
 
 
@@ -42,12 +43,11 @@ class Config(Common):
     steps: int = 600
     """Gradient steps of every method."""
     # chosen by emergence/rates, setting "unbalanced"; the help of each is that of Common
-    scale_2: float = 4.0
+    scale_2: float = 2.0
     rate_two: float = 300.0
-    rate_ntk: float = 100.0
-    rate_rf: float = 30.0
-    rate_linear: float = 10.0
-    rate_own: float = 100.0
+    rate_ntk: float = 30.0
+    rate_rf: float = 100.0
+    rate_linear: float = 30.0
     rate_kept: float = 30.0
 
     def __post_init__(self) -> None:

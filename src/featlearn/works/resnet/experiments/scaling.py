@@ -101,7 +101,7 @@ def trials(config: Config) -> list[RiskTrial | ArrivalTrial]:
     """Both parts."""
     c = config
     roles: dict[Role, tuple[int, ...]] = {"reported": c.seeds, "validation": c.validation_seeds}
-    at = [(role, seed) for role, seeds in roles.items() for seed in seeds]
+    at: list[tuple[Role, int]] = [(role, seed) for role, seeds in roles.items() for seed in seeds]
     return [
         *(
             RiskTrial(network=network, alpha=alpha, constants=c.constants, m=c.m, role=role, seed=seed)

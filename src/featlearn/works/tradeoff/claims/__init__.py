@@ -1,1 +1,1 @@
-"""Executable claims of ResNet beyond kernels, one module per part of its argument."""
+"""Executable claims of universality against label efficiency, one module per part of its argument."""

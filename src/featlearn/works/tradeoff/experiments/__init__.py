@@ -1,1 +1,1 @@
-"""What of this work is run."""
+"""What of universality against label efficiency is run."""
