@@ -66,8 +66,8 @@ MUTANTS = (
     ),
     (
         "works/tradeoff/claims/linear_data.py",
-        "h[0, 1:] = h[1:, 0] = f * m.s * n * a * b / (x * y)",
-        "g[0] *= 1.01",
+        "[[-(f * m.s * a / x).sum()], -f * n * b / y]",
+        "[[-(f * m.s * a / x).sum()], -f * n * b]",
         THEORY + STANDS + "[lemmaF_3]",
     ),
     (
