@@ -55,6 +55,7 @@ POINTS = torch.stack([torch.arange(16), torch.arange(16)])
 REST = torch.stack([torch.arange(16, 25), torch.arange(16, 25)])
 SCHEDULE = learn.ModularSchedule(steps=1, batch=4)
 RIDGE = {"penalty": 0.5}
+GRAM = kernels.rbf(X, X)
 MAPS = kernels.random_features(D, 5, KEY)
 
 CLOSED_FORMS = (
@@ -136,6 +137,19 @@ CALLS = {
     "kernels.kernel_ridge": (partial(kernels.kernel_ridge, kernels.rbf, **RIDGE), {"x": X, "y": SIGNS}),
     "kernels.ridge_path": (partial(kernels.ridge_path, kernels.rbf, penalties=[0.5]), {"x": X, "y": SIGNS}),
     "kernels.feature_ridge": (partial(kernels.feature_ridge, MAPS, **RIDGE), {"x": X, "y": SIGNS}),
+    "kernels.gram_ridge": (partial(kernels.gram_ridge, **RIDGE), {"k": GRAM, "y": SIGNS}),
+    "kernels.gram_svm": (partial(kernels.gram_svm, **RIDGE), {"k": GRAM, "y": SIGNS}),
+    "kernels.kernel_svm": (partial(kernels.kernel_svm, kernels.rbf, **RIDGE), {"x": X, "y": SIGNS}),
+    "kernels.tuned": (
+        partial(kernels.tuned, {1.0: kernels.rbf}, penalties=[0.5]),
+        {"x": X, "y": SIGNS, "x_validation": normal(5, D), "y_validation": SIGNS[:5]},
+    ),
+    "kernels.tuned_gram": (
+        partial(kernels.tuned_gram, {1.0: (GRAM, GRAM[:5])}, penalties=[0.5]),
+        {"y": SIGNS, "y_validation": SIGNS[:5]},
+    ),
+    "kernels.GramPredictor()": (kernels.gram_ridge(GRAM, SIGNS, **RIDGE).__call__, {"k": GRAM}),
+    "kernels.KernelMachine()": (kernels.kernel_svm(kernels.rbf, X, SIGNS, **RIDGE).__call__, {"x": X}),
     "kernels.hinge_classifier": (
         partial(kernels.hinge_classifier, max_norm=1.0),
         {"features": X, "y": SIGNS, "weights": WEIGHTS},
@@ -330,6 +344,11 @@ HELD = (
 STEP = "the shape alone: at every step of training a GPU would wait; `fit_modular` and `train` look at values"
 NOTHING = "no samples have no answers, which is an answer"
 CONVERTS = "is converted to the precision of the others"
+PREDICTORS = (
+    *("KernelPredictor", "FeaturePredictor", "GramPredictor", "KernelMachine", "HingeFit"),
+    *("RandomFeatures", "FourierFeatures", "TangentFeatures"),
+)
+LEARNERS = ("gram_ridge", "gram_svm", "kernel_svm", "tuned", "tuned_gram")
 TAKEN = {
     ("nets.TwoLayer", "*", "nan inf empty"): HELD,
     ("nets.PowerNetwork", "*", "nan inf empty"): HELD,
@@ -341,6 +360,7 @@ TAKEN = {
     ("nets.ModularTransformer()", "x", "empty"): STEP,
     **{(f"nets.{n}()", "x", "nan inf empty kind"): STEP for n in ("SmallCnn", "SmallEncoder", "SmallResNet")},
     ("learn.fit", "*", "precision"): CONVERTS,
+    **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in LEARNERS},
     **{(f"kernels.{n}", "*", "empty precision"): NOTHING for n in (*CLOSED_FORMS, "recursive", "gram")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("clip_moments", "relu_moments", "hinge_classifier")},
     **{(f"kernels.{n}", "*", "precision"): CONVERTS for n in ("kernel_ridge", "ridge_path", "feature_ridge")},
@@ -348,10 +368,7 @@ TAKEN = {
         (f"kernels.{n}", "*", "precision"): CONVERTS
         for n in ("empirical_ntk", "conjugate_kernel", "conv_nngp", "conv_ntk")
     },
-    **{
-        (f"kernels.{n}()", "*", "empty precision"): NOTHING
-        for n in "KernelPredictor FeaturePredictor HingeFit RandomFeatures FourierFeatures TangentFeatures".split()
-    },
+    **{(f"kernels.{n}()", "*", "empty precision"): NOTHING for n in PREDICTORS},
     ("measure.linear_cka", "*", "precision"): CONVERTS,
     ("measure.mds", "stars", "empty"): "a picture without stars",
     ("measure.mds", "*", "precision"): CONVERTS,
@@ -394,7 +411,11 @@ NOT_SIGNED = {
     "measure.simplified_gradients",
     *(
         f"kernels.{n}"
-        for n in (*CLOSED_FORMS, *"recursive gram kernel_ridge ridge_path feature_ridge conv_nngp conv_ntk".split())
+        for n in (
+            *CLOSED_FORMS,
+            *("recursive", "gram", "conv_nngp", "conv_ntk"),
+            *("kernel_ridge", "ridge_path", "feature_ridge", "gram_ridge", "tuned", "tuned_gram"),
+        )
     ),
     "nets.residual_gradients",
 }

@@ -27,7 +27,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
     "tasks": ({"core"}, TENSOR, set()),
     "nets": ({"core"}, TENSOR, {"torchvision"}),
     "learn": ({"core", "nets"}, TENSOR, {"lightly"}),  # it trains networks with the gradients that nets writes
-    "kernels": ({"core"}, TENSOR, set()),
+    "kernels": ({"core"}, TENSOR, {"sklearn"}),
     "measure": ({"core"}, TENSOR, {"sklearn"}),
     "methods": ({"core"}, TENSOR, {"transformers"}),
     "data": ({"core"}, TENSOR | {"filelock"}, {"sklearn", "torchvision", "PIL"} | LLM),

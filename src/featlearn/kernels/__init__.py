@@ -1,4 +1,4 @@
-"""Exact and finite kernels, ridge regression on them, and the best norm-bounded linear classifier."""
+"""Exact and finite kernels, ridge and support vector machines on them, and the best norm-bounded linear classifier."""
 
 from featlearn.kernels.closed_form import clip_moments as clip_moments
 from featlearn.kernels.closed_form import nngp as nngp
@@ -31,6 +31,14 @@ from featlearn.kernels.features import fourier_features as fourier_features
 from featlearn.kernels.features import gram_of as gram_of
 from featlearn.kernels.features import mirror as mirror
 from featlearn.kernels.features import random_features as random_features
+from featlearn.kernels.machines import GramPredictor as GramPredictor
+from featlearn.kernels.machines import KernelMachine as KernelMachine
+from featlearn.kernels.machines import Tuned as Tuned
+from featlearn.kernels.machines import gram_ridge as gram_ridge
+from featlearn.kernels.machines import gram_svm as gram_svm
+from featlearn.kernels.machines import kernel_svm as kernel_svm
+from featlearn.kernels.machines import tuned as tuned
+from featlearn.kernels.machines import tuned_gram as tuned_gram
 from featlearn.kernels.margin import HingeFit as HingeFit
 from featlearn.kernels.margin import hinge_classifier as hinge_classifier
 from featlearn.kernels.ridge import FeaturePredictor as FeaturePredictor
@@ -43,10 +51,13 @@ from featlearn.kernels.ridge import ridge_path as ridge_path
 __all__ = [
     "FeaturePredictor",
     "FourierFeatures",
+    "GramPredictor",
     "HingeFit",
+    "KernelMachine",
     "KernelPredictor",
     "RandomFeatures",
     "TangentFeatures",
+    "Tuned",
     "arcsine",
     "clip_moments",
     "conjugate_kernel",
@@ -64,8 +75,11 @@ __all__ = [
     "fourier_features",
     "gram",
     "gram_of",
+    "gram_ridge",
+    "gram_svm",
     "hinge_classifier",
     "kernel_ridge",
+    "kernel_svm",
     "krawtchouk",
     "mirror",
     "nngp",
@@ -79,5 +93,7 @@ __all__ = [
     "residual_ntk",
     "ridge_path",
     "span_residuals",
+    "tuned",
+    "tuned_gram",
     "well_conditioned",
 ]

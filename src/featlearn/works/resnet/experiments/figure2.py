@@ -294,7 +294,7 @@ EXPERIMENT = Experiment(
         "cpu": Config(
             trained=("all", "layer by layer", "hidden"),
             rates=(0.05, 0.1, 0.2, 0.5),
-            decays=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
+            decays=(0.001, 0.002, 0.005, 0.01, 0.02),
         ),
         "paper": Config(
             trained=("all", "hidden"),
