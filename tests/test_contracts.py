@@ -31,12 +31,14 @@ from featlearn.tasks import (
     HiddenCodes,
     HierarchicalParity,
     Interval,
+    InvariantFeatures,
     LinearData,
     LinearRegression,
     ModularAddition,
     MultiIndex,
     ParityMix,
     SmoothComposite,
+    TaskMixture,
     UniformParity,
     XorClusters,
 )
@@ -65,6 +67,8 @@ MORE = [
     XorClusters(d=10, sigma=0.2, eta=0.25, noise="adversarial", law="laplace"),
     Environments2d(0.3),
     Environments(d=12, r=5, gamma=-0.2),
+    InvariantFeatures(invariant=(0.5, 0.5), spurious=(0.9, 0.1), d=3),
+    TaskMixture(tasks=2, r=4, s=1, spurious=1, weights=(0.7, 0.3)),
 ]
 ONE_MEMBER = [
     HierarchicalParity(),
@@ -76,7 +80,7 @@ ONE_MEMBER = [
     Environments2d(0.3),
 ]
 """Families whose members do not depend on the key."""
-REAL = {LinearRegression, MultiIndex}
+REAL = {LinearRegression, MultiIndex, TaskMixture}
 """Tasks of regression, whose labels are real numbers."""
 VECTORS = {HierarchicalParity, SmoothComposite}
 """Tasks whose targets are vectors."""

@@ -64,7 +64,7 @@ MAPS = kernels.random_features(D, 5, KEY)
 
 CLOSED_FORMS = (
     *("ntk", "nngp", "rbf", "polynomial"),
-    *("arcsine", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
+    *("arcsine", "deep_gram", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
 )
 RESIDUAL = nets.residual_init(M, D, 2, KEY)
 IMAGES = normal(2, 1, 3, 3)
@@ -134,6 +134,7 @@ CALLS = {
         learn.fit_modular,
         {"net": FORMER, "train": POINTS, "test": REST, "decode": decode, "schedule": SCHEDULE, "keys": [KEY / 0, KEY]},
     ),
+    "learn.project_gram": (partial(learn.project_gram, budget=2.0), {"g": normal(D, D)}),
     "learn.modular_accuracy": (learn.modular_accuracy, {"net": FORMER, "index": POINTS, "decode": decode}),
     "learn.Linear": (learn.Linear, {"weights": normal(E, D)}),
     "learn.Linear()": (learn.Linear(normal(E, D)).__call__, {"features": X}),
@@ -342,6 +343,7 @@ NO_TENSORS = {
     "learn.features_of": "asks the encoder, which says what it takes; see tests/learn/test_contrastive.py",
     "kernels.cube_spectrum": FUNCTION,
     "nets.residual_forward": "the pass of each step of training; `residual_gradients` looks at what it takes",
+    "learn.fit_linear_contrastive": "takes its pairs from a function; see tests/learn/test_linear_contrastive.py",
     "learn.fit_residual": "takes its samples as a pair or a function; see tests/learn/test_fit_residual.py",
     "nets.mirrored": "takes a network, whose shapes are checked when it is built; it may hold nan, one that diverged",
     "nets.neuron_weights": "takes a network, as `mirrored`",
@@ -559,7 +561,8 @@ def test_tasks_refuse_the_truth_of_another_task_and_no_samples(name, as_user):
     if nan is not None:
         with pytest.raises(errors.NotFiniteInput, match=r"^truth.features = "):
             task.sample(nan, 3, KEY)
-    size = next((f for f in ("D", "d") if hasattr(task, f)), None)  # patterns lie in R^D, unless another basis is asked
+    settings = [f.name for f in dataclasses.fields(task)]
+    size = next((f for f in ("D", "d") if f in settings), None)  # patterns lie in R^D, unless another basis is asked
     if size is not None:
         other = dataclasses.replace(task, **{size: getattr(task, size) + 2})
         with pytest.raises(errors.SettingError, match=r"^truth"):

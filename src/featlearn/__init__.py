@@ -1,12 +1,12 @@
 """A laboratory for feature learning: reproduce, measure, apply.
 
-Importing this package loads nothing heavy. Its rooms, and two facades for notebooks, are loaded when they are named:
+Importing this package loads nothing heavy. Its rooms, and three facades for notebooks, are loaded when they are named:
 
     >>> import featlearn
     >>> featlearn.core.Key("tour") / 3
     Key(path='tour/3')
 
-`featlearn.gemfilter` and `featlearn.domains` hold what `featlearn gemfilter` and `featlearn domains` call, and the
+`featlearn.gemfilter`, `featlearn.domains` and `featlearn.adapt` hold what the commands of these names call, and the
 methods below: `featlearn.gemfilter.answer(model, tokenizer, text, questions, keep=512)`.
 """
 
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from featlearn import nets as nets
     from featlearn import report as report
     from featlearn import tasks as tasks
+    from featlearn.apply.adapt import public as adapt
     from featlearn.apply.domains import public as domains
     from featlearn.apply.gemfilter import public as gemfilter
 
 __version__ = "0.1.0"
 
-_FACADES = {"domains": "apply.domains.public", "gemfilter": "apply.gemfilter.public"}
+_FACADES = {"adapt": "apply.adapt.public", "domains": "apply.domains.public", "gemfilter": "apply.gemfilter.public"}
 
 __all__ = [
+    "adapt",
     "core",
     "data",
     "domains",

@@ -22,6 +22,8 @@ from featlearn.learn.linear import Linear as Linear
 from featlearn.learn.linear import Linearised as Linearised
 from featlearn.learn.linear import fit_linear as fit_linear
 from featlearn.learn.linear import fit_linearised as fit_linearised
+from featlearn.learn.linear_contrastive import fit_linear_contrastive as fit_linear_contrastive
+from featlearn.learn.linear_contrastive import project_gram as project_gram
 from featlearn.learn.modular import ModularRun as ModularRun
 from featlearn.learn.modular import ModularSchedule as ModularSchedule
 from featlearn.learn.modular import fit_modular as fit_modular
@@ -58,6 +60,7 @@ __all__ = [
     "fine_tuning",
     "fit",
     "fit_linear",
+    "fit_linear_contrastive",
     "fit_linearised",
     "fit_modular",
     "fit_one_pass",
@@ -70,4 +73,5 @@ __all__ = [
     "modular_accuracy",
     "pretrain",
     "probing",
+    "project_gram",
 ]

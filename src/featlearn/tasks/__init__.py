@@ -6,6 +6,7 @@ from featlearn.tasks.environments import Environments as Environments
 from featlearn.tasks.environments import Environments2d as Environments2d
 from featlearn.tasks.gaussian_mixture import GaussianMixture as GaussianMixture
 from featlearn.tasks.hierarchical import HierarchicalParity as HierarchicalParity
+from featlearn.tasks.invariant import InvariantFeatures as InvariantFeatures
 from featlearn.tasks.linear import LinearData as LinearData
 from featlearn.tasks.linear_regression import LinearRegression as LinearRegression
 from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
@@ -16,6 +17,7 @@ from featlearn.tasks.patterns import HiddenCodes as HiddenCodes
 from featlearn.tasks.patterns import Interval as Interval
 from featlearn.tasks.patterns import ParityMix as ParityMix
 from featlearn.tasks.smooth_composite import SmoothComposite as SmoothComposite
+from featlearn.tasks.task_mixture import TaskMixture as TaskMixture
 from featlearn.tasks.xor_clusters import XorClusters as XorClusters
 
 __all__ = [
@@ -28,12 +30,14 @@ __all__ = [
     "HiddenCodes",
     "HierarchicalParity",
     "Interval",
+    "InvariantFeatures",
     "LinearData",
     "LinearRegression",
     "ModularAddition",
     "MultiIndex",
     "ParityMix",
     "SmoothComposite",
+    "TaskMixture",
     "UniformParity",
     "XorClusters",
 ]

@@ -199,7 +199,8 @@ def spread_of(embeddings: Float[Tensor, "n k"]) -> tuple[float, float]:
     u = functional.normalize(embeddings.double(), dim=1)
     u = u - u.mean(0)
     spread = float(embeddings.shape[1] ** 0.5 * u.square().mean(0).sqrt().mean())
-    energy = torch.linalg.svdvals(u).square()
+    gram = u.T @ u if u.shape[1] <= len(u) else u @ u.T
+    energy = torch.linalg.eigvalsh(gram).clamp(min=0)
     if float(energy.sum()) < 1e-12 * len(u):
         return 0.0 if spread < 1e-6 else spread, 0.0
     p = energy / energy.sum()

@@ -1,0 +1,1 @@
+"""What of universality against label efficiency is run."""

@@ -1,0 +1,162 @@
+"""Claims of the trade-off work that are computed from its formulas: verdicts, blind tests, planted faults, checks."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from featlearn.core import Key
+from featlearn.lab import inventory
+from featlearn.lab.blind import apart, blind
+from featlearn.lab.claim import predict, settle, verdict_of
+from featlearn.works.tradeoff.claims import (
+    bounds,
+    example_xor,
+    hidden,
+    invariance,
+    linear_data,
+    linear_setting,
+    mixtures,
+)
+
+MODULES = (hidden, invariance, example_xor, linear_setting, linear_data, bounds)
+CLAIMS = {c.id.removeprefix("tradeoff."): c for module in MODULES for c in module.CLAIMS}
+ALL = {**CLAIMS, **{c.id.removeprefix("tradeoff."): c for c in mixtures.CLAIMS}}
+
+
+def measured_once(claim):
+    """The claim with a measurement that is made once."""
+    found = []
+
+    def observe(settings, key):
+        if not found:
+            found.append(claim.observe(settings, key))
+        return found[0]
+
+    return dataclasses.replace(claim, observe=observe)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_verdict_stands_and_planted_numbers_are_told_apart(name):
+    claim = measured_once(CLAIMS[name])
+    verdict = verdict_of(claim, Key("verify"))
+    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
+    assert blind(claim, Key("verify")) == []
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_prediction_and_observation_share_no_function(name):
+    assert apart(CLAIMS[name], Key("apart")) == []
+
+
+def test_checks_of_the_inventory_name_statements_or_reasons():
+    names = {c.id: {s.name for s in predict(c, settle(c, Key("verify")))} for c in ALL.values()}
+    covered = {entry for claim in ALL.values() for entry in claim.entries}
+    assert len(covered) == 12
+    for entry in inventory.load("tradeoff").entries:
+        if entry.id not in covered:
+            continue
+        assert entry.checks, entry.id
+        for words, places in entry.checks.items():
+            for place in places:
+                claim, _, statement = place.partition(": ")
+                if claim == "reason":
+                    assert len(statement) > 10, (entry.id, words)
+                else:
+                    assert statement in names[claim], (entry.id, words, place)
+
+
+def test_every_statement_is_named_by_a_check():
+    named = {
+        place for entry in inventory.load("tradeoff").entries for places in entry.checks.values() for place in places
+    }
+    for claim in ALL.values():
+        for s in predict(claim, settle(claim, Key("verify"))):
+            assert f"{claim.id}: {s.name}" in named or s.name.endswith("as reported"), (claim.id, s.name)
+
+
+def test_thresholds_of_the_proof_are_those_of_the_inventory():
+    wanted = {0.02: 2.229, 0.05: 2.002, 0.1: 1.798, 0.2: 1.534, 0.3: 1.312, 0.4: 1.068, 0.45: 0.914, 0.5: 0.707}
+    found = {p: invariance.sufficient_norm(p) for p in wanted}
+    assert found == pytest.approx(wanted, abs=1e-3)
+
+
+# faults ---------------------------------------------------------------------------------------------------------------
+
+honest = {
+    "enumerated": hidden.enumerated,
+    "slope": invariance.Pairs.slope,
+    "mixed": invariance.mixed,
+    "exact_loss": linear_data.exact_loss,
+    "project_gram": linear_data.project_gram,
+    "near": bounds.near,
+    "leading": bounds.leading,
+    "triples": hidden.InvariantFeatures.triples,
+    "pairs": linear_setting.TaskMixture.pairs,
+}
+
+
+def same_spurious(self, truth, n, key):
+    x, _, negative = honest["triples"](self, truth, n, key)
+    return x, x, negative
+
+
+def kept_spurious(self, truth, n, key):
+    x, _ = honest["pairs"](self, truth, n, key)
+    return x, x
+
+
+def biased(joint, phi):
+    """z_U+ of a uniform law."""
+    marginal = np.full(joint.shape[1], 1 / joint.shape[1])
+    total = 0.0
+    for (r, u), p in np.ndenumerate(joint):
+        for v, q in enumerate(marginal):
+            for (other, w), m in np.ndenumerate(joint):
+                total -= p * q * m * float(phi[r, u] @ (phi[r, v] - phi[other, w]))
+    return total
+
+
+def unshared(self, gram):
+    """Pairs that share nothing."""
+    free = dataclasses.replace(self, kin=np.tile(self.law, (len(self.law), 1)))
+    return honest["slope"](free, gram)
+
+
+FAULTS = {
+    "pairs of the library share z_U too": ("def_contrastive", (hidden.InvariantFeatures, "triples", same_spurious)),
+    "z_U+ has another law": ("theorem7_1", (hidden, "enumerated", biased)),
+    "positive pairs share nothing": ("theorem7_2_1", (invariance.Pairs, "slope", unshared)),
+    "(F.29) with half of alpha^2": (
+        "theorem7_2_2",
+        (invariance, "mixed", lambda norm, share: honest["mixed"](norm, share / 2)),
+    ),
+    "descent ends at a random representation": (
+        "theorem7_2_order",
+        (invariance, "turned", lambda norm: norm * np.array([[1.0, 0], [1, 0], [-1, 0], [0, -1]])),
+    ),
+    "pairs of the mixture share z_U too": ("linear_setting", (linear_setting.TaskMixture, "pairs", kept_spurious)),
+    "the budget is one too large": (
+        "lemmaF_3",
+        (linear_data, "project_gram", lambda g, budget: honest["project_gram"](g, budget + 0.01)),
+    ),
+    "one task keeps 0.1 % less": (
+        "prop7_4",
+        (linear_data, "project_gram", lambda g, budget: 0.999 * honest["project_gram"](g, budget)),
+    ),
+    "tuning goes 1 % too far": (
+        "propF_9",
+        (bounds, "near", lambda w, start, gamma: honest["near"](w, start, 1.01 * gamma)),
+    ),
+    "leading terms of half as many tasks": (
+        "propF_8",
+        (bounds, "leading", lambda t, s, key: honest["leading"](1 + (t - 1) / 2, s, key)),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_seen(fault, monkeypatch):
+    name, (where, what, wrong) = FAULTS[fault]
+    monkeypatch.setattr(where, what, wrong)
+    assert not verdict_of(CLAIMS[name], Key("verify")).as_expected
