@@ -11,7 +11,7 @@ from featlearn.lab.inventory import reported
 from featlearn.lab.quantity import POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, between, control, equal, order
 from featlearn.lab.table import Table
-from featlearn.lab.uncertainty import Observation, mean_of
+from featlearn.lab.uncertainty import Estimate, Observation, mean_of
 from featlearn.works.looped.rows import Conditioning, Decay
 
 N = (16, 32, 64, 128)
@@ -188,7 +188,7 @@ def sees_gap(settings: None, decays: Table[Decay]) -> Mapping[str, Observation]:
         if r.t == LATE and r.looped is not None:
             gaps["floor"].setdefault(r.n, {})[r.seed] = theory - r.looped
 
-    def change(kind: str, sign: float) -> list[Observation]:
+    def change(kind: str, sign: float) -> list[Estimate]:
         found = gaps[kind]
         return [
             mean_of([sign * (found[b][s] - found[a][s]) for s in sorted(found[a]) if s in found[b]], REAL, Decay.unit)
