@@ -11,6 +11,7 @@ from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import predict, settle, verdict_of
 from featlearn.works.tradeoff.claims import (
     bounds,
+    definitions,
     example_xor,
     hidden,
     invariance,
@@ -19,7 +20,7 @@ from featlearn.works.tradeoff.claims import (
     mixtures,
 )
 
-MODULES = (hidden, invariance, example_xor, linear_setting, linear_data, bounds)
+MODULES = (hidden, invariance, example_xor, linear_setting, linear_data, bounds, definitions)
 CLAIMS = {c.id.removeprefix("tradeoff."): c for module in MODULES for c in module.CLAIMS}
 ALL = {**CLAIMS, **{c.id.removeprefix("tradeoff."): c for c in mixtures.CLAIMS}}
 
@@ -52,7 +53,7 @@ def test_prediction_and_observation_share_no_function(name):
 def test_checks_of_the_inventory_name_statements_or_reasons():
     names = {c.id: {s.name for s in predict(c, settle(c, Key("verify")))} for c in ALL.values()}
     covered = {entry for claim in ALL.values() for entry in claim.entries}
-    assert len(covered) == 12
+    assert len(covered) == 14
     for entry in inventory.load("tradeoff").entries:
         if entry.id not in covered:
             continue
