@@ -60,7 +60,7 @@ MAPS = kernels.random_features(D, 5, KEY)
 
 CLOSED_FORMS = (
     *("ntk", "nngp", "rbf", "polynomial"),
-    *("arcsine", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
+    *("arcsine", "deep_gram", "deep_nngp", "deep_ntk", "residual_nngp", "residual_ntk"),
 )
 RESIDUAL = nets.residual_init(M, D, 2, KEY)
 IMAGES = normal(2, 1, 3, 3)

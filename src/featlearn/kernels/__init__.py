@@ -22,6 +22,7 @@ from featlearn.kernels.deep import deep_ntk as deep_ntk
 from featlearn.kernels.deep import recursive as recursive
 from featlearn.kernels.deep import residual_nngp as residual_nngp
 from featlearn.kernels.deep import residual_ntk as residual_ntk
+from featlearn.kernels.deep_gram import deep_gram as deep_gram
 from featlearn.kernels.empirical import conjugate_kernel as conjugate_kernel
 from featlearn.kernels.empirical import empirical_ntk as empirical_ntk
 from featlearn.kernels.features import FourierFeatures as FourierFeatures
@@ -67,6 +68,7 @@ __all__ = [
     "cube_gram",
     "cube_residuals",
     "cube_spectrum",
+    "deep_gram",
     "deep_nngp",
     "deep_ntk",
     "empirical_ntk",
