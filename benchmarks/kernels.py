@@ -100,7 +100,10 @@ def analytic(x: Tensor, peer: str | None, repeats: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             np.save(f"{folder}/x.npy", x.numpy())
             command = [peer, "-c", PEER, folder, str(repeats)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                out["neural-tangents"] = f"failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+                return out
             theirs = torch.from_numpy(np.load(f"{folder}/k.npy"))
         clocks = medians(json.loads(done.stdout.splitlines()[-1]))
         out["neural-tangents"] = compared(seconds, clocks, apart(ours, theirs), 1e-6)

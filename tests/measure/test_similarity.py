@@ -154,6 +154,12 @@ def test_neighbours_vote_as_one_would_count_by_hand(k):
     assert knn_accuracy(train, y, k=k) == pytest.approx(slow_knn(train, y, train, y, k))
 
 
+def test_no_row_is_its_own_neighbour():
+    """Alone on its side, the first row has neighbours of the other class only."""
+    x, y = torch.tensor([[1.0, 0], [-1, 0.1], [-1, -0.1]]), torch.tensor([0, 1, 1])
+    assert knn_accuracy(x, y, k=1) == pytest.approx(2 / 3)
+
+
 def test_neighbours_in_blocks_are_the_same(monkeypatch):
     train, y = normal(40, 3), torch.arange(40) % 3
     whole = knn_accuracy(train, y, k=5)

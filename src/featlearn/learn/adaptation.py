@@ -297,10 +297,10 @@ def fine_tune(
     with random_numbers_of(key / "modules", place):
         learned = [p for p in (*encoder.parameters(), *head.parameters()) if p.requires_grad]
         loss, task = _train(learned, len(y), settings, key, losses, place, progress)
-    encoder, head = encoder.cpu().eval(), head.cpu().eval()
+    encoder, head = encoder.eval(), head.cpu().eval()
     with torch.no_grad():
         accuracy = {name: _accuracy(head(features_of(encoder, a)), b) for name, (a, b) in sets.items()}
-    return Adapted(encoder, head, accuracy, loss, task)
+    return Adapted(encoder.cpu(), head, accuracy, loss, task)
 
 
 # --- one loop for both -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 from featlearn.core import Key
 from featlearn.lab import inventory
@@ -11,6 +12,7 @@ from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import predict, settle, verdict_of
 from featlearn.works.tradeoff.claims import (
     bounds,
+    definitions,
     example_xor,
     hidden,
     invariance,
@@ -18,8 +20,9 @@ from featlearn.works.tradeoff.claims import (
     linear_setting,
     mixtures,
 )
+from featlearn.works.tradeoff.setup import Mixture
 
-MODULES = (hidden, invariance, example_xor, linear_setting, linear_data, bounds)
+MODULES = (hidden, invariance, example_xor, linear_setting, linear_data, bounds, definitions)
 CLAIMS = {c.id.removeprefix("tradeoff."): c for module in MODULES for c in module.CLAIMS}
 ALL = {**CLAIMS, **{c.id.removeprefix("tradeoff."): c for c in mixtures.CLAIMS}}
 
@@ -52,7 +55,7 @@ def test_prediction_and_observation_share_no_function(name):
 def test_checks_of_the_inventory_name_statements_or_reasons():
     names = {c.id: {s.name for s in predict(c, settle(c, Key("verify")))} for c in ALL.values()}
     covered = {entry for claim in ALL.values() for entry in claim.entries}
-    assert len(covered) == 12
+    assert len(covered) == 14
     for entry in inventory.load("tradeoff").entries:
         if entry.id not in covered:
             continue
@@ -79,6 +82,20 @@ def test_thresholds_of_the_proof_are_those_of_the_inventory():
     wanted = {0.02: 2.229, 0.05: 2.002, 0.1: 1.798, 0.2: 1.534, 0.3: 1.312, 0.4: 1.068, 0.45: 0.914, 0.5: 0.707}
     found = {p: invariance.sufficient_norm(p) for p in wanted}
     assert found == pytest.approx(wanted, abs=1e-3)
+
+
+def test_exact_losses_are_means_of_samples():
+    m = Mixture((0.7, 0.3), (0.5, 1.5), (2.0, 0.7))
+    g, n = Key("tests/tradeoff/exact").numpy(), 200_000
+    w = g.normal(size=(7, 7)) / 4
+    gram, total = w.T @ w, 0.0
+    for weight, shared, own, alive in zip(m.weights, m.shared, m.own, ([2, 3], [4, 5]), strict=True):
+        z = np.zeros((n, 7))
+        z[:, :2], z[:, alive] = shared * g.normal(size=(n, 2)), own * g.normal(size=(n, 2))
+        two = z.copy()
+        z[:, 6], two[:, 6] = g.normal(size=n), g.normal(size=n)
+        total += weight * np.exp(-np.einsum("ni,ij,nj->n", z, gram, two)).mean()
+    assert float(linear_data.exact_loss(torch.from_numpy(gram), m)) == pytest.approx(total, abs=0.005)
 
 
 # faults ---------------------------------------------------------------------------------------------------------------

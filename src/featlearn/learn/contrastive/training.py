@@ -139,7 +139,7 @@ def pretrain(
             row = _epoch(objective, optimizer, images, settings, views, key / "epoch" / epoch, epoch, progress)
         last = epoch + 1 == settings.epochs
         if probe is not None and (last or (epoch + 1) % probe_every == 0):
-            row = Epoch(**{**asdict(row), "probe": float(probe(_as_it_stands(objective.encoder, place)))})
+            row = Epoch(**{**asdict(row), "probe": float(probe(_as_it_stands(objective.encoder)))})
         trace.append(row)
         if path is not None and (last or (epoch + 1) % save_every == 0):
             tensors = {name: value.detach().cpu() for name, value in objective.tensors().items()}
@@ -204,8 +204,8 @@ def _drops(encoder: nn.Module) -> bool:
     return any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in encoder.modules())
 
 
-def _as_it_stands(encoder: nn.Module, device: torch.device) -> Features:
-    return lambda x: features_of(encoder, x.to(device)).cpu()
+def _as_it_stands(encoder: nn.Module) -> Features:
+    return lambda x: features_of(encoder, x)
 
 
 @contextlib.contextmanager
@@ -224,6 +224,8 @@ def evaluating(encoder: nn.Module) -> Generator[None, None, None]:
 def features_of(encoder: nn.Module, x: Tensor, batch: int = 512) -> Float[Tensor, "n d"]:
     """Features (n, d) of inputs (n, ...) in evaluation mode, in blocks, without gradients; modes come back.
 
+    Blocks are moved to the device of the encoder's weights, and the features to that of the inputs.
+
     Errors: SettingError where the encoder does not take them or gives no (n, d).
 
     Example:
@@ -231,8 +233,9 @@ def features_of(encoder: nn.Module, x: Tensor, batch: int = 512) -> Float[Tensor
         torch.Size([3, 4])
     """
     features_given(encoder, x[:1])
+    place = next(encoder.parameters(), x).device
     with evaluating(encoder):
-        return torch.cat([encoder(block).float() for block in x.split(batch)])
+        return torch.cat([encoder(block.to(place)).float().to(x.device) for block in x.split(batch)])
 
 
 def features_given(encoder: nn.Module, x: Tensor) -> int:

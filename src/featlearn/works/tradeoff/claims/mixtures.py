@@ -334,9 +334,8 @@ CLAIMS: tuple[Claim, ...] = (
         premises=rate_premises,
         reads=(Probe,),
         remarks="Bounds are compared in the text, not risks. That of the predictor of least norm has a limit as T "
-        "grows, sample by sample. As an upper bound the sentence stands, and so does sqrt(T) as the rate "
-        "of the worst empirical risk minimiser for m < s (tradeoff.worst_risk); slower growth of another minimiser "
-        "contradicts neither.",
+        "grows, sample by sample. As an upper bound the sentence stands, and so does sqrt(T) as the rate of the worst "
+        "empirical risk minimiser for m < s (tradeoff.worst_risk); both leave room for slower growth of another one.",
     ),
     Claim(
         id="tradeoff.worst_risk",
@@ -356,6 +355,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_bound,
         premises=example,
         reads=(Probe,),
+        remarks="With labels that are linear and have no noise no m tests the bound: below r its first term alone is "
+        "at least 4 ||u||, five times the risk of the zero predictor, and from r on the risk is 0.",
     ),
     Claim(
         id="tradeoff.risk_tuned",
