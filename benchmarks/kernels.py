@@ -10,8 +10,8 @@ imports, compilation and files.
 
 empirical: the trace over outputs of the NTK of a small network in float32, `empirical_ntk` against the two ways of
 PyTorch's tutorial on the same weights: products of Jacobians (in blocks that fit the same memory), and NTK-vector
-products, which take time for each pair of points and are therefore measured on --pairs points and scaled to all of
-them ("seconds, scaled").
+products. Both take time for each pair of points: the latter are measured on --pairs points, the former on --jacobians
+points if given, and their seconds are multiplied to all points ("measured" is what was measured, "scaled to" how many).
 
 Seconds are medians on a clock; `processor seconds` are those of all threads of the process, which other work on the
 machine changes little. `difference`: largest difference of two kernels over the largest entry of the peer's; targets
@@ -100,7 +100,7 @@ def analytic(x: Tensor, peer: str | None, repeats: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             np.save(f"{folder}/x.npy", x.numpy())
             command = [peer, "-c", PEER, folder, str(repeats)]
-            done = subprocess.run(command, capture_output=True, text=True)
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True)  # none of our files beside it
             if done.returncode:
                 out["neural-tangents"] = f"failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
                 return out
@@ -152,6 +152,14 @@ def by_products(net: nn.Module, x: Tensor) -> Tensor:
     return vmap(lambda u: vmap(lambda v: pair(u, v))(x))(x)
 
 
+def scaled(ours: dict[str, float], some: dict[str, float], k: Tensor, theirs: Tensor, n: int) -> dict[str, Any]:
+    """A peer beside ours whose time was taken on fewer points and grows as their square."""
+    few = len(theirs)
+    whole = {name: round(value * (n / few) ** 2, 1) for name, value in some.items()}
+    said = compared(ours, whole, apart(k[:few, :few], theirs), 1e-5)
+    return {"points": few, "measured": some, "scaled to": n, **said} if few < n else said
+
+
 def empirical(x: Tensor, args: argparse.Namespace) -> dict[str, Any]:
     """Ours and both ways of the tutorial."""
     net = nn.Sequential(
@@ -170,13 +178,12 @@ def empirical(x: Tensor, args: argparse.Namespace) -> dict[str, Any]:
     seconds, ours = timed(lambda: empirical_ntk(net, x, report=plan.append, **given), args.repeats)
     out: dict[str, Any] = {"weights": numbers, "plan": plan[0], "empirical_ntk": seconds}
     block = max(1, min(len(x), int(args.memory_mib * 2**20 / (2 * 4 * 10 * numbers))))
-    theirs, k = timed(lambda: by_jacobians(net, x, block), 1, warm=False)
-    out["torch.func, Jacobians"] = {"block": block, **compared(seconds, theirs, apart(ours, k), 1e-5)}
+    few = x[: args.jacobians or len(x)]
+    some, k = timed(lambda: by_jacobians(net, few, block), 1, warm=False)
+    out["torch.func, Jacobians"] = {"block": block, **scaled(seconds, some, ours, k, len(x))}
     few = x[: args.pairs]
     some, k = timed(lambda: by_products(net, few), 1)
-    scaled = {name: round(value * (len(x) / len(few)) ** 2, 1) for name, value in some.items()}
-    said = compared(seconds, scaled, apart(ours[: len(few), : len(few)], k), 1e-5)
-    out["torch.func, products"] = {"points": len(few), "measured": some, "scaled to": len(x), **said}
+    out["torch.func, products"] = scaled(seconds, some, ours, k, len(x))
     return out
 
 
@@ -185,6 +192,9 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=5000)
     parser.add_argument("--dim", type=int, default=50)
     parser.add_argument("--width", type=int, default=64, help="of the network of the empirical kernel")
+    parser.add_argument(
+        "--jacobians", type=int, help="points on which products of Jacobians are measured; all if left out"
+    )
     parser.add_argument("--pairs", type=int, default=100, help="points on which NTK-vector products are measured")
     parser.add_argument("--memory-mib", type=float, default=1024.0, help="of both ways by gradients")
     parser.add_argument("--repeats", type=int, default=3)
