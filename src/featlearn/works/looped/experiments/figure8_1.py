@@ -189,10 +189,11 @@ def draw(table: Rows) -> Mapping[str, Picture]:
             Series.of("-t / kappa", {t: -t * rate for t in times}),
             Series.of("-t / (2 kappa)", {t: -t * rate / 2 for t in times}),
         ]
-        panels.append(Panel(series, "loops", "log of the squared error over the first", title=f"n = {n}"))
+        panels.append(Panel(series, "loops", "log squared error", title=f"n = {n}"))
     caption = (
-        "Means of natural logarithms over prompts. In float64 the error ends at rounding. Theory lines have the mean "
-        "of 1/kappa: exp(-t/kappa) bounds the squared error (Theorem 8.25), exp(-t/(2 kappa)) is that of Theorem 8.16."
+        "Means over prompts of the natural logarithm of the squared error over the first one. In float64 the error ends "
+        "at rounding. Theory lines have the mean of 1/kappa: exp(-t/kappa) bounds the squared error (Theorem 8.25), "
+        "exp(-t/(2 kappa)) is that of Theorem 8.16."
     )
     return {ENTRY: line_picture(panels, caption)} if panels else {}
 
@@ -212,6 +213,7 @@ EXPERIMENT = Experiment(
         "smoke": Config(n=(8, 16), loops=20, seeds=(0, 1, 2)),
         "small": Config(),
         "cpu": Config(seeds=tuple(range(100))),
+        "paper": Config(),
     },
     trials=trials,
     run_trial=run_trial,
