@@ -244,6 +244,18 @@ def test_fine_tuning_leaves_the_encoder_and_the_random_state():
     assert found.loss == tuned(weight=1.0)[1].loss
 
 
+def test_every_step_has_views_of_its_own():
+    keys = []
+
+    def views(x, key):
+        keys.append(key)
+        return x
+
+    x, y = blobs()
+    fine_tune(nn.Linear(5, 4), x, y, fine_tuning(epochs=2, batch=20), key=KEY, views=views)
+    assert len(set(keys)) == len(keys) == 1 + 2 * 3  # one look at the shape, then one a step
+
+
 def test_both_views_can_have_the_task():
     x, y = blobs(6)
     seen = []

@@ -144,9 +144,10 @@ def test_simsiam_is_minus_the_cosine_and_stops_the_gradient():
     cosines = [cosine(a, b) for a, b in zip(unit(one), unit(two), strict=True)]
     assert float(found.detach()) == pytest.approx(-sum(cosines) / 4, rel=1e-5)
     found.backward()
-    a, b = one.requires_grad_(), two.detach()
-    (-torch.cosine_similarity(a, b).mean() / 2).backward()  # half of the loss: the other way has no gradient in x1
-    torch.testing.assert_close(x1.grad.double(), a.grad, atol=1e-6, rtol=1e-5)
+    for mine, other, found in ((one, two, x1.grad), (two, one, x2.grad)):
+        a = mine.clone().requires_grad_()
+        (-torch.cosine_similarity(a, other).mean() / 2).backward()  # half: the other way has no gradient in this view
+        torch.testing.assert_close(found.double(), a.grad, atol=1e-6, rtol=1e-5)
 
 
 def test_simcse_is_its_equation_written_out():
@@ -257,6 +258,26 @@ def test_the_key_decides():
     other = pretrain(encoder(), images(), settings(), key=KEY / "other")
     assert first.trace == again.trace
     assert first.trace != other.trace
+
+
+def test_every_epoch_and_step_has_views_and_dropout_of_its_own():
+    keys, masks = [], []
+
+    class Dropped(nn.Dropout):
+        def forward(self, x):
+            out = super().forward(x)
+            if self.training:
+                masks.append((out == 0).flatten().tolist())
+            return out
+
+    def views(x, key):
+        keys.append(key)
+        return x
+
+    net = nn.Sequential(nn.Flatten(), Dropped(0.5), nn.Linear(64, 4))
+    pretrain(net, images() + 1, settings(epochs=2), key=KEY, views=views)
+    assert len(set(keys)) == len(keys) == 1 + 2 * 3 * 2  # one look at the shape, then two a step
+    assert len({tuple(mask) for mask in masks}) == len(masks) == 12
 
 
 def test_a_short_last_batch_is_left_out_and_the_rest_changes():
