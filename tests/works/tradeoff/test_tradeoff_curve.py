@@ -183,6 +183,9 @@ def test_smoke_has_every_encoder_of_a_seed_probed_on_every_source():
         ({"shares": (1.0, 0.1)}, "shares"),
         ({"shares": (0.001, 1.0)}, "shares"),
         ({"draws": 0}, "draws"),
+        ({"width": 0}, "width"),
+        ({"features": 0}, "features"),
+        ({"queue": 0}, "queue"),
         ({"seeds": ()}, "seeds"),
     ],
 )

@@ -11,7 +11,7 @@ from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.lab.table import Table
 from featlearn.works.tradeoff.claims.regularised import AHEAD, CLAIMS, MORE, NEAR, TIGHT, UPDATED
-from featlearn.works.tradeoff.experiments import regularised
+from featlearn.works.tradeoff.experiments import images, regularised
 from featlearn.works.tradeoff.rows_images import Tuned, at_chosen, chosen
 
 BY_ID = {c.id.removeprefix("tradeoff."): c for c in CLAIMS}
@@ -152,13 +152,15 @@ def test_validation_seeds_see_no_test_image(monkeypatch):
 
     monkeypatch.setattr(regularised, "fine_tune", watched)
     config = dataclasses.replace(experiment.presets["smoke"], shares=(1.0,))
-    for trial in (experiment.trials(config)[0], dataclasses.replace(experiment.trials(config)[0], role="reported")):
+    first = experiment.trials(config)[0]
+    for trial in (first, dataclasses.replace(first, role="reported")):
         rows = experiment.run_trial(trial).rows
         assert all(r.accuracy is None and r.knn is None for r in rows if r.how in ("FT", "CR"))
-    keys, sums = zip(*seen["validation"], strict=True)
-    assert len(set(keys)) == 1  # all settings of a share are paired
-    assert len(set(sums)) == 1
-    assert set(sums).isdisjoint({s for _, s in seen["reported"]})
+    own = images.sources(first, "digits", Key("tradeoff/regularised") / "digits" / first.seed)[0]
+    for role, x in (("validation", own.x_held), ("reported", own.x_test)):
+        keys, sums = zip(*seen[role], strict=True)
+        assert len(set(keys)) == 1  # all settings of a share are paired
+        assert set(sums) == {x.sum().item()}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class Common:
 
 def check_common(c: Common, targets: Sequence[str]) -> None:
     """Refuse settings that cannot be."""
-    check_counts(c, "epochs", "tested", "labelled")
+    check_counts(c, "epochs", "tested", "labelled", "width", "features", "queue")
     if not targets or len(set(targets)) < len(targets) or not set(targets) <= set(SOURCES):
         raise SettingError("targets", targets, f"different ones of {', '.join(SOURCES)}", "digits need no download")
     for name, known, remedy in (

@@ -1,0 +1,55 @@
+"""Committed mutants of the image experiments of the trade-off work: its mixtures, splits, choices and paired gaps."""
+
+CURVE = "tests/works/tradeoff/test_tradeoff_curve.py::"
+REGULARISED = "tests/works/tradeoff/test_tradeoff_regularised.py::"
+AGREE = "test_rows_that_agree_are_confirmed_and_told_apart_from_others"
+MUTANTS = (
+    (
+        "works/tradeoff/experiments/curve.py",
+        "{i: n // k + (i < n % k) for i in range(k)}",
+        "{i: n // k for i in range(k)}",
+        CURVE + "test_mixtures_have_the_sizes_that_their_modes_say",
+    ),
+    (
+        "works/tradeoff/experiments/images.py",
+        "        used[name] += block\n",
+        "",
+        CURVE + "test_sources_are_of_different_images_and_their_classes_stay",
+    ),
+    (
+        "works/tradeoff/experiments/images.py",
+        "order[len(order) - c.tested :]",
+        "order[: c.tested]",
+        CURVE + "test_sources_are_of_different_images_and_their_classes_stay",
+    ),
+    (
+        "works/tradeoff/experiments/regularised.py",
+        'if trial.role == "validation" else',
+        'if trial.role == "reported" else',
+        REGULARISED + "test_validation_seeds_see_no_test_image",
+    ),
+    (
+        "works/tradeoff/experiments/regularised.py",
+        'key=self.key / "tuning" / f"{share:g}",',
+        'key=self.key / "tuning" / f"{share:g} {weight:g}",',
+        REGULARISED + "test_validation_seeds_see_no_test_image",
+    ),
+    (
+        "works/tradeoff/rows_images.py",
+        'table.where(role="validation").by("rate", "decay", "weight")',
+        'table.where(role="reported").by("rate", "decay", "weight")',
+        REGULARISED + "test_validation_seeds_choose_where_reported_ones_would_choose_otherwise",
+    ),
+    (
+        "works/tradeoff/claims/curve.py",
+        'first.paired("cka", {"two": k}, {"two": k + 1})',
+        'first.paired("cka", {"two": k + 1}, {"two": k})',
+        CURVE + AGREE,
+    ),
+    (
+        "works/tradeoff/claims/regularised.py",
+        "many[seed] - few[seed] for seed in many",
+        "many[seed] + few[seed] for seed in many",
+        REGULARISED + "test_rows_that_disagree_are_contradicted_where_they_do",
+    ),
+)
