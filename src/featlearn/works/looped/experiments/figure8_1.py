@@ -192,8 +192,8 @@ def draw(table: Rows) -> Mapping[str, Picture]:
         panels.append(Panel(series, "loops", "log squared error", title=f"n = {n}"))
     caption = (
         "Means over prompts of the natural logarithm of the squared error over the first one. In float64 the error "
-        "ends at rounding. Theory lines have the mean of 1/kappa: exp(-t/kappa) bounds the squared error (Theorem 8.25), "
-        "exp(-t/(2 kappa)) is that of Theorem 8.16."
+        "ends at rounding. Theory lines have the mean of 1/kappa: exp(-t/kappa) bounds the squared error (Theorem "
+        "8.25), exp(-t/(2 kappa)) is that of Theorem 8.16."
     )
     return {ENTRY: line_picture(panels, caption)} if panels else {}
 
