@@ -4,6 +4,7 @@ import builtins
 import copy
 import math
 import re
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -375,6 +376,30 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path):
             pretrain(encoder(), images(), settings(), key=KEY, checkpoint=tmp_path / name)
         assert said in str(e.value)
         assert "\n" not in str(e.value)
+
+
+class Touches:
+    """A pickle that runs code of its own when it is loaded."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("ran"),)
+
+
+def test_a_checkpoint_runs_no_code(tmp_path):
+    torch.save({"kind": "featlearn contrastive", "format": 1, "run": Touches()}, tmp_path / "bad")
+    with pytest.raises(SettingError, match=r"^checkpoint = "):
+        pretrain(encoder(), images(), settings(), key=KEY, checkpoint=tmp_path / "bad")
+    assert not Path("ran").exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("featlearn.learn.contrastive.checkpoints.os.replace", full)
+    with pytest.raises(SettingError, match=r"^checkpoint = .*No space left"):
+        pretrain(encoder(), images(), settings(), key=KEY, checkpoint=tmp_path / "run.pt")
+    assert list(tmp_path.iterdir()) == []
 
 
 # what is refused ------------------------------------------------------------------------------------------------------
