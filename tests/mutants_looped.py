@@ -22,8 +22,8 @@ MUTANTS = (
     ),
     (
         "nets/looped.py",
-        "return torch.linalg.matrix_norm(x, ord=2).square()",
-        "return torch.linalg.matrix_norm(x).square()",
+        "return torch.linalg.matrix_norm(_wide(x), ord=2).square()",
+        "return torch.linalg.matrix_norm(_wide(x)).square()",
         f"{NETS}::test_smoothness_is_the_largest_eigenvalue",
     ),
     (
@@ -55,5 +55,11 @@ MUTANTS = (
         "theory - r.looped",
         "theory - r.exact",
         f"{FIGURE}::test_rows_of_the_theory_agree_and_the_gap_widens",
+    ),
+    (
+        "nets/looped.py",
+        "return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x",
+        "return x",
+        f"{NETS}::test_half_precision_is_solved_in_float32_and_comes_back_as_it_was",
     ),
 )

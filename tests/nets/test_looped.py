@@ -89,6 +89,20 @@ def test_smoothness_is_the_largest_eigenvalue():
     assert torch.allclose(inverse_smoothness(x, 2), (1 / want)[:, None].expand(3, 2), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_solved_in_float32_and_comes_back_as_it_was(dtype):
+    x, y, query, _ = (v.to(dtype) for v in prompts())
+    for ours, true in (
+        (smoothness(x), smoothness(x.double())),
+        (inverse_smoothness(x, 2), inverse_smoothness(x.double(), 2)),
+        (least_squares(x, y), least_squares(x.double(), y.double())),
+    ):
+        assert ours.dtype == dtype
+        assert torch.allclose(ours.double(), true, rtol=2 * torch.finfo(dtype).eps, atol=1e-3)
+    net = gradient_descent_weights(4, dtype=dtype)
+    assert net(prompt_matrix(x, y, query), inverse_smoothness(x, 3)).dtype == dtype
+
+
 def test_least_squares_of_too_few_examples_has_the_least_norm():
     x, y = prompts(n=2)[:2]
     theta = least_squares(x, y)

@@ -105,7 +105,7 @@ class LoopedTransformer:
 
 
 def _why(examples: Tensor, rates: Tensor) -> str:
-    most = 2 / smoothness(examples[..., :-1]).max()
+    most = 2 / _largest(examples[..., :-1].detach()).max()
     return (
         f"the loops left the finite numbers at steps up to {float(rates.max()):.4g}; gradient descent on these "
         f"examples stays bounded below 2/L = {float(most):.4g} (1/L is `inverse_smoothness`)"
@@ -142,7 +142,7 @@ def smoothness(x: Float[Tensor, "b n d"]) -> Float[Tensor, " b"]:
         >>> smoothness(torch.tensor([[[3.0, 0.0], [0.0, 2.0]]]))
         tensor([9.])
     """
-    return torch.linalg.matrix_norm(x, ord=2).square()
+    return _largest(x).to(x.dtype)
 
 
 @checked()
@@ -158,10 +158,20 @@ def inverse_smoothness(x: Float[Tensor, "b n d"], loops: int) -> Float[Tensor, "
     """
     if loops < 0:
         raise SettingError("loops", loops, "0 or more", "0 says the start")
-    largest = smoothness(x)
+    largest = _largest(x)
     if not bool((largest > 0).all()):
         raise SettingError("x", "0 in all entries of a prompt", "not all 0", "such examples say nothing of theta*")
-    return (1 / largest)[:, None].expand(-1, loops)
+    return (1 / largest).to(x.dtype)[:, None].expand(-1, loops)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """In float32 at least: singular values are not computed in half precision."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def _largest(x: Tensor) -> Tensor:
+    """The largest eigenvalue of X^T X (b)."""
+    return torch.linalg.matrix_norm(_wide(x), ord=2).square()
 
 
 @checked()
@@ -178,4 +188,4 @@ def least_squares(x: Float[Tensor, "b n d"], y: Float[Tensor, "b n"]) -> Float[T
         >>> least_squares(torch.tensor([[[2.0, 0.0]]]), torch.tensor([[2.0]])).round(decimals=4)
         tensor([[1., 0.]])
     """
-    return (torch.linalg.pinv(x) @ y[..., None])[..., 0]
+    return (torch.linalg.pinv(_wide(x)) @ _wide(y)[..., None])[..., 0].to(x.dtype)

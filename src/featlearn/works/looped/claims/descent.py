@@ -193,8 +193,8 @@ def says_constants(settings: Prompts) -> Sequence[Statement]:
             "Lemma 8.21",
             margin=EXACT,
             axis="prompt",
-            rival=0.5,
-            rival_says="half of lambda_min",
+            rival=control("least v^T H v over L |v|^2"),
+            rival_says="lambda_max for mu",
         ),
         equal(
             CONDITION,
@@ -212,7 +212,7 @@ def says_constants(settings: Prompts) -> Sequence[Statement]:
 def sees_constants(settings: Prompts, key: Key) -> Mapping[str, Observation]:
     """Gradients by differentiation, L by the library."""
     found: dict[str, list[float]] = {n: [] for n in (LIPSCHITZ, TOP, BOTTOM, SLACK, LOW, LEAST, CONDITION)}
-    low = []
+    low, high = [], []
     for i, p in enumerate(settings):
         a, b = points_of(p, i)
         large = float(smoothness(tensor(p.x))[0])
@@ -233,8 +233,13 @@ def sees_constants(settings: Prompts, key: Key) -> Mapping[str, Observation]:
         found[LOW].append((over - 1.001 * large * square) / (1 + abs(over)))
         v = a / np.linalg.norm(a)
         found[LEAST].append(float(v @ p.gram @ v) / small)
+        high.append(float(v @ p.gram @ v) / large if len(values) > 1 else 0.0)
         found[CONDITION].append(large / small)
-    return {**{k: np.array(v) for k, v in found.items()}, "the same with lambda_min for L": np.array(low)}
+    return {
+        **{k: np.array(v) for k, v in found.items()},
+        "the same with lambda_min for L": np.array(low),
+        "least v^T H v over L |v|^2": np.array(high),
+    }
 
 
 # descent -------------------------------------------------------------------------------------------------------------
@@ -273,8 +278,8 @@ def says_descent(settings: Prompts) -> Sequence[Statement]:
             "Lemma 8.23: any such loss",
             margin=EXACT,
             axis="step and t",
-            rival=1.5,
-            rival_says="a contraction by less",
+            trivial=control("the same of a theta that stays"),
+            trivial_says="a theta that stays where it starts",
         ),
         at_most(
             TWICE,
@@ -341,8 +346,11 @@ def ratios(p: Prompt, step: float, power: int) -> list[float]:
     return [max(away[t] - 1e-26, 0.0) / max((1 - eta_mu) ** (power * t), 1e-280) for t in LOOPS]
 
 
-def logistic_path(key: Key, step: float) -> list[float]:
-    """The same ratio on sum log(1 + exp(-y x theta)) + 0.5 |theta|^2, mu = 1 and L = 1 + lambda_max / 4 for sure."""
+def logistic_path(key: Key, step: float) -> tuple[list[float], list[float]]:
+    """The same ratio, and that of a theta that stays, on sum log(1 + exp(-y x theta)) + 0.5 |theta|^2.
+
+    mu = 1 and L = 1 + lambda_max / 4 for sure.
+    """
     g = key.numpy()
     x, y = g.normal(size=(40, 5)), g.choice([-1.0, 1.0], 40)
     large = 1 + float(np.linalg.eigvalsh(x.T @ x)[-1]) / 4
@@ -357,7 +365,8 @@ def logistic_path(key: Key, step: float) -> list[float]:
     for _ in range(max(LOOPS)):
         path.append(path[-1] - step / large * gradient(path[-1]))
     away = [float(np.square(t - best).sum()) for t in path]
-    return [away[t] / away[0] / (1 - step / large) ** t for t in LOOPS]
+    bounds = [(1 - step / large) ** t for t in LOOPS]
+    return [away[t] / away[0] / b for t, b in zip(LOOPS, bounds, strict=True)], [1 / b for b in bounds]
 
 
 def sees_descent(settings: Prompts, key: Key) -> Mapping[str, Observation]:
@@ -377,11 +386,13 @@ def sees_descent(settings: Prompts, key: Key) -> Mapping[str, Observation]:
             bottom = np.linalg.eigh(p.gram)[1][:, 0]
             away = np.square(looped(p.x, bottom, 1.0, max(LOOPS)) - bottom).sum(1)
             found[SHARP] += [float(np.log(away[t]) + t / kappa) for t in LOOPS]
+    logistic = [logistic_path(key / i, s) for i, s in enumerate(STEPS)]
     n, t = np.meshgrid(np.geomspace(1, 1000, 60), np.arange(1, 201))
     return {
         **{k: np.array(v) for k, v in found.items()},
         "the same with steps of 2.2/L": np.array(beyond),
-        LOGISTIC: np.array([v for i, s in enumerate(STEPS) for v in logistic_path(key / i, s)]),
+        LOGISTIC: joined([np.array(moved) for moved, _ in logistic]),
+        "the same of a theta that stays": joined([np.array(still) for _, still in logistic]),
         ELEMENTARY: ((1 - 1 / n) ** t * np.exp(t / n)).ravel(),
         OTHER: ((1 - 1 / n) ** t * np.exp(t / (n - 0.7))).ravel(),
     }
