@@ -4,7 +4,7 @@ A source is a data set, or one that is turned by 90 degrees, inverted or mirrore
 its pixels are not. Sources of one data set are made of different images.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -73,6 +73,32 @@ class Common:
     """Shares of the target's labels."""
     device: str = "cpu"
     """cpu or cuda."""
+
+
+SIZES: Mapping[str, Mapping[str, Any]] = {
+    "smoke": {"targets": ("digits",), "size": 8, "batch": 64, "queue": 128, "shares": (0.2, 1.0), "seeds": (0, 1)},
+    "cpu": {
+        "targets": ("MNIST", "Fashion-MNIST"),
+        "width": 16,
+        "n": 10_240,
+        "queue": 4096,
+        "labelled": 10_000,
+        "tested": 10_000,
+        "seeds": (0, 1, 2, 3, 4),
+    },
+    "paper": {
+        "method": "moco",
+        "encoder": "resnet18",
+        "size": 28,
+        "n": 10_240,
+        "epochs": 40,
+        "queue": 4096,
+        "labelled": 10_000,
+        "tested": 10_000,
+        "device": "cuda",
+    },
+}
+"""Settings by preset that both experiments have."""
 
 
 def check_common(c: Common, targets: Sequence[str]) -> None:
