@@ -13,7 +13,7 @@ import torch
 from featlearn.apply.adapt import files, heads
 from featlearn.apply.adapt.files import Embeddings
 from featlearn.apply.adapt.heads import AdaptSettings, bootstrap, wilson
-from featlearn.core import Key, SettingError
+from featlearn.core import Diverged, Key, SettingError
 
 KEY = Key("tests/adapt")
 FAST = AdaptSettings(epochs=8, batch=16, rates=(1.5,), weights=(0.1,), hidden=16)
@@ -72,6 +72,18 @@ def test_three_heads_are_judged_on_rows_kept_back():
     again = heads.fit(found, labels, FAST)
     assert [s.accuracy for s in again.scores] == [s.accuracy for s in result.scores]
     assert all(torch.equal(v, again.head.net.state_dict()[k]) for k, v in result.head.net.state_dict().items())
+
+
+def test_a_setting_that_diverges_costs_itself_alone():
+    found, labels = made()
+    both = dataclasses.replace(FAST, rates=(1e30, 1.5), weights=(0.1, 0.1))
+    result = heads.fit(found, labels, both)  # the weights of cr are tried at the first rate
+    assert [s.method for s in result.scores] == ["lp", "ft"]
+    assert result.diverged == ("cr",)
+    assert result.scores[1].chosen == (1.5,)
+    assert result.scores[1].accuracy > 0.8
+    with pytest.raises(Diverged, match=r"lower --rates"):
+        heads.fit(found, labels, dataclasses.replace(FAST, methods=("ft", "cr"), rates=(1e30,)))
 
 
 def test_unlabelled_rows_change_nothing_and_names_of_classes_are_kept():
@@ -311,6 +323,16 @@ def test_the_command_says_json_and_what_it_leaves_out(saved, featlearn):
     assert found["rows"]["unlabelled"] == 1
     assert "1 of 60 rows have no label" in err
     assert "--noise 0.1" in err
+
+
+def test_the_command_names_a_head_that_diverged(saved, featlearn):
+    rest = ("--epochs", 4, "--batch", 16, "--weights", 0.1, 0.1, "--hidden", 8)
+    status, out, err = featlearn("adapt", "many.npz", "--labels", "labels.csv", *rest, "--rates", 1e30, 0.2, "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert found["diverged"] == ["cr"]
+    assert set(found["accuracy"]) == {"lp", "ft"}
+    assert "contrastive regularisation left the finite numbers at every setting" in err
 
 
 def test_the_command_refuses_before_any_work(saved, featlearn):

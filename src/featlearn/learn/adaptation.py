@@ -15,6 +15,7 @@ from torch.nn import functional
 from featlearn.core import Diverged, Key, SettingError
 from featlearn.core.check import checked
 from featlearn.core.device import resolve
+from featlearn.errors import NotFiniteInput
 from featlearn.learn.contrastive.objectives import random_numbers_of
 from featlearn.learn.contrastive.training import evaluating, features_given, features_of
 from featlearn.learn.contrastive.views import Views, as_they_are, check_views, first_of, pair_of
@@ -292,7 +293,12 @@ def fine_tune(
         task = functional.cross_entropy(head(first), y[rows])
         if settings.task_views == 2:
             task = (task + functional.cross_entropy(head(other), y[rows])) / 2
-        return (task + weight * regulariser(first, other), task) if weight and regulariser else (task, task)
+        if not weight or regulariser is None:
+            return task, task
+        try:
+            return task + weight * regulariser(first, other), task
+        except NotFiniteInput as why:  # of a regulariser that looks at its features
+            raise Diverged(f"the features left the finite numbers ({why.field}): lower the rate or the weight") from why
 
     with random_numbers_of(key / "modules", place):
         learned = [p for p in (*encoder.parameters(), *head.parameters()) if p.requires_grad]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from featlearn.apply.adapt.files import Embeddings
 from featlearn.apply.domains.models import keep
-from featlearn.core import Key, SettingError
+from featlearn.core import Diverged, Key, SettingError
 from featlearn.data.names import shown, some
 from featlearn.learn import Adaptation, Adapted, NoiseViews, StoredViews, fine_tune, label_split, linear_probe
 from featlearn.learn.contrastive import Views, as_they_are
@@ -123,13 +123,15 @@ class Score:
 @dataclass(frozen=True)
 class Result:
     """Scores by method, differences of pairs with 95 % bootstrap intervals over test rows, and the head to keep: that
-    of the best validation accuracy on the first seed. rows: how many trained, validated and tested."""
+    of the best validation accuracy on the first seed. rows: how many trained, validated and tested. diverged: methods
+    without a score, since all their settings left the finite numbers on some seed."""
 
     scores: tuple[Score, ...]
     differences: dict[str, tuple[float, float, float]]
     head: Head
     rows: tuple[int, int, int]
     unlabelled: int
+    diverged: tuple[Method, ...] = ()
 
 
 def check_views(settings: AdaptSettings, views: int) -> tuple[Method, ...]:
@@ -155,7 +157,8 @@ def fit(
 
     Source: thesis F.3.4 for foundation models, where hidden is 1024 and the regulariser SimCLR's with weight 1.
     Errors, before any training: SettingError for a class of fewer than three labels, which is named, fewer than two
-    classes, another number of labels, and `check_views`.
+    classes, another number of labels, and `check_views`. A setting whose training leaves the finite numbers is passed
+    over; Diverged where no method is left.
     """
     methods = check_views(settings, found.x.shape[1])
     if len(labels) != len(found.x):
@@ -183,12 +186,20 @@ def fit(
     jobs: list[tuple[Method, int, int]] = [(m, s, i) for m in methods for s in settings.seeds for i in tries]
     fitted: dict[tuple[str, int], tuple[float, float, Adapted]] = {}
     for done, (method, seed, i) in enumerate(jobs):
-        chosen, run = _one(data, settings, method, i, key / "seed" / seed)
+        try:
+            chosen, run = _one(data, settings, method, i, key / "seed" / seed)
+        except Diverged:
+            continue
+        finally:
+            if progress:
+                progress(done + 1, len(jobs))
         accuracy = run.accuracy["validation"]
         if (method, seed) not in fitted or accuracy > fitted[method, seed][0]:
             fitted[method, seed] = accuracy, chosen, run
-        if progress:
-            progress(done + 1, len(jobs))
+    gone = tuple(m for m in methods if any((m, seed) not in fitted for seed in settings.seeds))
+    methods = tuple(m for m in methods if m not in gone)
+    if not methods:
+        raise Diverged(f"every head left the finite numbers at rates {settings.rates}: lower --rates")
     scores = []
     for method in methods:
         runs = [fitted[method, seed] for seed in settings.seeds]
@@ -203,7 +214,8 @@ def fit(
     about = {"embeddings": found.file, "validation": accuracy, "setting": chosen, "trained": len(train)}
     net = nn.Sequential(run.encoder, run.head).eval()
     head = Head(best, net, classes, mean, scale, settings.hidden, about)
-    return Result(tuple(scores), gaps, head, (len(train), len(held), len(test)), len(labels) - len(named))
+    rows = (len(train), len(held), len(test))
+    return Result(tuple(scores), gaps, head, rows, len(labels) - len(named), gone)
 
 
 def seconds_expected(found: Embeddings, labelled: int, settings: AdaptSettings) -> float:

@@ -90,6 +90,8 @@ def fit_command(args: Sequence[str]) -> int:
         with bar("fits") as progress:
             result = heads.fit(found, labels, settings, progress=progress)
         seconds = time.monotonic() - start
+    for method in result.diverged:
+        warn(f"{heads.NAMES[method]} left the finite numbers at every setting and has no score: lower --rates")
     heads.save(result.head, target)
     trained, held, tested = result.rows
     if options.json:
@@ -105,6 +107,7 @@ def fit_command(args: Sequence[str]) -> int:
                 "differences": {
                     k: dict(zip(("value", "low", "high"), v, strict=True)) for k, v in result.differences.items()
                 },
+                "diverged": list(result.diverged),
                 "seconds": round(seconds, 3),
             }
         )
