@@ -196,12 +196,12 @@ def fit(
         accuracy = run.accuracy["validation"]
         if (method, seed) not in fitted or accuracy > fitted[method, seed][0]:
             fitted[method, seed] = accuracy, chosen, run
-    gone = tuple(m for m in methods if any((m, seed) not in fitted for seed in settings.seeds))
-    methods = tuple(m for m in methods if m not in gone)
-    if not methods:
+    gone: tuple[Method, ...] = tuple(m for m in methods if any((m, seed) not in fitted for seed in settings.seeds))
+    left: tuple[Method, ...] = tuple(m for m in methods if m not in gone)
+    if not left:
         raise Diverged(f"every head left the finite numbers at rates {settings.rates}: lower --rates")
     scores = []
-    for method in methods:
+    for method in left:
         runs = [fitted[method, seed] for seed in settings.seeds]
         right = torch.stack([_right(run, x[test, 0], y[test]) for _, _, run in runs]).double().mean(0)
         scores.append(Score(method, *wilson(right), tuple(chosen for _, chosen, _ in runs), right))
@@ -209,7 +209,7 @@ def fit(
         (a, b) for b in scores for a in scores if (a.method, b.method) in (("cr", "ft"), ("cr", "lp"), ("ft", "lp"))
     ]
     gaps = {f"{a.method} - {b.method}": bootstrap(a.right - b.right, key / "bootstrap") for a, b in pairs}
-    best = max(methods, key=lambda m: fitted[m, settings.seeds[0]][0])
+    best = max(left, key=lambda m: fitted[m, settings.seeds[0]][0])
     accuracy, chosen, run = fitted[best, settings.seeds[0]]
     about = {"embeddings": found.file, "validation": accuracy, "setting": chosen, "trained": len(train)}
     net = nn.Sequential(run.encoder, run.head).eval()
