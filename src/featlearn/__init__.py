@@ -1,13 +1,13 @@
 """A laboratory for feature learning: reproduce, measure, apply.
 
-Importing this package loads nothing heavy. Its rooms, and three facades for notebooks, are loaded when they are named:
+Importing this package loads nothing heavy. Its rooms, and four facades for notebooks, are loaded when they are named:
 
     >>> import featlearn
     >>> featlearn.core.Key("tour") / 3
     Key(path='tour/3')
 
-`featlearn.gemfilter`, `featlearn.domains` and `featlearn.adapt` hold what the commands of these names call, and the
-methods below: `featlearn.gemfilter.answer(model, tokenizer, text, questions, keep=512)`.
+`featlearn.gemfilter`, `featlearn.domains`, `featlearn.adapt` and `featlearn.inspect` hold what the commands of these
+names call, and the methods below: `featlearn.gemfilter.answer(model, tokenizer, text, questions, keep=512)`.
 """
 
 import importlib
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from featlearn.apply.adapt import public as adapt
     from featlearn.apply.domains import public as domains
     from featlearn.apply.gemfilter import public as gemfilter
+    from featlearn.apply.inspect import public as inspect
 
 __version__ = "0.1.0"
 
-_FACADES = {"adapt": "apply.adapt.public", "domains": "apply.domains.public", "gemfilter": "apply.gemfilter.public"}
+_FACADES = {name: f"apply.{name}.public" for name in ("adapt", "domains", "gemfilter", "inspect")}
 
 __all__ = [
     "adapt",
@@ -38,6 +39,7 @@ __all__ = [
     "data",
     "domains",
     "gemfilter",
+    "inspect",
     "kernels",
     "lab",
     "learn",

@@ -26,6 +26,7 @@ commands:
   data     list or fetch real data
   gemfilter  long prompts: find a model's filter layer, answer from the kept tokens, measure the cost
   domains  images from several domains: hold one out, compare algorithms, fit a model, predict
+  inspect  checkpoints of any network: what moved, in which directions, lazy or rich
   adapt    heads on embeddings from few labels: linear, fine-tuned, regularised; predict
   bench    run a benchmark of this checkout
 
@@ -35,7 +36,7 @@ featlearn COMMAND --help shows the flags of a command, featlearn run X --help th
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     name: later(name)
-    for name in ("list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "adapt", "bench")
+    for name in ("list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "inspect", "adapt", "bench")
 }
 
 LLM = ("transformers", "gguf", "accelerate")

@@ -1,0 +1,1 @@
+"""Whether and how the weights of a network moved between checkpoints."""
