@@ -190,18 +190,18 @@ def _unpickled(path: Path, told: str) -> Any:
     for mapped in (True, False):
         try:
             return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-        except pickle.UnpicklingError as why:
-            if "weights_only" in str(why) or "Unsupported" in str(why) or "GLOBAL" in str(why):
+        except Exception as why:  # UnpicklingError, RuntimeError, EOFError, OSError, KeyError, ... of its parts
+            reason = " ".join(str(why).split())
+            if isinstance(why, pickle.UnpicklingError) and ("Unsupported" in reason or "GLOBAL" in reason):
                 raise DataError(
                     f"checkpoint {told} holds Python objects beside its tensors, which could run code, and is not "
                     f"opened: {REMEDY}"
                 ) from None
-            raise DataError(f"checkpoint {told} is no file of weights, or damaged: {REMEDY}") from None
-        except Exception as why:  # RuntimeError, EOFError, OSError, KeyError, ... of its parts
             if mapped:
                 continue
-            reason = (" ".join(str(why).split()) or type(why).__name__)[:120]
-            raise DataError(f"checkpoint {told} cannot be read ({reason}): {REMEDY}") from None
+            if "pickle" in reason.lower() or not reason:
+                raise DataError(f"checkpoint {told} is no file of weights, or damaged: {REMEDY}") from None
+            raise DataError(f"checkpoint {told} cannot be read ({reason[:120]}): {REMEDY}") from None
     raise AssertionError("unreachable")
 
 

@@ -66,6 +66,12 @@ from featlearn.measure.similarity import knn_accuracy as knn_accuracy
 from featlearn.measure.similarity import linear_cka as linear_cka
 from featlearn.measure.similarity import source_overlap as source_overlap
 from featlearn.measure.similarity import tsne as tsne
+from featlearn.measure.spectra import Leading as Leading
+from featlearn.measure.spectra import effective_rank as effective_rank
+from featlearn.measure.spectra import leading_singular as leading_singular
+from featlearn.measure.spectra import rounding_floor as rounding_floor
+from featlearn.measure.spectra import share_within as share_within
+from featlearn.measure.spectra import stable_rank as stable_rank
 from featlearn.measure.tangent import kernel_drift as kernel_drift
 from featlearn.measure.tangent import tangent_kernel as tangent_kernel
 
@@ -76,6 +82,7 @@ __all__ = [
     "DataMargin",
     "FeatureSet",
     "GrokkingDelay",
+    "Leading",
     "Membership",
     "Parts",
     "SignalHeavy",
@@ -96,6 +103,7 @@ __all__ = [
     "data_margin",
     "decision_grid",
     "draw_in_box",
+    "effective_rank",
     "feature_movement",
     "fit_cosine",
     "frequency_share",
@@ -111,6 +119,7 @@ __all__ = [
     "interpolate",
     "kernel_drift",
     "knn_accuracy",
+    "leading_singular",
     "linear_cka",
     "live",
     "log_complexity",
@@ -126,12 +135,15 @@ __all__ = [
     "phase_residual",
     "power_2d",
     "random_share",
+    "rounding_floor",
+    "share_within",
     "signal_heavy",
     "signal_parts",
     "simplified_gradients",
     "smooth_complexity",
     "source_overlap",
     "spherical_kmeans",
+    "stable_rank",
     "subnetwork_scores",
     "tangent_kernel",
     "top_frequency",

@@ -21,6 +21,8 @@ RANK = 64
 """A change of more directions than this above the rounding is called of rank "above 64"."""
 TOP = 8
 """Leading directions of the weights before that a change is held against."""
+FLOAT32 = 4e-6
+"""Singular values below this share of the largest are what decompositions in float32 leave."""
 ROWS = 400
 """Neurons of a layer that are clustered; of more, as many are drawn."""
 MOST_CLUSTERS = 6
@@ -128,7 +130,7 @@ def compare_tensors(name: str, before: Tensor, after: Tensor, kind: str) -> Laye
     least = min(w.shape)
     top = leading_singular(w, min(TOP, least), key)
     led = leading_singular(d, min(RANK, least), key)
-    floor = max(rounding_floor(v, kind), 4e-7 * float(led.values[0]))
+    floor = max(rounding_floor(v, kind), FLOAT32 * float(led.values[0]))
     rank = int((led.values > floor).sum())
     return Layer(
         state="moved" if rank else "rounding",

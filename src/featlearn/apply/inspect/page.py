@@ -70,7 +70,7 @@ def _table(layers: Sequence[Layer], *, alone: bool) -> Html:
         return html.table(heads, rows, "Matrices of one checkpoint")
     heads += [("state", TEXT), ("change", NUMBER), ("spectral change", NUMBER), ("rank of it", NUMBER)]
     heads += [("stable rank", TEXT), ("effective rank", TEXT), ("along top 8 in, out", TEXT), ("dead", TEXT)]
-    return html.table(heads, [_row(layer) for layer in layers], "Every tensor, in the order of the first checkpoint")
+    return html.table(heads, [_row(layer) for layer in layers], "Every tensor")
 
 
 def _row(layer: Layer) -> list[str]:
