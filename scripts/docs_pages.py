@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "adapt", "bench")
+COMMANDS = ("list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "inspect", "adapt", "bench")
 ROOMS = (
     "core",
     "tasks",

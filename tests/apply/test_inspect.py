@@ -87,7 +87,7 @@ def test_the_reading_is_that_of_the_matrix_of_the_body_that_moved_most(
 def test_a_read_out_that_is_named_is_the_one_left_out(start: dict[str, Tensor]) -> None:
     after = changed(start, "1.weight", 1.0)
     assert compare(start, after, head="1.weight").pairs[0].reading.regime == "lazy"
-    with pytest.raises(SettingError, match="head = 2.weight"):
+    with pytest.raises(SettingError, match=r"head = 2\.weight"):
         compare(start, after, head="2.weight")
 
 

@@ -92,7 +92,8 @@ def test_one_place_turns_errors_into_statuses():
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize(
-    "command", ["list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "adapt", "bench"]
+    "command",
+    ["list", "run", "verify", "report", "diff", "data", "gemfilter", "domains", "inspect", "adapt", "bench"],
 )
 def test_every_command_maps_every_kind(command, kind, monkeypatch, capsys):
     cli = importlib.import_module("featlearn.cli")

@@ -93,6 +93,7 @@ def _ratio(top: Tensor, bottom: Tensor) -> float:
     return float(top / bottom)
 
 
+@checked()
 def rounding_floor(matrix: Float[Tensor, "m n"], kind: str) -> float:
     """The largest singular value that rounding the entries of a matrix to a type of numbers leaves in a difference.
 
