@@ -164,7 +164,7 @@ def alone(name: str, value: Tensor, kind: str) -> Layer:
     return Layer(state="not compared", why="nothing to compare with", dead=(dead, dead), after=spectrum, **common)
 
 
-def clusters(name: str, before: Tensor | None, after: Tensor) -> Clustering | None:
+def neuron_clusters(name: str, before: Tensor | None, after: Tensor) -> Clustering | None:
     """Spherical k-means of neurons' incoming weights for k from 2 to 6; None for fewer than 8 neurons with weights.
 
     The rival of clusters after training is the same measure of the weights before it, which is beside.

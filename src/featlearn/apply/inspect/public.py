@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from featlearn.apply.inspect.layers import Layer as Layer
-from featlearn.apply.inspect.layers import alone, clusters, compare_tensors
+from featlearn.apply.inspect.layers import alone, compare_tensors, neuron_clusters
 from featlearn.apply.inspect.reading import Reading as Reading
 from featlearn.apply.inspect.reading import head_of, read
 from featlearn.core import SettingError
@@ -22,7 +22,7 @@ __all__ = ["Inspection", "Layer", "Pair", "Reading", "compare", "describe"]
 FLOATS = ("float64", "float32", "bfloat16", "float16")
 """Types of numbers that are compared, fine to coarse."""
 CLUSTERED = 8
-"""So many matrices, those that moved most, have their neurons clustered."""
+"""Matrices whose neurons are clustered."""
 
 Source = str | Path | nn.Module | Mapping[str, Tensor]
 
@@ -60,13 +60,15 @@ def compare(
     *after: Source,
     layers: Sequence[str] = (),
     head: str = "",
+    clusters: int = CLUSTERED,
     progress: Callable[[int, int], None] | None = None,
 ) -> Inspection:
     """How far and in which directions weights moved from one checkpoint to others, and whether that is lazy or rich.
 
     before, after: .safetensors files, folders of `save_pretrained`, files of torch.save (opened without running what is
     pickled), modules, or their state_dict(). layers: names, or patterns with *, to look at; all if left out.
-    head: the matrix that reads out, which the reading leaves out; by its name if left out.
+    head: the matrix that reads out, which the reading leaves out; by its name if left out. clusters: so many matrices,
+    those that moved most, have their neurons clustered.
     One tensor is read at a time. Nothing is changed; no number is drawn from the generators of torch.
 
     Source: feature movement as in emergence.figure5 and the spectral condition of feature learning (Yang, Simon and
@@ -106,7 +108,7 @@ def compare(
         pairs.append(
             Pair(
                 after=one.source,
-                layers=tuple(_clustered(first, one, found)),
+                layers=tuple(_clustered(first, one, found, clusters)),
                 reading=read(found, read_out),
                 only_before=tuple(n for n in first.names if n not in common),
                 only_after=tuple(n for n in one.names if n not in common),
@@ -189,12 +191,12 @@ def _layer(first: Weights, later: Weights, name: str) -> Layer:
     return compare_tensors(name, first.load(name), later.load(name), kind)
 
 
-def _clustered(first: Weights, later: Weights, found: Sequence[Layer]) -> list[Layer]:
+def _clustered(first: Weights, later: Weights, found: Sequence[Layer], number: int) -> list[Layer]:
     """With clusters of neurons for the matrices that moved most."""
     order = sorted((layer for layer in found if layer.spectral), key=lambda layer: -(layer.spectral or 0))
-    most = {layer.name for layer in order[:CLUSTERED]}
+    most = {layer.name for layer in order[:number]}
     return [
-        replace(layer, clusters=clusters(layer.name, first.load(layer.name), later.load(layer.name)))
+        replace(layer, clusters=neuron_clusters(layer.name, first.load(layer.name), later.load(layer.name)))
         if layer.name in most
         else layer
         for layer in found
