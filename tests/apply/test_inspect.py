@@ -97,6 +97,7 @@ def test_a_read_out_that_is_named_is_the_one_left_out(start: dict[str, Tensor]) 
         (["lm_head.weight", "model.embed_tokens.weight", "model.layers.1.mlp.weight"], "lm_head.weight"),
         (["conv1.weight", "fc.weight", "layer4.1.conv2.weight"], "fc.weight"),
         (["0.weight", "10.weight", "2.weight"], "10.weight"),
+        (["model.embed_tokens.weight", "model.layers.9.mlp.weight"], "model.embed_tokens.weight"),
         (["net.fc.0.weight", "net.fc.2.weight"], "net.fc.2.weight"),
     ],
 )

@@ -12,7 +12,7 @@ from featlearn.core.check import checked
 
 EXACT = 256
 """Smaller matrices are decomposed whole."""
-MORE, ROUNDS = 10, 4
+MORE, ROUNDS = 10, 3
 """Directions beyond those asked for, and rounds of subspace iteration."""
 
 
@@ -34,7 +34,7 @@ def leading_singular(matrix: Float[Tensor, "m n"], k: int, key: Key) -> Leading:
     """The k leading singular values and vectors.
 
     Formula: the whole decomposition for matrices with a side of at most 256, else subspace iteration from k + 10 random
-    directions of `key` (Halko, Martinsson and Tropp 2011, algorithm 4.4), four rounds: values are never too large, and
+    directions of `key` (Halko, Martinsson and Tropp 2011, algorithm 4.4), three rounds: values are never too large, and
     the largest are right to about 1e-6 where they stand out; those of a flat spectrum may be some per cent too small.
     Shapes: (m, n) -> `Leading`. Errors: `SettingError` for k outside 1 to min(m, n).
 

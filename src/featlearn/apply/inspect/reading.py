@@ -24,6 +24,8 @@ UNRELATED = 0.1
 """Cosine of all weights below which two checkpoints have no more in common than two networks."""
 HEADS = re.compile(r"(^|\.)(lm_head|embed_out|classifier|classification_head|score|heads?|fc|output|readout)$")
 """Names by which libraries call the last layer."""
+TIED = re.compile(r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|shared)\.weight$")
+"""Names of token embeddings: without a layer of those names they read out as well."""
 
 Regime = Literal["lazy", "rich", "undecided", "unread"]
 
@@ -40,7 +42,7 @@ class Reading:
 
 
 def head_of(names: Sequence[str]) -> str:
-    """The matrix that is the read-out: by the name of its module, or else the last in the order of numbers in names.
+    """The matrix that is the read-out: by the name of its module, tied embeddings, or the last by numbers in names.
 
     Example:
         >>> head_of(["fc.weight", "layer1.weight"]), head_of(["10.weight", "2.weight"])
@@ -49,7 +51,8 @@ def head_of(names: Sequence[str]) -> str:
     for name in names:
         if HEADS.search(name.removesuffix(".weight")) and name.endswith(".weight"):
             return name
-    return max(names, key=_natural, default="")
+    tied = [name for name in names if TIED.search(name)]
+    return tied[0] if tied else max(names, key=_natural, default="")
 
 
 def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
