@@ -13,6 +13,10 @@ from featlearn.nets.initial import neuron_weights as neuron_weights
 from featlearn.nets.initial import sign_init as sign_init
 from featlearn.nets.initial import sphere_init as sphere_init
 from featlearn.nets.initial import symmetric_init as symmetric_init
+from featlearn.nets.linear_attention import LinearSelfAttention as LinearSelfAttention
+from featlearn.nets.linear_attention import optimal_attention as optimal_attention
+from featlearn.nets.linear_attention import optimal_matrix as optimal_matrix
+from featlearn.nets.linear_attention import population_loss as population_loss
 from featlearn.nets.looped import LoopedTransformer as LoopedTransformer
 from featlearn.nets.looped import gradient_descent_weights as gradient_descent_weights
 from featlearn.nets.looped import inverse_smoothness as inverse_smoothness
@@ -44,6 +48,7 @@ from featlearn.nets.two_layer import stack as stack
 
 __all__ = [
     "Gradients",
+    "LinearSelfAttention",
     "LoopedTransformer",
     "ModularShape",
     "ModularTransformer",
@@ -73,6 +78,9 @@ __all__ = [
     "mean_field_rates",
     "mirrored",
     "neuron_weights",
+    "optimal_attention",
+    "optimal_matrix",
+    "population_loss",
     "power_init",
     "prompt_matrix",
     "residual_forward",
