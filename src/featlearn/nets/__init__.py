@@ -40,6 +40,7 @@ from featlearn.nets.residual import residual_stack as residual_stack
 from featlearn.nets.small_images import SmallEncoder as SmallEncoder
 from featlearn.nets.small_images import SmallResNet as SmallResNet
 from featlearn.nets.small_images import adapter as adapter
+from featlearn.nets.small_transformer import SmallViT as SmallViT
 from featlearn.nets.two_layer import Gradients as Gradients
 from featlearn.nets.two_layer import TwoLayer as TwoLayer
 from featlearn.nets.two_layer import forward as forward
@@ -59,6 +60,7 @@ __all__ = [
     "SmallCnn",
     "SmallEncoder",
     "SmallResNet",
+    "SmallViT",
     "TwoLayer",
     "adapter",
     "attention_matrices",
