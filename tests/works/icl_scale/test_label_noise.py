@@ -233,6 +233,25 @@ def looked(chat=1.0, base=1.0, sentences=30):
     return Table.of(Focus, rows)
 
 
+def as_rows(table):
+    return Rows(tuple({**plain(r), "trial": str(i)} for i, r in enumerate(table.rows)))
+
+
+def test_tables_and_pictures_of_both_experiments():
+    found = {(r.setting, r.row, r.metric): r for r in label_noise.summarise(as_rows(planted(base=(90.0, 70.0))))}
+    gap = found["0 to 100 % inverted", "smollm2-135m - gemma3-270m", "drop"]
+    assert gap.value == pytest.approx(2 - 20, abs=1)
+    assert gap.n == 8
+    assert found["100 % inverted", language_models.BASE, "calibrated, movies"].value == pytest.approx(70, abs=1)
+    [picture] = label_noise.draw(as_rows(planted())).values()
+    assert len(picture.figure.axes) == 2
+    found = {(r.setting, r.row, r.metric): r for r in attention.summarise(as_rows(looked()))}
+    assert found["label wrong", language_models.CHAT, "focus"].value == pytest.approx(1, abs=0.2)
+    [picture] = attention.draw(as_rows(looked())).values()
+    assert len(picture.figure.axes) == 4
+    assert label_noise.draw(Rows(())) == attention.draw(Rows(())) == {}
+
+
 def judged(name, table):
     return {f.statement.name: f.outcome for f in verdict_of(CLAIMS[name], Key("verify"), [table]).findings}
 
