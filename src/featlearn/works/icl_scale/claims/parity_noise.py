@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from featlearn.core import Key
-from featlearn.lab.claim import Accusation, Claim
+from featlearn.lab.claim import Accusation, Claim, Premise
 from featlearn.lab.quantity import COUNT, EXPONENT, POSITIVE, REAL
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal
 from featlearn.lab.uncertainty import Observation, mean_of, slope
@@ -396,6 +396,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Beside signal and projected noise the error falls like M^(-1/2); how it grows with nu.",
         statements=says_error,
         observe=sees_error,
+        premises=(Premise("prompts so long that a head's noise sqrt(d/M) is below its signal 4 gamma", True),),
         accuses=Accusation(
             quote="h(theta_2, 2 gamma phi_q + P_D2(Xi)) + O(sqrt(nu_2/M log(1/delta)))",
             place="Proof of Theorem 5.5.2, last line, Appendix D.3.2",
@@ -411,7 +412,8 @@ CLAIMS: tuple[Claim, ...] = (
             " variance 4/M, so that for large d 16 gamma^2 M eps^2 is 4 (nu_2^2 + nu_2 - 1) and 4 - 16 gamma^2 for the"
             " digit that differs: eps grows like nu_2.",
         ),
-        remarks="The statement has log(1/delta) where the proof has its root; which of them is not measured here.",
+        remarks="The statement has log(1/delta) where the proof has its root; which of them is not measured here. On"
+        " shorter prompts the noise decides which heads are active, and the error is no power of M; they are left out.",
     ),
     Claim(
         id="icl_scale.lemmaD_3",
