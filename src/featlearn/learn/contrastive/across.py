@@ -50,6 +50,8 @@ def pretrain_across(
 ) -> Pretrained:
     """`pretrain` for MoCo v3, BYOL and Barlow Twins as well, and for several processes; the rest is as there.
 
+    Shapes: images (n, ...) -> an encoder to features (n, d), as there.
+
     processes: `featlearn.adapt.Accelerated()` in a script that `accelerate launch` or torchrun starts, with the same
     images, settings and key in every process; None: this one alone, on `device`. Each takes its share of every batch,
     batch norm is over the whole batch, embeddings of all are compared with each other, and gradients are averaged: the
