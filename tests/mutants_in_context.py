@@ -89,4 +89,10 @@ MUTANTS = (
         "FLAT * (2 * a[i] - 100)",
         f"{ROWS}::test_a_flat_model_is_told_from_one_that_follows_and_from_one_that_guesses",
     ),
+    (
+        "cli/_parse.py",
+        "groups.append(first[name])  # what follows goes there, too",
+        "groups.append([name])",
+        "tests/cli/test_cli_run.py::test_a_flag_of_several_values_may_stand_more_than_once",
+    ),
 )
