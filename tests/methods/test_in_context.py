@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
+from families import assert_same, build, state_of
 
 from featlearn.core import SettingError
 from featlearn.errors import NotFiniteInput
 from featlearn.methods.in_context import SpanAttention, calibrated, label_attention, label_scores
-from tests.methods.families import assert_same, build, state_of
 
 SHARED = "one good film: fine; a dull one: poor; "  # longer than the windows of 16
 PROMPTS = [SHARED + end for end in ("so so:", "a joy to see:", "x:")]

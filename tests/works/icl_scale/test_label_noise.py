@@ -17,11 +17,10 @@ from featlearn.lab.experiment import Rows
 from featlearn.lab.row import plain
 from featlearn.lab.table import Table
 from featlearn.tasks.demonstrations import drawn
+from featlearn.works.gemfilter.setup import decoder
 from featlearn.works.icl_scale.claims import language_models
 from featlearn.works.icl_scale.experiments import attention, label_noise
 from featlearn.works.icl_scale.rows import Flips, Focus
-from tests.methods.families import build
-from tests.methods.test_in_context import Letters
 
 CLAIMS = {c.id: c for c in language_models.CLAIMS}
 LABELS = tuple(i % 2 for i in range(60))
@@ -31,11 +30,24 @@ SMALL = label_noise.Config(
 )
 
 
+@pytest.fixture(scope="module")
+def letters():
+    """A fast tokenizer of one token a letter."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'featlearn[llm]'")
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+    known = {c: i for i, c in enumerate(["?", "\n", *map(chr, range(32, 127))])}
+    made = Tokenizer(models.WordLevel({**known, "<unk>": 0}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made)
+
+
 @pytest.fixture
-def tiny(monkeypatch):
-    model = build("gemma3_text", max_position_embeddings=1024)
+def tiny(monkeypatch, letters):
+    kinds = ["sliding_attention", "full_attention"] * 2
+    model = decoder(Key("tests/label_noise"), family="gemma3_text", sliding_window=16, layer_types=kinds)
     for module in (label_noise, attention):
-        monkeypatch.setattr(module, "loaded", lambda *_: (model, Letters()))
+        monkeypatch.setattr(module, "loaded", lambda *_: (model, letters))
         monkeypatch.setattr(module, "task_of", lambda *_: TASK)
     return model
 
@@ -116,7 +128,7 @@ def test_rows_have_the_flips_that_were_asked_for_and_the_same_queries_at_every_r
     assert [r.inverted for r in again][::2] == [0, 2]
 
 
-def test_a_real_forward_gives_the_accuracy_of_the_larger_score(tiny):
+def test_a_real_forward_gives_the_accuracy_of_the_larger_score(tiny, letters):
     from featlearn.methods.in_context import label_scores
     from featlearn.tasks.demonstrations import Template
 
@@ -126,7 +138,7 @@ def test_a_real_forward_gives_the_accuracy_of_the_larger_score(tiny):
     right, margins = [], []
     for i in shown.queries:
         prompt = Template().prompt(demonstrations, TASK.texts[i])
-        [no, yes] = label_scores(tiny, Letters(), [prompt], [" negative", " positive"], share=False)[0].tolist()
+        [no, yes] = label_scores(tiny, letters, [prompt], [" negative", " positive"], share=False)[0].tolist()
         right.append((yes > no) == bool(LABELS[i]))
         margins.append((yes - no) * (1 if LABELS[i] else -1))
     assert row.raw == pytest.approx(100 * np.mean(right))
