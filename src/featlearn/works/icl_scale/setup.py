@@ -10,6 +10,8 @@ from featlearn.core import Key
 
 Array = np.ndarray
 
+VARIANCES = (3.0, 1.5, 1.0, 0.75, 0.6, 0.5)
+"""Eigenvalues of Lambda in the experiment, 3/i."""
 LARGE = 10**7
 """Examples in pretraining that stand for N to infinity."""
 
