@@ -134,11 +134,11 @@ def says_map(settings: None) -> Sequence[Statement]:
 
 def sees_map(settings: None, table: Table[Answered]) -> Mapping[str, Observation]:
     """Means over seeds; the best rank by the mean loss on the same prompts."""
-    cells: dict[tuple[int, int, float, int], dict[int, list[tuple[float, float]]]] = {}
+    groups: dict[tuple[int, int, float, int], dict[int, list[tuple[float, float]]]] = {}
     for r in table.rows:
-        cells.setdefault((r.signal, r.m, r.noise, r.n), {}).setdefault(r.rank, []).append((r.loss, r.optimal))
-    places = sorted(cells)
-    means = {p: {rank: np.mean(sorted(cells[p][rank]), axis=0) for rank in sorted(cells[p])} for p in places}
+        groups.setdefault((r.signal, r.m, r.noise, r.n), {}).setdefault(r.rank, []).append((r.loss, r.optimal))
+    places = sorted(groups)
+    means = {p: {rank: np.mean(sorted(groups[p][rank]), axis=0) for rank in sorted(groups[p])} for p in places}
     flat = [(*p, rank) for p in places for rank in means[p]]
 
     def covariates(of: list[Any]) -> dict[str, Array]:
