@@ -37,6 +37,8 @@ from featlearn.tasks import (
     ModularAddition,
     MultiIndex,
     ParityMix,
+    ParityPrompts,
+    RegressionPrompts,
     SmoothComposite,
     TaskMixture,
     UniformParity,
@@ -61,6 +63,8 @@ MORE = [
     UniformParity(d=9, k=4),
     LinearData(d=10, sigma=0.0),
     LinearRegression(d=7, noise=0.5),
+    ParityPrompts(d=7, k=7, gamma=0.25, p_T=0.0, coordinates="pattern"),
+    ParityPrompts(d=9, k=3, gamma=0.0, p_T=0.4),
     MultiIndex(d=10, terms=((3, 0), (1, 1)), coefficients=(1.0, 2.0)),
     BooleanXor(d=10, pair=(2, 5), basis="random"),
     ModularAddition(p=6, k=3),
@@ -69,6 +73,7 @@ MORE = [
     Environments(d=12, r=5, gamma=-0.2),
     InvariantFeatures(invariant=(0.5, 0.5), spurious=(0.9, 0.1), d=3),
     TaskMixture(tasks=2, r=4, s=1, spurious=1, weights=(0.7, 0.3)),
+    RegressionPrompts(variances=(2.0, 1.0, 0.0), examples=3, noise=0.5, weight=(1.0, 0.0, 2.0)),
 ]
 ONE_MEMBER = [
     HierarchicalParity(),
@@ -80,7 +85,7 @@ ONE_MEMBER = [
     Environments2d(0.3),
 ]
 """Families whose members do not depend on the key."""
-REAL = {LinearRegression, MultiIndex, TaskMixture}
+REAL = {LinearRegression, MultiIndex, RegressionPrompts, TaskMixture}
 """Tasks of regression, whose labels are real numbers."""
 VECTORS = {HierarchicalParity, SmoothComposite}
 """Tasks whose targets are vectors."""

@@ -43,7 +43,9 @@ WAVE = normal(M, 7, name="wave")
 
 
 PROMPTS = normal(2, N, D, name="prompts")
+ATTENTION = nets.LinearSelfAttention(D - 1, 2, KEY)
 LOOPED = nets.LoopedTransformer(torch.eye(D), torch.eye(D))
+HEADS = nets.ReluAttention(normal(C, D, D, name="heads"), torch.tensor([1.0, -1.0, 0.5]))
 
 
 def decode(i):
@@ -109,6 +111,27 @@ CALLS = {
     "nets.inverse_smoothness": (partial(nets.inverse_smoothness, loops=2), {"x": PROMPTS}),
     "nets.least_squares": (nets.least_squares, {"x": PROMPTS, "y": normal(2, N, name="labels")}),
     "nets.LoopedTransformer.loops": (LOOPED.loops, {"z": PROMPTS, "rates": torch.full((2, 3), 0.01)}),
+    "nets.ReluAttention": (nets.ReluAttention, {"query_key": HEADS.query_key, "outer": HEADS.outer}),
+    "nets.ReluAttention()": (
+        HEADS.__call__,
+        {"x": PROMPTS, "y": normal(2, N, name="labels"), "query": normal(2, D, name="start")},
+    ),
+    "nets.ReluAttention.read": (HEADS.read, {"mean": normal(2, D), "query": normal(2, D, name="start")}),
+    "nets.diagonal_heads": (
+        nets.diagonal_heads,
+        {"diagonals": W[0], "outer": torch.ones(M), "dictionary": torch.eye(D)},
+    ),
+    "nets.binary_code_heads": (partial(nets.binary_code_heads, d=D, gamma=0.1), {"dictionary": torch.eye(D)}),
+    "nets.LinearSelfAttention()": (ATTENTION.forward, {"prompts": normal(2, D, N, name="prompts")}),
+    "nets.LinearSelfAttention.output": (ATTENTION.output, {"prompts": normal(2, D, N, name="prompts")}),
+    **{
+        f"nets.{n}": (partial(getattr(nets, n), examples=5, rank=2), {"covariance": torch.eye(D)})
+        for n in ("optimal_matrix", "optimal_attention")
+    },
+    "nets.population_loss": (
+        partial(nets.population_loss, examples=5),
+        {"matrix": torch.eye(D)[None], "covariance": torch.eye(D)},
+    ),
     "nets.SmallCnn()": (nets.SmallCnn(1, KEY, width=8).forward, {"x": torch.zeros(2, 1, 8, 8)}),
     "learn.fit": (learn.fit, {"net": NET, "x": X, "y": SIGNS, "weights": WEIGHTS, "stages": [STAGE], "key": KEY}),
     "learn.fit_linear": (
@@ -375,6 +398,7 @@ LEARNERS = ("gram_ridge", "gram_svm", "kernel_svm", "tuned", "tuned_gram")
 TAKEN = {
     ("nets.TwoLayer", "*", "nan inf empty"): HELD,
     ("nets.PowerNetwork", "*", "nan inf empty"): HELD,
+    ("nets.ReluAttention", "*", "nan inf empty"): HELD,
     ("learn.Linear", "*", "nan inf empty"): HELD,
     ("core.Truth", "*", "nan inf empty"): HELD,
     ("core.Batch", "*", "nan inf empty precision kind"): HELD,
@@ -430,6 +454,7 @@ TAKEN = {
 
 SIGNED = {"y", "labels"}
 NOT_SIGNED = {
+    "nets.ReluAttention()",
     "nets.prompt_matrix",
     "nets.least_squares",
     "measure.linear_cka",

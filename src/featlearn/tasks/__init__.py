@@ -13,9 +13,11 @@ from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
 from featlearn.tasks.multi_index import MultiIndex as MultiIndex
 from featlearn.tasks.parities import BlockParity as BlockParity
 from featlearn.tasks.parities import UniformParity as UniformParity
+from featlearn.tasks.parity_prompts import ParityPrompts as ParityPrompts
 from featlearn.tasks.patterns import HiddenCodes as HiddenCodes
 from featlearn.tasks.patterns import Interval as Interval
 from featlearn.tasks.patterns import ParityMix as ParityMix
+from featlearn.tasks.regression_prompts import RegressionPrompts as RegressionPrompts
 from featlearn.tasks.smooth_composite import SmoothComposite as SmoothComposite
 from featlearn.tasks.task_mixture import TaskMixture as TaskMixture
 from featlearn.tasks.xor_clusters import XorClusters as XorClusters
@@ -36,6 +38,8 @@ __all__ = [
     "ModularAddition",
     "MultiIndex",
     "ParityMix",
+    "ParityPrompts",
+    "RegressionPrompts",
     "SmoothComposite",
     "TaskMixture",
     "UniformParity",
