@@ -140,11 +140,11 @@ def _spectra(moved: Sequence[Layer]) -> Html:
     with style.applied(WIDTH):
         fig = style.figure(WIDTH, 5.2)
         axes = fig.subplots()
-        for layer, (name, look) in zip(kept, styles.items(), strict=True):
+        for layer, (name, form) in zip(kept, styles.items(), strict=True):
             if layer.moved and layer.before:
                 values = [v / layer.before.values[0] for v in layer.moved.values if v > 0]
-                looks = {"color": look.colour, "marker": look.marker, "markersize": 4}
-                axes.plot(range(1, len(values) + 1), values, label=name, **looks)
+                drawn = {"color": form.colour, "marker": form.marker, "markersize": 4}
+                axes.plot(range(1, len(values) + 1), values, label=name, **drawn)
         axes.set(yscale="log", xlabel="direction of the change", ylabel="singular value, over before")
         fig.legend(loc="outside lower center", ncols=1)
     return _figure(fig, "Singular values of the changes of the matrices that moved most.")

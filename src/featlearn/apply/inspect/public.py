@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from featlearn.apply.inspect.layers import Layer as Layer
 from featlearn.apply.inspect.layers import alone, compare_tensors, neuron_clusters
-from featlearn.apply.inspect.reading import Reading as Reading
+from featlearn.apply.inspect.reading import RegimeReading as RegimeReading
 from featlearn.apply.inspect.reading import head_of, read
 from featlearn.core import SettingError
 from featlearn.data.names import some
 from featlearn.data.weights import Weights, beneath, read_weights, without
 from featlearn.errors import DataError
 
-__all__ = ["Inspection", "Layer", "Pair", "Reading", "compare", "describe"]
+__all__ = ["Inspection", "Layer", "Pair", "RegimeReading", "compare", "describe"]
 
 FLOATS = ("float64", "float32", "bfloat16", "float16")
 """Types of numbers that are compared, fine to coarse."""
@@ -36,7 +36,7 @@ class Pair:
 
     after: str
     layers: tuple[Layer, ...]
-    reading: Reading
+    reading: RegimeReading
     only_before: tuple[str, ...] = ()
     only_after: tuple[str, ...] = ()
 

@@ -31,7 +31,7 @@ Regime = Literal["lazy", "rich", "undecided", "unread"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class RegimeReading:
     """regime, the statistic and the layer that has it, the read-out that was left out, and a sentence."""
 
     regime: Regime
@@ -60,27 +60,27 @@ def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.split(r"(\d+)", name) if p)
 
 
-def read(layers: Sequence[Layer], head: str) -> Reading:
+def read(layers: Sequence[Layer], head: str) -> RegimeReading:
     """The regime of a pair of checkpoints by the layers that were compared."""
     common = {"head": head}
     bad = [layer.name for layer in layers if layer.state == "not finite"]
     if bad:
         why = f"{len(bad)} tensors hold values that are not finite, {bad[0]} first"
-        return Reading(regime="unread", statistic=None, layer="", why=why, **common)
+        return RegimeReading(regime="unread", statistic=None, layer="", why=why, **common)
     body = [layer for layer in layers if layer.wide and layer.name != head and layer.change is not None]
     if not body:
         why = "no matrix beside the read-out was compared"
-        return Reading(regime="unread", statistic=None, layer="", why=why, **common)
+        return RegimeReading(regime="unread", statistic=None, layer="", why=why, **common)
     worst = max(body, key=lambda layer: layer.spectral or 0.0)
     cosines = [layer.cosine for layer in body if layer.cosine is not None]
     value = worst.spectral or 0.0
     if cosines and sum(c < UNRELATED for c in cosines) > len(cosines) / 2:
         why = "most matrices have nothing in common before and after: two networks, or one that forgot its start"
-        return Reading(regime="unread", statistic=value, layer=worst.name, why=why, **common)
+        return RegimeReading(regime="unread", statistic=value, layer=worst.name, why=why, **common)
     regime: Regime = "lazy" if value < LAZY else "rich" if value > RICH else "undecided"
     said = {
         "lazy": f"no matrix of the body moved by more than {LAZY:g} of its spectral norm: as a kernel machine would",
         "rich": f"a matrix of the body moved by more than {RICH:g} of its spectral norm: features were learnt",
         "undecided": f"between {LAZY:g} and {RICH:g} weights alone do not tell: featlearn.watch compares functions",
     }[regime]
-    return Reading(regime=regime, statistic=value, layer=worst.name, why=said, **common)
+    return RegimeReading(regime=regime, statistic=value, layer=worst.name, why=said, **common)
