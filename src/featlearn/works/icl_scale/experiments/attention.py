@@ -148,8 +148,8 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 
 
 def cost(trial: Trial) -> Cost:
-    """Four prompts of two sentences."""
-    return Cost(0.3 + seconds(trial.model, 4 * 2 * TOKENS), mib(trial.model))
+    """Four prompts of two sentences, each read by modules of its own."""
+    return Cost(1.0 + seconds(trial.model, 4 * 2 * TOKENS), mib(trial.model))
 
 
 EXPERIMENT = Experiment(
