@@ -48,7 +48,7 @@ def label_scores(
     the model's logits are not finite.
 
     Example:
-        >>> scores = label_scores(model, tokenizer, ["a delight; this is"], [" bad", " good"])
+        >>> scores = label_scores(model, tokenizer, ["the mill stands at the"], [" river", " bridge"])
         >>> scores.shape
         torch.Size([1, 2])
     """
