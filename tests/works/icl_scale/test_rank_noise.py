@@ -145,6 +145,20 @@ def test_the_excess_is_the_loss_on_prompts_less_the_least():
     )
 
 
+def test_answers_that_do_not_turn_with_the_labels_are_all_excess():
+    """Those of a layer with 0 for w22_PV and w21_KQ."""
+    trial = rank_noise.trials(rank_noise.Config(ranks=(3,), free_ranks=(3,), seeds=(1,)))[1]
+    net, task = rank_noise._start(trial, [KEY]), RegressionPrompts(variances=VARIANCES, examples=20)
+    truth = task.draw(KEY)
+    with torch.no_grad():
+        net.value[:, -1, -1], net.key[..., -1] = 0, 0
+    ((odd, even),) = rank_noise._excess(net, trial, [truth], [KEY])
+    x = task.sample(truth, 20_000, KEY / "prompts").x
+    assert even == pytest.approx(float(net(x).detach().square().mean()) / 2, rel=0.1)
+    lam = np.array(VARIANCES)
+    assert odd == pytest.approx(float((lam**2 / (21 / 20 * lam + lam.sum() / 20) / 2)[:3].sum()), rel=1e-5)
+
+
 def test_weights_outside_of_the_form_stay_zero():
     trial = rank_noise.trials(rank_noise.Config(ranks=(2,), free_ranks=(), steps=3, seeds=(1,)))[0]
     task, keys = RegressionPrompts(variances=VARIANCES, examples=20), [KEY / 1]

@@ -296,7 +296,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 
 def cost(trial: Trial) -> Cost:
     """From measured seconds on one core."""
-    trained = 1.4e-5 * trial.steps * trial.batch * len(trial.seeds) if trial.rank else 0.0
+    trained = 6e-6 * trial.steps * trial.batch * len(trial.seeds) if trial.rank else 0.0
     answered = 1.5e-7 * trial.prompts * len(SIGNALS) * len(trial.noise) * len(trial.seeds) * (sum(trial.m) + 4)
     return Cost(1 + trained + answered, 600)
 
