@@ -70,9 +70,9 @@ class Trial:
 
 def trials(config: Config) -> list[Trial]:
     """One trial per sentence; models slowest."""
-    c = config
+    c, content = config, config.content()
     return [
-        Trial(m, c.dataset, c.content(), task, i, c.sentences, c.template, c.words, c.dtype, c.device)
+        Trial(m, c.dataset, content, task, i, c.sentences, c.template, c.words, c.dtype, c.device)
         for m in c.model
         for task in c.names()
         for i in range(c.sentences)
