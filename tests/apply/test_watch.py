@@ -17,9 +17,10 @@ from featlearn.apply.watch import scope as scope_module
 from featlearn.apply.watch.moments import alignment, bins_of, outer_against_gram, parts_of
 from featlearn.apply.watch.probe import copied
 from featlearn.apply.watch.public import Scope, Watched, watch
-from featlearn.apply.watch.records import LAZY, RICH
+from featlearn.apply.watch.records import LAZY, RICH, Snapshot, verdict
 from featlearn.core import Key, SettingError
 from featlearn.kernels import empirical_ntk
+from featlearn.measure import linear_cka
 
 KEY = Key("tests/watch")
 
@@ -237,9 +238,16 @@ def slow(monkeypatch: pytest.MonkeyPatch, wait: Callable[[float], None], seconds
     monkeypatch.setattr(scope_module, "observe", observe)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.2])
+@pytest.mark.parametrize(
+    ("share", "wanted"),
+    [
+        (0.05, [0, 64, 128, 256, 300]),
+        (0.15, [0, 32, 64, 128, 256, 300]),
+        (0.2, [0, 16, 32, 64, 128, 256, 300]),
+    ],
+)
 def test_watching_stays_within_its_share(
-    share: float, clocked: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    share: float, wanted: list[int], clocked: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Snapshots of 1 s, steps of 1 s: taken once the first, this one and the last are paid for, others told."""
     slow(monkeypatch, clocked, 1.0)
@@ -255,7 +263,7 @@ def test_watching_stays_within_its_share(
     for before, step in enumerate(taken[1:-1], 1):
         assert before + 2 <= share * step  # so many of 1 s before it, this one and the last
     assert found.skipped == tuple(s for s in due if s not in taken)
-    assert taken == ([0, 64, 128, 256, 300] if share == 0.05 else [0, 16, 32, 64, 128, 256, 300])
+    assert taken == wanted
     assert found.seconds == pytest.approx(len(taken))
     assert found.share == pytest.approx(len(taken) / 300)
     assert found.share <= share
@@ -427,7 +435,7 @@ def test_gradient_outer_products_are_those_of_autograd() -> None:
     wanted = float((outer * gram).sum() / (outer.norm() * gram.norm()))
     got = {one.name: one.cosine for one in scope.result.snapshots[0].layers}
     assert got["2"] == pytest.approx(wanted, rel=1e-5)
-    assert [*got] == ["0", "2", "4"]
+    assert [*got] == ["0", "2"]  # in the read-out the two are the same
 
 
 def test_early_gradients_agree_as_they_were_made() -> None:
@@ -564,6 +572,22 @@ def test_a_training_that_diverges_is_told_and_goes_on(clocked: Callable[[float],
     assert "stopped watching after step 4: the network is not finite any more" in scope.result.remarks[0]
 
 
+def test_what_fails_in_a_snapshot_is_told_and_ends_nothing(
+    clocked: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = nn.Linear(5, 1)
+
+    def observe(*args: Any) -> Any:
+        raise torch.OutOfMemoryError("no memory\nand a page of numbers")
+
+    with watch(net, drawn(8, 5), steps=range(9)) as scope:
+        monkeypatch.setattr(scope_module, "observe", observe)
+        for _ in range(3):
+            scope.step()
+    assert [s.step for s in scope.result.snapshots] == [0]
+    assert scope.result.remarks == ("stopped watching after step 1: OutOfMemoryError: no memory",)
+
+
 def test_half_precision_tuples_and_mappings() -> None:
     class Both(nn.Module):
         def __init__(self) -> None:
@@ -624,6 +648,7 @@ def test_copies_are_apart_from_the_model_and_have_no_hooks() -> None:
     own = copied(net)
     own(drawn(4, 6))
     assert not called
+    assert not any(m.training for m in own.modules())
     assert len(net._forward_hooks) == 1
     assert not len(own._forward_hooks)
     assert not own.training
@@ -633,6 +658,47 @@ def test_copies_are_apart_from_the_model_and_have_no_hooks() -> None:
         pass
     assert scope.result.remarks == ("1 hooks of the model have no part in snapshots",)
     handle.remove()
+
+
+def test_a_copy_leaves_the_loop_behind_that_its_model_points_to() -> None:
+    net = nn.Linear(3, 1)
+    net._trainer = threading.Lock()  # pyright: ignore
+    assert torch.equal(copied(net).weight, net.weight)  # pyright: ignore
+    assert isinstance(net._trainer, type(threading.Lock()))
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16])
+def test_other_precisions_are_measured(kind: torch.dtype) -> None:
+    net = made(lambda: nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))).to(kind)
+    with watch(net, drawn(8, 3).to(kind)) as scope:
+        with torch.no_grad():
+            for p in net.parameters():
+                p.mul_(1.5)
+        scope.step()
+    last = scope.result.snapshots[-1]
+    assert last.blocks[0].change == pytest.approx(0.5, abs=1e-3)
+    assert last.blocks[0].spectral == pytest.approx(0.5, abs=1e-3)
+    assert last.apart is not None
+    assert last.layers
+    assert next(net.parameters()).dtype == kind
+
+
+def test_features_are_held_against_the_start_and_the_snapshot_before(clocked: Callable[[float], None]) -> None:
+    net = made(lambda: nn.Linear(3, 5, bias=False))
+    first, second = net.weight.detach().clone(), drawn(5, 3, name="second")
+    x = drawn(12, 3)
+    with watch(net, x, steps=range(9)) as scope:
+        for weight in (second, second, first):
+            with torch.no_grad():
+                net.weight.copy_(weight)  # pyright: ignore
+            scope.step()
+    wanted = linear_cka(x @ first.T, x @ second.T, unbiased=True)
+    blocks = [s.blocks[0] for s in scope.result.snapshots]
+    assert [b.cka for b in blocks] == pytest.approx([1, wanted, wanted, 1], abs=1e-5)
+    assert [b.cka_previous for b in blocks] == pytest.approx([1, wanted, 1, wanted], abs=1e-5)
+    way = float((x @ (second - first).T).norm() / (x @ first.T).norm())
+    assert [b.movement for b in blocks] == pytest.approx([0, way, way, 0], abs=1e-5)
+    assert wanted < 0.95
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -748,6 +814,23 @@ def test_a_scope_is_stepped_inside_and_entered_once() -> None:
         scope.step()
     with pytest.raises(SettingError, match="left"), scope:
         pass
+
+
+@pytest.mark.parametrize(
+    ("apart", "regime", "step"),
+    [
+        ([None, 0.5, 0.009], "lazy", 2),
+        ([None, 0.009, 0.011], "undecided", 2),
+        ([None, 0.009, 0.19], "undecided", 2),
+        ([None, 0.009, 0.21], "rich", 2),
+        ([None, 0.21, None], "rich", 1),
+        ([None, None], "unread", None),
+    ],
+)
+def test_the_reading_is_that_of_the_last_distance(apart: list[float | None], regime: str, step: int | None) -> None:
+    others = {"at": 0.0, "seconds": 0.0, "moved": 0.0, "kernel_drift": None, "alignment": None}
+    found = verdict([Snapshot(step=i, apart=a, blocks=(), layers=(), **others) for i, a in enumerate(apart)])  # pyright: ignore
+    assert (found.regime, found.step) == (regime, step)
 
 
 def test_the_thresholds_are_those_of_the_documentation() -> None:

@@ -88,6 +88,7 @@ def test_torch_generators_are_as_before_and_seeds_differ() -> None:
     before = torch.get_rng_state()
     found = coordinate_check(lambda m: nn.Linear(8, m), (2, 4, 8), train, X, seeds=2)
     assert torch.equal(before, torch.get_rng_state())
+    torch.rand(1)
     assert not torch.equal(seen[0], seen[1])
     again = coordinate_check(lambda m: nn.Linear(8, m), (2, 4, 8), train, X, seeds=2)
     assert again == found

@@ -199,7 +199,9 @@ def observe(model: nn.Module, probe: Probe, parts: Parts, key: Key) -> Seen:
         with torch.no_grad(), caught({n: modules[n] for n in parts.blocks}, found):
             outputs = scores(model, probe)
         fold = Folds(key / "features", FEATURES)
-        features = {n: fold(probe.masked(h), n) for n, h in found.outputs.items() if h.ndim > 1 and len(h) == probe.n}
+        features = {
+            n: fold(probe.masked(h), n).cpu() for n, h in found.outputs.items() if h.ndim > 1 and len(h) == probe.n
+        }
         for name, h in features.items():
             check_finite(h, f"what {name or 'the model'} gives")
         kernels = _kernels(model, probe, outputs.shape[1], key)
@@ -229,7 +231,7 @@ def _kernels(model: nn.Module, probe: Probe, o: int, key: Key) -> dict[str, Tens
 
 
 def _ansatz(model: nn.Module, probe: Probe, layers: Mapping[str, nn.Module], key: Key) -> tuple[Ansatz, ...]:
-    """Through each layer: the gradient in its inputs is that in its outputs times its weights."""
+    """Through each layer but the read-out: the gradient in its inputs is that in its outputs times its weights."""
     if not layers:
         return ()
     found = Caught()
@@ -240,7 +242,9 @@ def _ansatz(model: nn.Module, probe: Probe, layers: Mapping[str, nn.Module], key
         combined = [torch.eye(o, device=out.device)[c].expand(n, o) for c in range(o)]
     else:
         combined = [signs(n * o, key / "outer" / c).to(out.device).view(n, o).to(out) for c in range(COMBINED)]
-    names = [*found.outputs]
+    names = [name for name, h in found.outputs.items() if not _same(probe.masked(h), out)]
+    if not names:
+        return ()
     pulled: dict[str, list[Tensor]] = {name: [] for name in names}
     for v in combined:
         grads = torch.autograd.grad(out, [found.outputs[m] for m in names], v, retain_graph=True, allow_unused=True)
@@ -254,6 +258,10 @@ def _ansatz(model: nn.Module, probe: Probe, layers: Mapping[str, nn.Module], key
             one = outer_against_gram(torch.cat(pulled[name]), w.detach(), name)
             made += [one] if one is not None else []
     return tuple(made)
+
+
+def _same(h: Tensor, out: Tensor) -> bool:
+    return h.numel() == out.numel() and torch.equal(h.reshape(len(out), -1), out)
 
 
 def outer_against_gram(g: Tensor, w: Tensor, name: str) -> Ansatz | None:
@@ -281,37 +289,56 @@ def outer_against_gram(g: Tensor, w: Tensor, name: str) -> Ansatz | None:
 
 
 def blocks_of(
-    start: Seen, now: Seen, parts: Parts, labels: Tensor | None, remark: Callable[[str], None]
+    start: Seen, previous: Seen, now: Seen, parts: Parts, labels: Tensor | None, remark: Callable[[str], None]
 ) -> list[Block]:
-    """Each block now against the start."""
-    return [_block(name, start, now, labels, remark) for name in parts.blocks]
+    """Each block now, against the start and against the snapshot before."""
+    found: list[Block] = []
+    for name in parts.blocks:
+        drift, aligned = kernels_apart(start, now, labels, name)
+        own = [(w, now.weights[n]) for n, w in start.weights.items() if _within(n, [name]) and n in now.weights]
+        squares = [(_squares(v - w), _squares(w)) for w, v in own if w.is_floating_point()]
+        moved, size = (math.sqrt(sum(each)) for each in zip(*squares, strict=True)) if squares else (0.0, 0.0)
+        spectral = [s for w, v in own if (s := _spectral(w, v)) is not None]
+        movement = cka = cka_previous = None
+        h = now.features.get(name)
+        if h is None:
+            remark(f"no features of {name or 'the model'}: it gives no tensor with one row an input")
+        else:
+            before = start.features[name].double()
+            norm = float(before.norm())
+            movement = float((h.double() - before).norm()) / norm if norm > 0 else None
+            cka, cka_previous = (_cka(seen.features[name], h, name, remark) for seen in (start, previous))
+        block = Block(
+            name=name or "model",
+            kernel_drift=drift,
+            alignment=aligned,
+            movement=movement,
+            cka=cka,
+            cka_previous=cka_previous,
+            change=moved / size if size > 0 else None,
+            spectral=max(spectral, default=None),
+        )
+        found.append(block)
+    return found
 
 
-def _block(name: str, start: Seen, now: Seen, labels: Tensor | None, remark: Callable[[str], None]) -> Block:
-    drift, aligned = kernels_apart(start, now, labels, name)
-    own = {n: (w, now.weights[n]) for n, w in start.weights.items() if _within(n, [name]) and n in now.weights}
-    squares = [(_squares(v - w), _squares(w)) for w, v in own.values() if w.is_floating_point()]
-    moved, size = (math.sqrt(sum(each)) for each in zip(*squares, strict=True)) if squares else (0.0, 0.0)
-    movement = cka = None
-    if name in start.features and name in now.features and start.features[name].shape == now.features[name].shape:
-        before, after = start.features[name].double(), now.features[name].double()
-        norm = float(before.norm())
-        movement = float((after - before).norm()) / norm if norm > 0 else None
-        try:
-            cka = linear_cka(_reduced(before), _reduced(after), unbiased=True)
-        except SettingError as why:
-            remark(f"no CKA of {name or 'the model'}: features {why.value}")
-    else:
-        remark(f"no features of {name or 'the model'}: it gives no tensor with one row an input")
-    return Block(
-        name=name or "model",
-        kernel_drift=drift,
-        alignment=aligned,
-        movement=movement,
-        cka=cka,
-        change=moved / size if size > 0 else None,
-        spectral=max((s for n, (w, v) in own.items() if (s := _spectral(w, v)) is not None), default=None),
-    )
+def _squares(value: Tensor) -> float:
+    return float(torch.linalg.vector_norm(value, dtype=torch.float64)) ** 2
+
+
+def _cka(before: Tensor, after: Tensor, name: str, remark: Callable[[str], None]) -> float | None:
+    try:
+        return linear_cka(_reduced(before.double()), _reduced(after.double()), unbiased=True)
+    except SettingError as why:
+        remark(f"no CKA of {name or 'the model'}: features {why.value}")
+        return None
+
+
+def _reduced(features: Tensor) -> Tensor:
+    """(n, n) features with the Gram matrix of the centred ones, on which alone linear CKA depends."""
+    rows = features - features.mean(0)
+    values, vectors = torch.linalg.eigh(rows @ rows.T)
+    return vectors * values.clamp_min(0).sqrt()
 
 
 def _spectral(before: Tensor, after: Tensor) -> float | None:
@@ -323,17 +350,6 @@ def _spectral(before: Tensor, after: Tensor) -> float | None:
         return None
     size = float(torch.linalg.matrix_norm(w, 2))
     return float(torch.linalg.matrix_norm(d, 2)) / size if size > 0 else None
-
-
-def _squares(value: Tensor) -> float:
-    return float(torch.linalg.vector_norm(value, dtype=torch.float64)) ** 2
-
-
-def _reduced(features: Tensor) -> Tensor:
-    """(n, n) features with the Gram matrix of the centred ones, on which alone linear CKA depends."""
-    rows = features - features.mean(0)
-    values, vectors = torch.linalg.eigh(rows @ rows.T)
-    return vectors * values.clamp_min(0).sqrt()
 
 
 def kernels_apart(start: Seen, now: Seen, labels: Tensor | None, name: str = "") -> tuple[float | None, float | None]:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from featlearn.core import Key, SettingError
 from featlearn.core.check import check_finite
 
+LOOPS = ("_trainer", "_fabric")
 MOST, FEWEST = 64, 4
 """Inputs of a probe; fewer than the second have no centred kernel to speak of."""
 
@@ -140,7 +141,8 @@ def check_model(model: object) -> nn.Module:
 
 
 def copied(model: nn.Module) -> nn.Module:
-    """A copy without hooks, in evaluation mode, in float32 where weights are of half precision.
+    """A copy without hooks and without the loop that a module of Lightning points to, in evaluation mode, in float32
+    where weights are of half precision.
 
     Errors: SettingError for a model that does not let itself be copied, by name.
     """
@@ -149,6 +151,8 @@ def copied(model: nn.Module) -> nn.Module:
         for name, value in vars(module).items():
             if "_hooks" in name and isinstance(value, dict):
                 memo[id(value)] = type(value)()
+            elif name in LOOPS and value is not None:
+                memo[id(value)] = SimpleNamespace()
     try:
         with torch.inference_mode(False):
             own = copy.deepcopy(model, memo)

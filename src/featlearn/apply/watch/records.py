@@ -15,7 +15,8 @@ class Block:
     """A part of the network at one step, against the start. None: it cannot be had, and a remark says why.
 
     kernel_drift: 1 - cosine of the tangent kernels of its weights. alignment: centred, of that kernel with the labels.
-    movement: ||H' - H|| / ||H|| of what it gives on the probe. cka: unbiased linear CKA of H and H'.
+    movement: ||H' - H|| / ||H|| of what it gives on the probe. cka: unbiased linear CKA of H and H', and cka_previous:
+    of H' and what it gave at the snapshot before.
     change: ||W' - W|| / ||W|| of all its weights. spectral: the largest of its matrices in spectral norms.
     """
 
@@ -24,6 +25,7 @@ class Block:
     alignment: float | None = None
     movement: float | None = None
     cka: float | None = None
+    cka_previous: float | None = None
     change: float | None = None
     spectral: float | None = None
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -63,6 +64,7 @@ class Scope:
         self._remarks: list[str] = []
         self._parts = Parts((), ())
         self._start: Seen | None = None
+        self._previous: Seen | None = None
         self._gradients: Gradients | None = None
         self._stopped = False
 
@@ -83,8 +85,12 @@ class Scope:
         rehearse(copied(inner), probe, self._key)
         self._probe = probe
         self._gradients = Gradients(inner, self._key)
+        try:
+            self._snapshot(copy)
+        except RuntimeError as why:
+            says = f"{type(inner).__name__}, whose gradients cannot be had ({str(why).splitlines()[0]})"
+            raise SettingError("model", says, "backward passes in evaluation mode", "watch a part of it") from why
         self.state = "entered"
-        self._snapshot(copy)
         return self
 
     def step(self) -> None:
@@ -152,8 +158,8 @@ class Scope:
         device = next(self._model.parameters()).device
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # so that work of the loop that waits is not counted as ours
-        began = self._began if copy is not None else clock()
-        first = copy is not None
+        first, looked = copy is not None, clock()
+        began = self._began if first else looked
         own = copy if copy is not None else copied(check_model(self._model))
         now = observe(own, self._probe, self._parts, self._key)
         start = now if self._start is None else self._start
@@ -163,11 +169,11 @@ class Scope:
             self._remark(why)
         drift, aligned = kernels_apart(start, now, self._labels)
         size = float(start.outputs.norm())
-        blocks = blocks_of(start, now, self._parts, self._labels, self._remark)
-        self._start = start
+        blocks = blocks_of(start, self._previous or now, now, self._parts, self._labels, self._remark)
+        self._start, self._previous = start, replace(now, weights={}, kernels={})
         ended = clock()
         self._spent += ended - began
-        self._cost = max(self._cost, ended - began)
+        self._cost = max(self._cost, ended - looked)
         found = Snapshot(
             step=self._count,
             at=ended - self._began,
@@ -207,7 +213,7 @@ class Scope:
             return
         numbers = [(name, getattr(found, name)) for name in ("moved", "apart", "kernel_drift", "alignment")]
         for block in found.blocks:
-            kinds = ("kernel_drift", "alignment", "movement", "cka", "change", "spectral")
+            kinds = ("kernel_drift", "alignment", "movement", "cka", "cka_previous", "change", "spectral")
             numbers += [(f"{kind}/{block.name}", getattr(block, kind)) for kind in kinds]
         numbers += [(f"agop/{layer.name}", layer.cosine) for layer in found.layers]
         try:

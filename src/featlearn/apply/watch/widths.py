@@ -83,7 +83,7 @@ def coordinate_check(
     that width; both run once for each width and seed, with the generators of torch seeded anew, which are as before
     when the check returns (no other thread should draw from them meanwhile). x: what the model takes, as in `watch`.
 
-    Source: the coordinate check of Yang et al. 2022 (Tensor Programs V, appendix D.1), on changes since the start.
+    Source: the coordinate check of Yang et al. 2022 (Tensor Programs V), on changes since the start.
     Errors: SettingError for fewer than three widths or two seeds, widths that are not whole numbers above 0 or repeat,
     models without a layer of one name at all widths, and what `watch` refuses of models and inputs.
 
