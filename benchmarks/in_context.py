@@ -3,7 +3,7 @@
     python benchmarks/in_context.py [--model smollm2-135m] [--shots 16] [--queries 24] [--repeats 3] [--json]
 
 Two rows of work on `reviews`: queries behind one set of demonstrations, as the experiment has them, and queries with a
-set of demonstrations each, which share nothing but the model's first token. Both ways read the same prompts in the same
+set of demonstrations each, which share a few tokens, too few for a cache. Both ways read the same prompts in the same
 batches, in this process and in turns; their scores are compared. Seconds are of the process's own processor time where
 it runs on a CPU, so that other work on the machine does not count, and of the clock on a GPU.
 """

@@ -43,13 +43,13 @@ MUTANTS = (
         "nets/linear_attention.py",
         "gamma = (1 + 1 / examples) * covariance",
         "gamma = covariance",
-        f"{NETS}::test_the_population_loss_is_that_of_prompts",
+        f"{NETS}::test_the_population_loss_of_one_direction_is_that_of_moments",
     ),
     (
         "works/icl_scale/experiments/rank_noise.py",
         "even = ((net(x)[i] + net(turned)[i]) / 2)",
         "even = ((net(x)[i] - net(turned)[i]) / 2)",
-        f"{TRIALS}::test_the_excess_is_the_loss_on_prompts_less_the_least",
+        f"{TRIALS}::test_answers_that_do_not_turn_with_the_labels_are_all_excess",
     ),
     (
         "works/icl_scale/experiments/rank_noise.py",

@@ -123,7 +123,8 @@ def test_every_module_of_tasks_is_reached_from_all():
     listed = {cls.__module__ for cls in ALL}
     there = {f"featlearn.tasks.{m.name}" for m in pkgutil.iter_modules(featlearn.tasks.__path__)}
     prompts = {
-        f"featlearn.tasks.{name}" for name in ("metrics", "miniset", "needle_kinds", "needles", "prompts")
+        f"featlearn.tasks.{name}"
+        for name in ("demonstrations", "metrics", "miniset", "needle_kinds", "needles", "prompts")
     }  # texts, no vectors
     assert prompts < there
     assert listed == there - prompts

@@ -8,6 +8,7 @@ Importing this package loads nothing heavy. Its rooms, and four facades for note
 
 `featlearn.gemfilter`, `featlearn.domains`, `featlearn.adapt` and `featlearn.inspect` hold what the commands of these
 names call, and the methods below: `featlearn.gemfilter.answer(model, tokenizer, text, questions, keep=512)`.
+`featlearn.watch` is a function for the loop that trains your network, and so is `featlearn.coordinate_check`.
 """
 
 import importlib
@@ -28,13 +29,19 @@ if TYPE_CHECKING:
     from featlearn.apply.domains import public as domains
     from featlearn.apply.gemfilter import public as gemfilter
     from featlearn.apply.inspect import public as inspect
+    from featlearn.apply.watch.public import coordinate_check as coordinate_check
+    from featlearn.apply.watch.public import watch as watch
 
 __version__ = "0.1.0"
 
 _FACADES = {name: f"apply.{name}.public" for name in ("adapt", "domains", "gemfilter", "inspect")}
 
+_FUNCTIONS = ("coordinate_check", "watch")
+"""What stands in the facade `apply.watch.public` and is reached without it."""
+
 __all__ = [
     "adapt",
+    "coordinate_check",
     "core",
     "data",
     "domains",
@@ -48,12 +55,15 @@ __all__ = [
     "nets",
     "report",
     "tasks",
+    "watch",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'featlearn' has no attribute {name!r}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module("featlearn.apply.watch.public"), name)
     return importlib.import_module(f"featlearn.{_FACADES.get(name, name)}")
 
 

@@ -82,6 +82,15 @@ def test_the_shared_part_is_read_once_and_a_label_of_one_token_costs_no_row():
     assert shapes == [(len(PROMPTS), n + width)]
 
 
+def test_a_short_common_beginning_is_not_worth_a_cache():
+    model, prompts = model_of("llama"), ["an" + end * 20 for end in ("xy", "zt", "uv")]
+    expected = torch.tensor([transcribed(model, p, LABELS) for p in prompts])
+    shapes = counted(model)
+    found = label_scores(model, Letters(), prompts, LABELS, batch=16)
+    assert len(shapes) == 1
+    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
+
+
 def test_other_caches_are_not_shared():
     """A state space model keeps no keys: every prompt is read whole."""
     import transformers

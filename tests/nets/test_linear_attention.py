@@ -100,6 +100,14 @@ def test_the_population_loss_is_that_of_prompts():
     assert abs(float(loss.mean() - want)) < 4 * float(loss.std()) / len(loss) ** 0.5
 
 
+def test_the_population_loss_of_one_direction_is_that_of_moments():
+    """E of the squared mean of N squares of variance a is a^2 (1 + 2/N), of N products of two variances a b / N."""
+    a, b, n, u = 2.0, 0.5, 4, 0.3
+    matrix, covariance = torch.tensor([[u, 0.0], [0.0, 0.0]])[None], torch.diag(torch.tensor([a, b]))
+    want = a * (u**2 * a**2 * (1 + 2 / n) - 2 * u * a + 1) / 2 + a * u**2 * a * b / n / 2 + b / 2
+    assert float(population_loss(matrix, covariance, n)) == pytest.approx(want)
+
+
 def test_a_singular_covariance_has_an_optimum():
     flat = torch.diag(torch.tensor([2.0, 0.0, 1.0]))
     assert torch.allclose(optimal_matrix(flat, 4, 2).diagonal(), torch.tensor([4 / 13, 0.0, 4 / 8]))
@@ -147,8 +155,10 @@ def test_what_cannot_be_is_refused_in_one_line(call, says):
 def test_prompts_have_the_covariance_the_noise_and_the_weight_that_were_asked_for():
     batch = prompts(n=40_000, noise=0.5, examples=2)
     x, y = batch.x[:, :-1], batch.x[:, -1]
+    want = TRUTH.features.T @ torch.diag(torch.tensor(TASK.variances, dtype=torch.float64)) @ TRUTH.features
+    assert torch.allclose(COVARIANCE, want, atol=1e-6)
     for k in range(3):  # the query too
-        assert np.abs((x[:, :, k].T @ x[:, :, k] / len(x) - COVARIANCE).numpy()).max() < 0.1
+        assert np.abs((x[:, :, k].T @ x[:, :, k] / len(x) - want).numpy()).max() < 0.1
     noise = y[:, :2] - (batch.hidden[:, None] @ x[:, :, :2])[:, 0]
     assert float(noise.std()) == pytest.approx(0.5, abs=0.01)
     assert float(y[:, 2].abs().max()) == 0

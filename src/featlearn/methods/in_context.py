@@ -24,6 +24,8 @@ from featlearn.methods.memory import device_of_model
 
 _COPIED = ("DynamicLayer", "DynamicSlidingWindowLayer")
 """Layers of a cache that hold keys and values alone; states of other kinds are not repeated for a batch."""
+_WORTH = 0.1
+"""Share of the longest prompt below which what all begin with is read with each of them: a copied cache costs, too."""
 
 
 def label_scores(
@@ -48,7 +50,7 @@ def label_scores(
     the model's logits are not finite.
 
     Example:
-        >>> scores = label_scores(model, tokenizer, ["a delight; this is"], [" bad", " good"])
+        >>> scores = label_scores(model, tokenizer, ["the mill stands at the"], [" river", " bridge"])
         >>> scores.shape
         torch.Size([1, 2])
     """
@@ -201,7 +203,7 @@ def _common(ids: Sequence[tuple[int, ...]]) -> int:
 def _prefix(model: Any, fed: Sequence[tuple[int, ...]], most: int) -> tuple[Any, int]:
     """The cache of what all rows begin with, at most so many tokens, and how many; (None, 0) where none can be."""
     n = min(_common(fed), most)
-    if n < 1:
+    if n < max(1.0, _WORTH * max(map(len, fed))):
         return None, 0
     ids = torch.tensor([fed[0][:n]], device=device_of_model(model))
     out = model(ids, use_cache=True, **_keeping(model, 1))

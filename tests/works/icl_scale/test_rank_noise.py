@@ -18,7 +18,7 @@ from featlearn.works.icl_scale.experiments import rank_noise
 from featlearn.works.icl_scale.rows import FREE, RESTRICTED, Answered, Trained
 from featlearn.works.icl_scale.setup import VARIANCES, Instance, exact_loss
 
-TRAINING, MAP = claims.CLAIMS
+TRAINING, ANGLES, MAP = claims.CLAIMS
 KEY = Key("tests/rank_noise")
 
 
@@ -68,14 +68,21 @@ def outcomes(claim, *tables):
 
 
 def test_layers_at_the_optimum_agree():
-    assert outcomes(TRAINING, layers()) == ["confirmed"] * 2
-    assert blind(TRAINING, Key("verify"), (layers(),)) == []
-    assert apart(TRAINING, Key("verify"), (layers(),)) == []
+    for claim in (TRAINING, ANGLES):
+        assert outcomes(claim, layers()) == ["confirmed"]
+        assert blind(claim, Key("verify"), (layers(),)) == []
+        assert apart(claim, Key("verify"), (layers(),)) == []
 
 
 def test_layers_that_took_another_direction_are_seen():
-    assert outcomes(TRAINING, layers(left=1.1 * claims.cheapest_slip())) == ["contradicted", "confirmed"]
-    assert outcomes(TRAINING, layers(angle=80.0)) == ["confirmed", "contradicted"]
+    assert outcomes(TRAINING, layers(left=1.1 * claims.cheapest_slip())) == ["contradicted"]
+    assert outcomes(ANGLES, layers(angle=80.0)) == ["contradicted"]
+
+
+def test_angles_of_layers_that_stop_short_of_the_optimum_accuse_nobody():
+    verdict = verdict_of(ANGLES, Key("verify"), (layers(angle=8.0),))
+    assert (verdict.reported, verdict.scope, verdict.covers) == ("contradicted", "premise unmet", False)
+    assert verdict.as_expected
 
 
 def test_exact_losses_agree_with_the_law_and_its_best_rank():
@@ -112,7 +119,8 @@ def test_training_falls_and_the_table_and_picture_have_every_arm(few):
     shown = rank_noise.summarise(rows)
     assert sum(s.metric == "best rank" for s in shown) == 8
     (picture,) = rank_noise.draw(rows).values()
-    assert len(picture.figure.axes) == 2
+    assert len(picture.figure.axes) == 5  # the bar of colours is one
+    assert {d["theorem"] for d in picture.data} == {0, 2}
 
 
 def test_rank_zero_answers_zero_and_the_closed_form_has_the_exact_loss(few):
@@ -143,6 +151,20 @@ def test_the_excess_is_the_loss_on_prompts_less_the_least():
     assert odd + even + best == pytest.approx(
         float(loss.mean()), abs=5 * float(loss.std()) / 100_000**0.5 + 0.05 * even
     )
+
+
+def test_answers_that_do_not_turn_with_the_labels_are_all_excess():
+    """Those of a layer with 0 for w22_PV and w21_KQ."""
+    trial = rank_noise.trials(rank_noise.Config(ranks=(3,), free_ranks=(3,), seeds=(1,)))[1]
+    net, task = rank_noise._start(trial, [KEY]), RegressionPrompts(variances=VARIANCES, examples=20)
+    truth = task.draw(KEY)
+    with torch.no_grad():
+        net.value[:, -1, -1], net.key[..., -1] = 0, 0
+    ((odd, even),) = rank_noise._excess(net, trial, [truth], [KEY])
+    x = task.sample(truth, 20_000, KEY / "prompts").x
+    assert even == pytest.approx(float(net(x).detach().square().mean()) / 2, rel=0.1)
+    lam = np.array(VARIANCES)
+    assert odd == pytest.approx(float((lam**2 / (21 / 20 * lam + lam.sum() / 20) / 2)[:3].sum()), rel=1e-5)
 
 
 def test_weights_outside_of_the_form_stay_zero():

@@ -88,7 +88,7 @@ def sees_prompts(settings: None, key: Key) -> Mapping[str, Observation]:
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
-        id="icl_scale.prompts",
+        id="icl_scale.method_label_flip",
         entries=("icl_scale.method_label_flip",),
         says="Examples are written as sentence and answer; a given share of the labels in the prompt is inverted, that "
         "of the query is not.",

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from featlearn.core import Key, Truth
+from featlearn.core import Batch, Key, Truth
 from featlearn.lab.claim import Claim
 from featlearn.lab.quantity import POSITIVE, REAL
 from featlearn.lab.statement import Statement, control, equal
@@ -23,6 +23,12 @@ def task_of(p: Instance, **changed: object) -> tuple[RegressionPrompts, Truth]:
     """The library's task with these eigenvalues and eigenvectors; prompts of M examples and noise sigma."""
     made = RegressionPrompts(variances=tuple(p.values.tolist()), examples=p.m, noise=p.sigma)
     return replace(made, **changed), Truth(torch.from_numpy(p.vectors.T.copy()))
+
+
+def weights_of(batch: Batch) -> torch.Tensor:
+    """w of each prompt (n, d)."""
+    assert batch.hidden is not None
+    return batch.hidden
 
 
 # the prompt ----------------------------------------------------------------------------------------------------------
@@ -74,7 +80,7 @@ def sees_prompt(settings: Instances, key: Key) -> Mapping[str, Observation]:
         for sigma, into in ((1.0, noisy), (0.0, left)):
             task, truth = task_of(p, noise=sigma)
             batch = task.sample(truth, PROMPTS, key / i)
-            y = batch.x[:, -1, :-1] - (batch.hidden[:, None] @ batch.x[:, :-1, :-1])[:, 0]
+            y = batch.x[:, -1, :-1] - (weights_of(batch)[:, None] @ batch.x[:, :-1, :-1])[:, 0]
             into.append(np.ravel(y.numpy()))
         shapes.append([float(v) for v in batch.x.shape[1:]])
         corners.append((batch.x[:, -1, -1] / (1 + batch.y.abs())).numpy())
@@ -161,12 +167,12 @@ def sees_task(settings: Instances, key: Key) -> Mapping[str, Observation]:
     """The library's task."""
     task, truth = task_of(one(settings))
     batch = task.sample(truth, DRAWS, key)
-    x, w = batch.x[:, :-1].numpy(), batch.hidden.numpy()
+    x, w = batch.x[:, :-1].numpy(), weights_of(batch).numpy()
 
     def products(rows: Array) -> list:
         return [mean_of(rows[:, i] * rows[:, j], REAL, "prompt") for i in range(5) for j in range(5)]
 
-    left = (batch.x[:, -1, :-1] - (batch.hidden[:, None] @ batch.x[:, :-1, :-1])[:, 0]).numpy()
+    left = (batch.x[:, -1, :-1] - (weights_of(batch)[:, None] @ batch.x[:, :-1, :-1])[:, 0]).numpy()
     return {
         INPUTS: products(x[:, :, 0]),
         QUERY: products(x[:, :, -1]),
@@ -267,7 +273,7 @@ def sees_split(settings: Instances, key: Key) -> Mapping[str, Observation]:
     found, cross, plain = [], [], []
     for i, p in enumerate(settings):
         task, truth = task_of(p, weight=tuple(p.coordinates.tolist()))
-        w = task.sample(truth, 1, key / i).hidden[0].numpy()
+        w = weights_of(task.sample(truth, 1, key / i))[0].numpy()
         found.append(p.vectors.T @ w)
         covered = p.vectors[:, : p.rank] @ p.vectors[:, : p.rank].T @ w
         for part, into in ((covered, cross), (w * (np.arange(p.d) < p.rank), plain)):

@@ -70,9 +70,9 @@ class Trial:
 
 def trials(config: Config) -> list[Trial]:
     """One trial per sentence; models slowest."""
-    c = config
+    c, content = config, config.content()
     return [
-        Trial(m, c.dataset, c.content(), task, i, c.sentences, c.template, c.words, c.dtype, c.device)
+        Trial(m, c.dataset, content, task, i, c.sentences, c.template, c.words, c.dtype, c.device)
         for m in c.model
         for task in c.names()
         for i in range(c.sentences)
@@ -148,8 +148,8 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 
 
 def cost(trial: Trial) -> Cost:
-    """Four prompts of two sentences."""
-    return Cost(0.3 + seconds(trial.model, 4 * 2 * TOKENS), mib(trial.model))
+    """Four prompts of two sentences, each read by modules of its own."""
+    return Cost(1.0 + seconds(trial.model, 4 * 2 * TOKENS), mib(trial.model))
 
 
 EXPERIMENT = Experiment(

@@ -95,12 +95,12 @@ class Trial:
 
 def trials(config: Config) -> list[Trial]:
     """Models slowest, since each worker holds one at a time, then sets, so that an interrupted run has all rates."""
-    c = config
+    c, content = config, config.content()
     return [
         Trial(
             model=model,
             dataset=c.dataset,
-            content=c.content(),
+            content=content,
             task=task,
             rate=rate,
             set=i,

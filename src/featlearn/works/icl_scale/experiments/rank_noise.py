@@ -33,7 +33,8 @@ from featlearn.core import Diverged, Key, SettingError, Truth
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
 from featlearn.lab.table import Table
 from featlearn.nets import LinearSelfAttention, optimal_attention, optimal_matrix, population_loss
-from featlearn.report.plots import Panel, Picture, Series, line_picture
+from featlearn.report import style
+from featlearn.report.plots import Heat, Picture, heat_maps
 from featlearn.tasks import RegressionPrompts
 from featlearn.works._settings import (
     check_counts,
@@ -276,27 +277,37 @@ def predicted_rank(signal: int, m: int, noise: float, n: int) -> int:
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:
-    """Best rank against noise for each length, trained layers beside Theorem 5.4.2."""
+    """Best rank over d at each noise and length, of trained layers and by Theorem 5.4.2."""
     answered = table.of(Answered)
-    panels = []
+    if not answered.rows:
+        return {}
+    lengths, noises = (sorted({getattr(r, name) for r in answered.rows}) for name in ("m", "noise"))
+    panels, data = [], []
     for signal, part in answered.by("signal").items():
-        series = []
-        for m, some in part.by("m").items():
-            found = {noise: float(best_rank(rows, "loss")) for noise, rows in some.by("noise").items()}
-            series.append(Series.of(f"M = {m}, trained", found))
-            said = {noise: float(predicted_rank(signal, m, noise, part.rows[0].n)) for noise in found}
-            series.append(Series.of(f"M = {m}, Theorem 5.4.2", said))
-        panels.append(Panel(series, "noise of labels", "best rank", title=f"w on {signal} of {D} directions"))
+        found = {place: best_rank(some, "loss") for place, some in part.by("m", "noise").items()}
+        said = {(m, noise): predicted_rank(signal, m, noise, part.rows[0].n) for m, noise in found}
+        data += [
+            {"signal": signal, "m": m, "noise": noise, "trained": found[m, noise], "theorem": said[m, noise]}
+            for m, noise in found
+        ]
+        for name, ranks in (("trained", found), ("Theorem 5.4.2", said)):
+            values = [[ranks[m, noise] / D for noise in noises] for m in lengths]
+            panels.append(Heat(f"{signal} of {D}: {name}", values))
+    figure = style.figure(height=4.8)
+    ticks = [f"{noise:g}" for noise in noises], [str(m) for m in lengths]
+    names = {"xlabel": "noise of labels", "ylabel": "examples M", "label": "best rank over d"}
+    heat_maps(figure, panels, *ticks, **names, across=2)
     caption = (
-        "The rank whose layer has the least error, against noise of labels, for prompts of M examples: trained layers, "
-        "and the minimum of Theorem 5.4.2's formula. Noise and short prompts favour small ranks."
+        f"The rank, over d = {D}, whose layer has the least error, at each noise of labels and length of prompts: of "
+        "trained layers (left) and where the formula of Theorem 5.4.2 is least (right). Noise and short prompts favour "
+        f"small ranks; rank 0 answers 0. Above, w has the first 2 of {D} directions, below all."
     )
-    return {MAP: line_picture(panels, caption)} if panels else {}
+    return {MAP: Picture(figure, caption, data=data)}
 
 
 def cost(trial: Trial) -> Cost:
     """From measured seconds on one core."""
-    trained = 1.4e-5 * trial.steps * trial.batch * len(trial.seeds) if trial.rank else 0.0
+    trained = 6e-6 * trial.steps * trial.batch * len(trial.seeds) if trial.rank else 0.0
     answered = 1.5e-7 * trial.prompts * len(SIGNALS) * len(trial.noise) * len(trial.seeds) * (sum(trial.m) + 4)
     return Cost(1 + trained + answered, 600)
 
