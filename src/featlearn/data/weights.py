@@ -145,7 +145,8 @@ def _safetensors(files: list[Path], told: str) -> Weights:
                         raise DataError(f"checkpoint {told}: tensor {name!r} is in two files, {both}; name one of them")
                     part = f.get_slice(name)
                     places[name], shapes[name] = path, tuple(part.get_shape())
-                    kinds[name] = KINDS.get(part.get_dtype(), part.get_dtype())
+                    kind = part.get_dtype()
+                    kinds[name] = KINDS.get(kind or "", kind or "unknown")
         except DataError:
             raise
         except Exception as why:  # SafetensorError, OSError, and what its parts raise
