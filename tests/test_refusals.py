@@ -44,6 +44,7 @@ WAVE = normal(M, 7, name="wave")
 
 PROMPTS = normal(2, N, D, name="prompts")
 LOOPED = nets.LoopedTransformer(torch.eye(D), torch.eye(D))
+HEADS = nets.ReluAttention(normal(C, D, D, name="heads"), torch.tensor([1.0, -1.0, 0.5]))
 
 
 def decode(i):
@@ -109,6 +110,17 @@ CALLS = {
     "nets.inverse_smoothness": (partial(nets.inverse_smoothness, loops=2), {"x": PROMPTS}),
     "nets.least_squares": (nets.least_squares, {"x": PROMPTS, "y": normal(2, N, name="labels")}),
     "nets.LoopedTransformer.loops": (LOOPED.loops, {"z": PROMPTS, "rates": torch.full((2, 3), 0.01)}),
+    "nets.ReluAttention": (nets.ReluAttention, {"query_key": HEADS.query_key, "outer": HEADS.outer}),
+    "nets.ReluAttention()": (
+        HEADS.__call__,
+        {"x": PROMPTS, "y": normal(2, N, name="labels"), "query": normal(2, D, name="start")},
+    ),
+    "nets.ReluAttention.read": (HEADS.read, {"mean": normal(2, D), "query": normal(2, D, name="start")}),
+    "nets.diagonal_heads": (
+        nets.diagonal_heads,
+        {"diagonals": W[0], "outer": torch.ones(M), "dictionary": torch.eye(D)},
+    ),
+    "nets.binary_code_heads": (partial(nets.binary_code_heads, d=D, gamma=0.1), {"dictionary": torch.eye(D)}),
     "nets.SmallCnn()": (nets.SmallCnn(1, KEY, width=8).forward, {"x": torch.zeros(2, 1, 8, 8)}),
     "learn.fit": (learn.fit, {"net": NET, "x": X, "y": SIGNS, "weights": WEIGHTS, "stages": [STAGE], "key": KEY}),
     "learn.fit_linear": (
@@ -370,6 +382,7 @@ LEARNERS = ("gram_ridge", "gram_svm", "kernel_svm", "tuned", "tuned_gram")
 TAKEN = {
     ("nets.TwoLayer", "*", "nan inf empty"): HELD,
     ("nets.PowerNetwork", "*", "nan inf empty"): HELD,
+    ("nets.ReluAttention", "*", "nan inf empty"): HELD,
     ("learn.Linear", "*", "nan inf empty"): HELD,
     ("core.Truth", "*", "nan inf empty"): HELD,
     ("core.Batch", "*", "nan inf empty precision kind"): HELD,
@@ -425,6 +438,7 @@ TAKEN = {
 
 SIGNED = {"y", "labels"}
 NOT_SIGNED = {
+    "nets.ReluAttention()",
     "nets.prompt_matrix",
     "nets.least_squares",
     "measure.linear_cka",

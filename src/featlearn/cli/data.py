@@ -7,7 +7,7 @@ from typing import Any, Literal
 import tyro
 
 from featlearn.cli._parse import choose, parse
-from featlearn.cli._show import byte_bar, console, print_json, show_table
+from featlearn.cli._show import byte_bar, console, print_json, show_table, warn
 from featlearn.errors import DONE, CommandError
 
 
@@ -24,34 +24,39 @@ class DataOptions:
 
 
 def data_command(args: Sequence[str]) -> int:
-    """List or fetch data sets."""
+    """List data sets, fetch one, or check a folder of yours."""
     options = parse(DataOptions, args, "featlearn data", "List real data, or fetch and verify it.")
     from featlearn import data
 
-    known = data.registry()
+    known = {**data.registry(), **data.folder_sets()}
     if options.name and options.name not in known:
         raise CommandError(f"no data set {options.name!r}{choose(options.name, list(known))}")
     if options.action == "fetch":
         if not options.name:
             raise CommandError(f"fetch what? featlearn data fetch NAME, one of {', '.join(known)}")
-        return _fetch(options)
+        return _check_folder(options) if options.name in data.folder_sets() else _fetch(options)
     rows = []
     for d in known.values():
         if options.name in ("", d.name):
+            yours = isinstance(d, data.FolderSet)
             rows.append(
                 {
                     "name": d.name,
                     "about": d.about,
                     "licence": d.licence,
                     "size_mib": round(d.size_mib, 1),
-                    "here": _here(d.name, options.root),
+                    "here": d.place.is_dir() if yours else _here(d.name, options.root),
+                    "source": f"a folder of yours ({d.home})" if yours else "fetched",
                 }
             )
     if options.json:
         print_json(rows)
         return DONE
-    shown = ((r["name"], r["about"], r["licence"], str(r["size_mib"]), "yes" if r["here"] else "no") for r in rows)
-    show_table(console(), ("name", "what", "licence", "MiB", "here"), shown)
+    shown = (
+        (r["name"], r["about"], r["licence"], str(r["size_mib"]), "yes" if r["here"] else "no", r["source"])
+        for r in rows
+    )
+    show_table(console(), ("name", "what", "licence", "MiB", "here", "from"), shown)
     return DONE
 
 
@@ -83,6 +88,26 @@ def _shown_fetch(name: str, root: str) -> Any:
         console(err=True).print(f"{name}: licence: {licence}", soft_wrap=True, markup=False)
     with byte_bar() as progress:
         return data.fetch(name, root=root or None, progress=progress)
+
+
+def _check_folder(options: DataOptions) -> int:
+    """Read every split of a set that comes as a folder of the user's, and say what it holds."""
+    from featlearn.data.folder_sets import folder_of
+    from featlearn.data.labelled import splits_of
+
+    folder = folder_of(options.name, options.root or None)
+    splits = []
+    for split, found in splits_of(options.name, options.root or None):
+        for remark in found.remarks:
+            warn(remark)
+        n, channels, height, width = found.values.shape
+        splits.append({"split": split, "images": n, "classes": len(found.labels), "shape": [channels, height, width]})
+    if options.json:
+        print_json({"name": options.name, "path": str(folder), "splits": splits})
+        return DONE
+    told = ", ".join(f"{s['split']} {s['images']}" for s in splits)
+    console().print(f"{options.name}: {folder}: {told} images", soft_wrap=True, markup=False)
+    return DONE
 
 
 def _fetch(options: DataOptions) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from featlearn.data.catalogue import dataset
 from featlearn.data.download import find
+from featlearn.data.folder_sets import folder_sets, needed
 from featlearn.errors import DataUnavailable
 
 
@@ -18,8 +19,12 @@ def lacking(trials: Sequence[Any], experiment: Any) -> tuple[str, ...]:
 
 
 def check_needs(trials: Sequence[Any], experiment: Any) -> None:
-    """Errors: DataUnavailable for what some of the trials need and is not here, with the command that brings it."""
+    """Errors: DataUnavailable for what some of the trials need and is not here, with the command that brings it, or
+    with where it is to be had if it comes as a folder of the user's."""
     gone = lacking(trials, experiment)
+    yours = [name for name in gone if name in folder_sets()]
+    if yours:
+        raise DataUnavailable(f"{experiment.id}: {needed(folder_sets()[yours[0]])}")
     if gone:
         commands = " && ".join(f"featlearn data fetch {name}" for name in gone)
         verb = "is" if len(gone) == 1 else "are"
@@ -27,6 +32,8 @@ def check_needs(trials: Sequence[Any], experiment: Any) -> None:
 
 
 def _is_whole(name: str) -> bool:
+    if name in folder_sets():
+        return folder_sets()[name].place.is_dir()
     data = dataset(name)
     try:
         found = find(data)

@@ -25,6 +25,9 @@ from featlearn.nets.modular_transformer import ModularTransformer as ModularTran
 from featlearn.nets.modular_transformer import attention_matrices as attention_matrices
 from featlearn.nets.power import PowerNetwork as PowerNetwork
 from featlearn.nets.power import power_init as power_init
+from featlearn.nets.relu_attention import ReluAttention as ReluAttention
+from featlearn.nets.relu_attention import binary_code_heads as binary_code_heads
+from featlearn.nets.relu_attention import diagonal_heads as diagonal_heads
 from featlearn.nets.residual import Residual as Residual
 from featlearn.nets.residual import residual_forward as residual_forward
 from featlearn.nets.residual import residual_gradients as residual_gradients
@@ -45,6 +48,7 @@ __all__ = [
     "ModularShape",
     "ModularTransformer",
     "PowerNetwork",
+    "ReluAttention",
     "ResNet",
     "Residual",
     "SmallCnn",
@@ -54,6 +58,8 @@ __all__ = [
     "adapter",
     "attention_matrices",
     "backbone",
+    "binary_code_heads",
+    "diagonal_heads",
     "fixed_signs_init",
     "forward",
     "gaussian_init",

@@ -13,6 +13,7 @@ from featlearn.tasks.modular_addition import ModularAddition as ModularAddition
 from featlearn.tasks.multi_index import MultiIndex as MultiIndex
 from featlearn.tasks.parities import BlockParity as BlockParity
 from featlearn.tasks.parities import UniformParity as UniformParity
+from featlearn.tasks.parity_prompts import ParityPrompts as ParityPrompts
 from featlearn.tasks.patterns import HiddenCodes as HiddenCodes
 from featlearn.tasks.patterns import Interval as Interval
 from featlearn.tasks.patterns import ParityMix as ParityMix
@@ -36,6 +37,7 @@ __all__ = [
     "ModularAddition",
     "MultiIndex",
     "ParityMix",
+    "ParityPrompts",
     "SmoothComposite",
     "TaskMixture",
     "UniformParity",

@@ -1,0 +1,1 @@
+"""What of in-context learning and model scale is run."""
