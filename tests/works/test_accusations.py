@@ -91,6 +91,7 @@ WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
     "nuclear.method",
     "nuclear.lemma6_1",
     "nuclear.lemma6_2",
+    "looped.figure8_1_gap",
 )
 """The same of the other works."""
 
