@@ -48,8 +48,8 @@ MUTANTS = (
     ),
     (
         "works/tradeoff/claims/mixtures.py",
-        'quantifier="some",\n                quantifier_says="a rate, for m labels: one of the three is enough",\n',
-        "",
+        "slopes = np.diff(risks, axis=2) / np.diff(np.log(tasks))",
+        "slopes = np.diff(risks, axis=2) / np.diff(np.log(tasks)) / 2",
         MIXTURES + "test_growth_as_the_root_of_the_tasks_would_have_been_seen",
     ),
     (
@@ -63,6 +63,12 @@ MUTANTS = (
         "math.exp(2 * p * (math.log(2)",
         "math.exp(p * (math.log(2)",
         THEORY + STANDS + "[theorem7_2_2]",
+    ),
+    (
+        "works/tradeoff/claims/invariance.py",
+        "math.log((3 * c - 1) / (1 - c))",
+        "math.log(2 * c / (1 - c))",
+        THEORY + STANDS + "[theorem7_2_order]",
     ),
     (
         "works/tradeoff/claims/linear_data.py",

@@ -42,9 +42,15 @@ MUTANTS = (
     ),
     (
         "works/tradeoff/claims/curve.py",
-        'first.paired("cka", {"two": k}, {"two": k + 1})',
-        'first.paired("cka", {"two": k + 1}, {"two": k})',
+        'row.paired("cka", {"two": k}, {"two": k + 1})',
+        'row.paired("cka", {"two": k + 1}, {"two": k})',
         CURVE + AGREE,
+    ),
+    (
+        "works/tradeoff/claims/curve.py",
+        "math.log(percent / (100 - percent))",
+        "percent",
+        CURVE + "test_a_loss_that_a_ceiling_alone_makes_smaller_is_sharper_in_points_and_not_in_log_odds",
     ),
     (
         "works/tradeoff/claims/regularised.py",

@@ -38,6 +38,7 @@ from featlearn.tasks import (
     MultiIndex,
     ParityMix,
     ParityPrompts,
+    RegressionPrompts,
     SmoothComposite,
     TaskMixture,
     UniformParity,
@@ -72,6 +73,7 @@ MORE = [
     Environments(d=12, r=5, gamma=-0.2),
     InvariantFeatures(invariant=(0.5, 0.5), spurious=(0.9, 0.1), d=3),
     TaskMixture(tasks=2, r=4, s=1, spurious=1, weights=(0.7, 0.3)),
+    RegressionPrompts(variances=(2.0, 1.0, 0.0), examples=3, noise=0.5, weight=(1.0, 0.0, 2.0)),
 ]
 ONE_MEMBER = [
     HierarchicalParity(),
@@ -83,7 +85,7 @@ ONE_MEMBER = [
     Environments2d(0.3),
 ]
 """Families whose members do not depend on the key."""
-REAL = {LinearRegression, MultiIndex, TaskMixture}
+REAL = {LinearRegression, MultiIndex, RegressionPrompts, TaskMixture}
 """Tasks of regression, whose labels are real numbers."""
 VECTORS = {HierarchicalParity, SmoothComposite}
 """Tasks whose targets are vectors."""
@@ -121,7 +123,8 @@ def test_every_module_of_tasks_is_reached_from_all():
     listed = {cls.__module__ for cls in ALL}
     there = {f"featlearn.tasks.{m.name}" for m in pkgutil.iter_modules(featlearn.tasks.__path__)}
     prompts = {
-        f"featlearn.tasks.{name}" for name in ("metrics", "miniset", "needle_kinds", "needles", "prompts")
+        f"featlearn.tasks.{name}"
+        for name in ("demonstrations", "metrics", "miniset", "needle_kinds", "needles", "prompts")
     }  # texts, no vectors
     assert prompts < there
     assert listed == there - prompts

@@ -18,6 +18,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 NOT_RUN = {
     "featlearn.data.models:load_model": "the weights would be fetched, and tests reach no network",
+    "featlearn.data.reviews:labelled": "the texts would be fetched, and tests reach no network",
     "featlearn.data.texts:essays": "the texts would be fetched, and tests reach no network",
 }
 """Docstring -> why its example cannot run here."""
@@ -70,6 +71,7 @@ def given_quantities() -> dict[str, Any]:
 GIVEN = {
     "featlearn.apply.gemfilter": given_a_language_model,
     "featlearn.methods.gemfilter": given_a_language_model,
+    "featlearn.methods.in_context": given_a_language_model,
     "featlearn.methods.kv_eviction": given_a_language_model,
     "featlearn.methods.long_context": given_a_language_model,
     "featlearn.tasks.miniset": given_a_language_model,

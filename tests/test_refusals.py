@@ -43,6 +43,7 @@ WAVE = normal(M, 7, name="wave")
 
 
 PROMPTS = normal(2, N, D, name="prompts")
+ATTENTION = nets.LinearSelfAttention(D - 1, 2, KEY)
 LOOPED = nets.LoopedTransformer(torch.eye(D), torch.eye(D))
 HEADS = nets.ReluAttention(normal(C, D, D, name="heads"), torch.tensor([1.0, -1.0, 0.5]))
 
@@ -121,6 +122,16 @@ CALLS = {
         {"diagonals": W[0], "outer": torch.ones(M), "dictionary": torch.eye(D)},
     ),
     "nets.binary_code_heads": (partial(nets.binary_code_heads, d=D, gamma=0.1), {"dictionary": torch.eye(D)}),
+    "nets.LinearSelfAttention()": (ATTENTION.forward, {"prompts": normal(2, D, N, name="prompts")}),
+    "nets.LinearSelfAttention.output": (ATTENTION.output, {"prompts": normal(2, D, N, name="prompts")}),
+    **{
+        f"nets.{n}": (partial(getattr(nets, n), examples=5, rank=2), {"covariance": torch.eye(D)})
+        for n in ("optimal_matrix", "optimal_attention")
+    },
+    "nets.population_loss": (
+        partial(nets.population_loss, examples=5),
+        {"matrix": torch.eye(D)[None], "covariance": torch.eye(D)},
+    ),
     "nets.SmallCnn()": (nets.SmallCnn(1, KEY, width=8).forward, {"x": torch.zeros(2, 1, 8, 8)}),
     "learn.fit": (learn.fit, {"net": NET, "x": X, "y": SIGNS, "weights": WEIGHTS, "stages": [STAGE], "key": KEY}),
     "learn.fit_linear": (

@@ -18,6 +18,7 @@ FILES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
 
 TENSOR = {"numpy", "torch", "jaxtyping", "scipy"}
 PLOT = {"matplotlib"}
+LOOPS = {"lightning", "pytorch_lightning"}
 LLM = {"transformers", "tokenizers", "safetensors", "accelerate", "gguf"}
 
 # room -> (rooms it may import, packages it may import, packages it may import inside functions only)
@@ -36,7 +37,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
 }
 LIBRARY = {"core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data"}
 RULES["works"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers"})
-RULES["apply"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers", "accelerate"})
+RULES["apply"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers", "accelerate"} | LOOPS)
 # `--help` must not wait for torch, so the command line imports rooms inside functions (tested below by running it).
 RULES["cli"] = (set(RULES) | {"catalog"}, {"tyro", "rich", "numpy"}, {"torch"})
 # The command line's table of contents: made once from the code, then only read.

@@ -7,7 +7,8 @@ Importing this package loads nothing heavy. Its rooms, and three facades for not
     Key(path='tour/3')
 
 `featlearn.gemfilter`, `featlearn.domains` and `featlearn.adapt` hold what the commands of these names call, and the
-methods below: `featlearn.gemfilter.answer(model, tokenizer, text, questions, keep=512)`.
+methods below: `featlearn.gemfilter.answer(model, tokenizer, text, questions, keep=512)`. `featlearn.watch` is a
+function for the loop that trains your network, and so is `featlearn.coordinate_check`.
 """
 
 import importlib
@@ -27,13 +28,19 @@ if TYPE_CHECKING:
     from featlearn.apply.adapt import public as adapt
     from featlearn.apply.domains import public as domains
     from featlearn.apply.gemfilter import public as gemfilter
+    from featlearn.apply.watch.public import coordinate_check as coordinate_check
+    from featlearn.apply.watch.public import watch as watch
 
 __version__ = "0.1.0"
 
 _FACADES = {"adapt": "apply.adapt.public", "domains": "apply.domains.public", "gemfilter": "apply.gemfilter.public"}
 
+_FUNCTIONS = ("coordinate_check", "watch")
+"""What stands in the facade `apply.watch.public` and is reached without it."""
+
 __all__ = [
     "adapt",
+    "coordinate_check",
     "core",
     "data",
     "domains",
@@ -46,12 +53,15 @@ __all__ = [
     "nets",
     "report",
     "tasks",
+    "watch",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'featlearn' has no attribute {name!r}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module("featlearn.apply.watch.public"), name)
     return importlib.import_module(f"featlearn.{_FACADES.get(name, name)}")
 
 

@@ -79,6 +79,12 @@ def test_flags_change_the_preset_and_the_header_says_so(featlearn, toy_file):
     assert manifest.command == f"featlearn run {toy_file} --size 5 --seeds 7 8 --loud --no-report"
 
 
+def test_a_flag_of_several_values_may_stand_more_than_once(featlearn, toy_file):
+    status, out, _ = featlearn("run", toy_file, "--seeds", "7", "--size=5", "--seeds=8", "--seeds", "9", "--no-report")
+    assert status == 0
+    assert "changed from the preset: size = 5, seeds = [7, 8, 9]" in out
+
+
 @pytest.mark.parametrize(
     "words, says",
     [

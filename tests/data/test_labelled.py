@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import set_formats as formats
 import torch
+from PIL import Image
 
 from featlearn.core import SettingError
 from featlearn.data.folder_sets import folder_of, folder_sets, needed
@@ -296,6 +297,18 @@ def test_tables_beside_image_files_lead_nowhere_else(tmp_path):
     assert "no columns Filename and ClassId" in refused(lambda: labelled_images("gtsrb", tmp_path, "test"))
     (tmp_path / "GTSRB" / "Final_Training" / "Images" / "00003" / "00000_00000.ppm").write_bytes(b"P6\n32 32\n255\n")
     assert "cannot be read as an image" in refused(lambda: labelled_images("gtsrb", tmp_path), DataError)
+
+
+def test_grey_pictures_in_a_set_of_colours_fill_all_channels(tmp_path):
+    """Some of Tiny ImageNet's are grey files."""
+    formats.tiny_imagenet(tmp_path)
+    grey = formats.greys(1)[0]
+    path = next((tmp_path / "tiny-imagenet-200" / "train" / "n01443537" / "images").iterdir())
+    Image.fromarray(np.kron(grey, np.ones((3, 3), np.uint8))[:64, :64]).save(path, format="PNG")
+    found = labelled_images("tiny-imagenet", tmp_path)
+    assert found.values.shape == (6, 3, 64, 64)
+    flat = [bool((v == v[:1]).all()) for v in found.values]
+    assert sum(flat) == 1
 
 
 def test_pictures_of_many_sizes_come_at_the_size_asked_for(tmp_path):

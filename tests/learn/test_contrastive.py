@@ -237,6 +237,34 @@ def test_a_collapse_is_said():
     assert run.trace[0].matched == pytest.approx(run.trace[0].chance_matched)
 
 
+@pytest.mark.parametrize("value", [0.0, 1e-7, 1.0, 6e4])
+def test_collapsed_embeddings_in_float16_are_said(value):
+    """Squares of these are 0 or infinite in float16: embeddings are compared in wider numbers."""
+    z = torch.full((16, 8), value, dtype=torch.float16)
+    assert spread_of(z) == (0.0, 0.0)
+    assert matched_share(z, z) == pytest.approx(1 / 16)
+
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(1))
+
+        def forward(self, x):
+            return (value + 0 * self.weight).half().expand(len(x), 8)
+
+    for method in ("simclr", "moco"):
+        chosen = settings(method, head="none", epochs=1)
+        if not value and method == "moco":  # the direction of nothing has no gradient: half of nan is none either
+            with pytest.raises(Diverged, match="at step"):
+                pretrain(Half(), images(), chosen, key=KEY)
+            continue
+        run = pretrain(Half(), images(), chosen, key=KEY)
+        assert run.collapsed
+        assert math.isfinite(run.trace[0].loss)
+        if method == "simclr":
+            assert run.trace[0].loss == pytest.approx(run.trace[0].chance, abs=1e-4)
+
+
 def test_learning_is_seen_in_loss_and_matches():
     """Blobs at four places: after some epochs the loss is below chance, matches above it, and not before."""
     n = 64

@@ -118,6 +118,7 @@ GONE: tuple[str, ...] = (
     "nuclear.method_batch",
     "nuclear.method_listing",
     "nuclear.prop6_3_constant",
+    "tradeoff.table_baselines",
 )
 """Claims that accused a paper and did not stand, and that no longer exist: merged into others, or dropped."""
 

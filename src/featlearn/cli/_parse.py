@@ -71,6 +71,34 @@ def flags_of(kind: type) -> list[str]:
     return out
 
 
+def gathered(args: Sequence[str], several: Sequence[str]) -> list[str]:
+    """The same words with a flag that takes several values and stands more than once gathered where it stands first.
+
+    Example:
+        >>> gathered(["--model", "a", "--shots", "2", "--model=b"], ["--model"])
+        ['--model', 'a', 'b', '--shots', '2']
+    """
+    groups: list[list[str]] = [[]]
+    first: dict[str, list[str]] = {}
+    for word in args:
+        name, sign, value = word.partition("=")
+        if not word.startswith("--"):
+            groups[-1].append(word)
+        elif name in first:
+            groups.append(first[name])  # what follows goes there, too
+            first[name] += [value] if sign else []
+        elif name in several:
+            first[name] = [name, *([value] if sign else [])]
+            groups.append(first[name])
+        else:
+            groups.append([word])
+    seen: list[list[str]] = []
+    for group in groups:
+        if not any(group is other for other in seen):
+            seen.append(group)
+    return [word for group in seen for word in group]
+
+
 def parse(kind: type[T], args: Sequence[str], prog: str, about: str, default: T | None = None, **more: Any) -> T:
     """`args` as an instance of a dataclass; CommandError in one line for an unknown flag or a bad value."""
     import tyro

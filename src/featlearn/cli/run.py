@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
-from featlearn.cli._parse import MOST, check_count, choose, flag, nearest, parse
+from featlearn.cli._parse import MOST, check_count, choose, flag, gathered, nearest, parse
 from featlearn.cli._show import FEW, FEW_SECONDS, console, duration, few, print_json, put, trial_bar, warn
 from featlearn.cli.data import bring
 from featlearn.errors import (
@@ -150,7 +150,7 @@ def parse_run(experiment: Any, args: Sequence[str], name: str) -> tuple[RunOptio
     )
     value: Any = parse(
         both,
-        args,
+        gathered(args, [flag(n) for n, hint in get_type_hints(raw).items() if get_origin(hint) is tuple]),
         f"featlearn run {name}",
         f"{experiment.title}\n\nPresets: {', '.join(experiment.presets)}; defaults below are those of {preset}.",
         both(options(preset=preset), _raw(raw, experiment.presets[preset])),

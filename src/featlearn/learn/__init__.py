@@ -9,11 +9,13 @@ from featlearn.learn.adaptation import linear_probe as linear_probe
 from featlearn.learn.adaptation import probing as probing
 from featlearn.learn.contrastive import Contrastive as Contrastive
 from featlearn.learn.contrastive import ImageViews as ImageViews
+from featlearn.learn.contrastive import JointEmbedding as JointEmbedding
 from featlearn.learn.contrastive import NoiseViews as NoiseViews
 from featlearn.learn.contrastive import Pretrained as Pretrained
 from featlearn.learn.contrastive import StoredViews as StoredViews
 from featlearn.learn.contrastive import features_of as features_of
 from featlearn.learn.contrastive import pretrain as pretrain
+from featlearn.learn.contrastive import pretrain_across as pretrain_across
 from featlearn.learn.fit import fit as fit
 from featlearn.learn.groups import Run as Run
 from featlearn.learn.labels import label_share as label_share
@@ -42,6 +44,7 @@ __all__ = [
     "Adapted",
     "Contrastive",
     "ImageViews",
+    "JointEmbedding",
     "Linear",
     "Linearised",
     "ModularRun",
@@ -72,6 +75,7 @@ __all__ = [
     "linear_probe",
     "modular_accuracy",
     "pretrain",
+    "pretrain_across",
     "probing",
     "project_gram",
 ]

@@ -13,6 +13,10 @@ from featlearn.nets.initial import neuron_weights as neuron_weights
 from featlearn.nets.initial import sign_init as sign_init
 from featlearn.nets.initial import sphere_init as sphere_init
 from featlearn.nets.initial import symmetric_init as symmetric_init
+from featlearn.nets.linear_attention import LinearSelfAttention as LinearSelfAttention
+from featlearn.nets.linear_attention import optimal_attention as optimal_attention
+from featlearn.nets.linear_attention import optimal_matrix as optimal_matrix
+from featlearn.nets.linear_attention import population_loss as population_loss
 from featlearn.nets.looped import LoopedTransformer as LoopedTransformer
 from featlearn.nets.looped import gradient_descent_weights as gradient_descent_weights
 from featlearn.nets.looped import inverse_smoothness as inverse_smoothness
@@ -36,6 +40,7 @@ from featlearn.nets.residual import residual_stack as residual_stack
 from featlearn.nets.small_images import SmallEncoder as SmallEncoder
 from featlearn.nets.small_images import SmallResNet as SmallResNet
 from featlearn.nets.small_images import adapter as adapter
+from featlearn.nets.small_transformer import SmallViT as SmallViT
 from featlearn.nets.two_layer import Gradients as Gradients
 from featlearn.nets.two_layer import TwoLayer as TwoLayer
 from featlearn.nets.two_layer import forward as forward
@@ -44,6 +49,7 @@ from featlearn.nets.two_layer import stack as stack
 
 __all__ = [
     "Gradients",
+    "LinearSelfAttention",
     "LoopedTransformer",
     "ModularShape",
     "ModularTransformer",
@@ -54,6 +60,7 @@ __all__ = [
     "SmallCnn",
     "SmallEncoder",
     "SmallResNet",
+    "SmallViT",
     "TwoLayer",
     "adapter",
     "attention_matrices",
@@ -73,6 +80,9 @@ __all__ = [
     "mean_field_rates",
     "mirrored",
     "neuron_weights",
+    "optimal_attention",
+    "optimal_matrix",
+    "population_loss",
     "power_init",
     "prompt_matrix",
     "residual_forward",

@@ -17,6 +17,7 @@ from featlearn.tasks.parity_prompts import ParityPrompts as ParityPrompts
 from featlearn.tasks.patterns import HiddenCodes as HiddenCodes
 from featlearn.tasks.patterns import Interval as Interval
 from featlearn.tasks.patterns import ParityMix as ParityMix
+from featlearn.tasks.regression_prompts import RegressionPrompts as RegressionPrompts
 from featlearn.tasks.smooth_composite import SmoothComposite as SmoothComposite
 from featlearn.tasks.task_mixture import TaskMixture as TaskMixture
 from featlearn.tasks.xor_clusters import XorClusters as XorClusters
@@ -38,6 +39,7 @@ __all__ = [
     "MultiIndex",
     "ParityMix",
     "ParityPrompts",
+    "RegressionPrompts",
     "SmoothComposite",
     "TaskMixture",
     "UniformParity",

@@ -9,7 +9,7 @@ from featlearn.core import Key, SettingError
 from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.lab.table import Table
-from featlearn.works.tradeoff.claims.curve import APART, CLAIMS, LEARNT, LOSS, RISE, SHARPER, STEPS, TREND
+from featlearn.works.tradeoff.claims.curve import APART, CLAIMS, LEARNT, LOSS, ODDS, RISE, SHARPER, STEPS, TREND
 from featlearn.works.tradeoff.experiments import curve, images
 from featlearn.works.tradeoff.rows_images import Alike, Encoded, Probed
 
@@ -92,8 +92,8 @@ def test_rows_that_agree_are_confirmed_and_told_apart_from_others(name):
         ("curve", {"fall": 0.0}, set(LOSS.values())),
         ("curve", {"rise": -1.0}, set(RISE.values())),
         ("curve", {"start": 65.0}, {LEARNT}),
-        ("curve_fewer_labels", {"fall": 0.5}, set(SHARPER.values())),
-        ("curve_fewer_labels", {"fall": 0.5, "fall_all": 3.0}, set(SHARPER.values())),
+        ("curve_fewer_labels", {"fall": 0.5}, {*SHARPER.values(), *ODDS.values()}),
+        ("curve_fewer_labels", {"fall": 0.5, "fall_all": 3.0}, {*SHARPER.values(), *ODDS.values()}),
         ("curve_similarity", {"step": -0.1}, {TREND, STEPS}),
         ("curve_similarity", {"step": 0.0, "single": 0.2}, {TREND, STEPS}),
         ("curve_similarity", {"single": 0.9}, {APART}),
@@ -102,6 +102,27 @@ def test_rows_that_agree_are_confirmed_and_told_apart_from_others(name):
 def test_rows_that_disagree_are_contradicted_where_they_do(name, changed, against):
     found = outcomes(name, tables_of(name, **changed))
     assert {statement for statement, outcome in found.items() if outcome == "contradicted"} == against
+
+
+def test_a_loss_that_a_ceiling_alone_makes_smaller_is_sharper_in_points_and_not_in_log_odds():
+    (probed,) = tables_of("curve_fewer_labels")
+    near = [
+        dataclasses.replace(r, accuracy=r.accuracy + 38.0) if r.task == r.target and r.share == 1.0 else r
+        for r in probed.rows
+    ]
+    found = outcomes("curve_fewer_labels", (Table.of(Probed, near),))
+    assert {n for n, o in found.items() if o == "confirmed"} == set(SHARPER.values())
+    assert {n for n, o in found.items() if o == "contradicted"} == set(ODDS.values())
+
+
+def test_similarity_is_read_along_every_row():
+    (table,) = similar()
+    rows = [
+        dataclasses.replace(r, cka=0.9) if (r.target, r.mode, r.one, r.two) == ("MNIST", "growing", 2, 4) else r
+        for r in table.rows
+    ]
+    found = outcomes("curve_similarity", (Table.of(Alike, rows),))
+    assert {n for n, o in found.items() if o == "contradicted"} == {STEPS}
 
 
 def test_one_target_that_goes_the_other_way_is_seen():

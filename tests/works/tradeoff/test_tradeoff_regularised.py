@@ -82,14 +82,20 @@ def test_rows_that_agree_are_confirmed_and_told_apart_from_others(name):
         ("regularised", {"gain": -2.0}, set(AHEAD.values())),
         ("regularised_update", {"update": (1.0, -1.0)}, {*UPDATED.values(), *MORE.values()}),
         ("regularised_update", {"update": (4.0, 4.0)}, set(MORE.values())),
-        ("regularised_clusters", {"near": -5.0, "tight": -0.2}, {*NEAR.values(), *TIGHT.values()}),
-        ("regularised_clusters", {"near": 0.0, "tight": -0.02}, {NEAR["FT"], TIGHT["FT"]}),
-        ("regularised_clusters", {"tight": 0.0}, {TIGHT["FT"]}),
+        ("regularised_clusters", {"near": -5.0, "tight": -0.2}, {NEAR, TIGHT}),
+        ("regularised_clusters", {"near": 0.0, "tight": -0.02}, {NEAR, TIGHT}),
+        ("regularised_clusters", {"tight": 0.0}, {TIGHT}),
     ],
 )
 def test_rows_that_disagree_are_contradicted_where_they_do(name, changed, against):
     found = outcomes(name, planted(**changed))
     assert {statement for statement, outcome in found.items() if outcome == "contradicted"} == against
+
+
+def test_a_reference_at_the_ceiling_leaves_no_room_for_a_gain():
+    (table,) = planted()
+    rows = [dataclasses.replace(r, accuracy=99.95) if r.how == "FT" and r.share == 1.0 else r for r in table.rows]
+    assert outcomes("regularised", (Table.of(Tuned, rows),))[AHEAD["100 %"]] == "too weak to test"
 
 
 def test_one_share_of_one_encoder_that_goes_the_other_way_is_seen():

@@ -11,9 +11,11 @@ from featlearn.apply.adapt.heads import fit as fit
 from featlearn.apply.adapt.heads import load as load
 from featlearn.apply.adapt.heads import predict as predict
 from featlearn.apply.adapt.heads import save as save
+from featlearn.apply.domains.distributed import Accelerated as Accelerated
 from featlearn.methods import contrastive_regulariser as contrastive_regulariser
 
 __all__ = [
+    "Accelerated",
     "AdaptSettings",
     "Embeddings",
     "Head",

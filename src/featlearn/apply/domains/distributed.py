@@ -10,9 +10,10 @@ from featlearn.core import SettingError
 
 
 class Accelerated:
-    """The processes of `accelerate launch`. Each takes minibatches of its own, and gradients are averaged over them.
+    """The processes of `accelerate launch` or torchrun. Each takes rows of its own, and gradients are averaged.
 
-    A batch is that of one process, as are a nuclear norm of its features and the shares of GroupDRO.
+    In training on domains a batch is that of one process, as are a nuclear norm of its features and the shares of
+    GroupDRO; `pretrain_across` makes one batch of those of all.
 
     Errors: SettingError where accelerate is not installed.
     """

@@ -1,5 +1,9 @@
-"""Contrastive pretraining: SimCLR, MoCo v2, NNCLR, SimSiam and SimCSE around any encoder, with parts of lightly."""
+"""Contrastive pretraining around any encoder, with parts of lightly: SimCLR, MoCo v2, NNCLR, SimSiam, SimCSE, and
+MoCo v3, BYOL, Barlow Twins; in one process or in several."""
 
+from featlearn.learn.contrastive.across import pretrain_across as pretrain_across
+from featlearn.learn.contrastive.joint import JointEmbedding as JointEmbedding
+from featlearn.learn.contrastive.joint import JointObjective as JointObjective
 from featlearn.learn.contrastive.objectives import Objective as Objective
 from featlearn.learn.contrastive.objectives import matched_share as matched_share
 from featlearn.learn.contrastive.objectives import simcse_loss as simcse_loss
@@ -19,6 +23,8 @@ __all__ = [
     "Contrastive",
     "Epoch",
     "ImageViews",
+    "JointEmbedding",
+    "JointObjective",
     "NoiseViews",
     "Objective",
     "Pretrained",
@@ -28,6 +34,7 @@ __all__ = [
     "features_of",
     "matched_share",
     "pretrain",
+    "pretrain_across",
     "simcse_loss",
     "spread_of",
 ]

@@ -1,8 +1,7 @@
-"""Rows of the image experiments, and what claims and summaries read from them: arms, gaps by seed, chosen settings."""
+"""Rows of the image experiments, and what claims and summaries read from them: arms, chosen settings."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from featlearn.lab.quantity import COSINE, COUNT, PERCENT, POSITIVE, REAL, SEED, SHARE
 from featlearn.lab.row import Row
@@ -110,12 +109,6 @@ R = TypeVar("R", bound=Row)
 def arms(table: Table[R]) -> dict[tuple[str, str], Table[R]]:
     """(target, method) -> rows, in ascending order."""
     return table.by("target", "method")
-
-
-def gaps(table: Table[R], name: str, one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[int, float]:
-    """seed -> arm `one` less arm `two`, means over the other rows of the seed."""
-    first, second = (table.where(**arm).per_unit(name) for arm in (one, two))
-    return {seed: value - second[seed] for seed, value in first.items()}
 
 
 def chosen(table: Table[Tuned]) -> Choice:

@@ -1,4 +1,7 @@
-"""What pretraining on mixtures learns and what linear probing on one of their tasks loses, read from rows."""
+"""What pretraining on mixtures learns and what linear probing on one of their tasks loses, read from rows.
+
+Seeds draw samples of one law, so that intervals are the error of a simulation and not the spread of data sets.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,11 +11,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import roots_genlaguerre
 
 from featlearn.lab.claim import Claim, Premise
-from featlearn.lab.quantity import POSITIVE, REAL
+from featlearn.lab.quantity import EXPONENT, POSITIVE, REAL
 from featlearn.lab.statement import Statement, at_most, equal, exponent, order
-from featlearn.lab.statistics import within_slope
 from featlearn.lab.table import Table
-from featlearn.lab.uncertainty import Estimate, Observation, mean_of
+from featlearn.lab.uncertainty import Observation, mean_of
 from featlearn.works.tradeoff.rows import CLOSED, EVEN, TRAINED, TUNED, UNEVEN, Learned, Probe
 
 TASKS, FAR, LABELS = (1, 2, 4, 8, 16), (16, 64, 256), (5, 10, 15)
@@ -119,48 +121,29 @@ def sees_worse(settings: None, table: Table[Probe]) -> Mapping[str, Observation]
     }
 
 
-NEAR, LATER, LEARNED, BELOW = (
-    "exponent of the risk in T, closed forms, T = 1 to 16",
-    "exponent of the risk in T, closed forms, T = 16 to 256",
-    "exponent of the risk in T, trained representations, T = 1 to 16",
-    "risk at T over sqrt(T) times that at T = 1",
-)
+GROWTH = {
+    CLOSED: "exponent of the risk in T from each T to the next, closed forms, T = 1 to 256",
+    TRAINED: "exponent of the risk in T from each T to the next, trained representations, T = 1 to 16",
+}
+SLOWER = 0.4
+"""1/2 less the margin of 0.1 within which a rate counted as sqrt(T) before any row."""
 
 
 def says_rate(settings: None) -> Sequence[Statement]:
-    """The risk of T tasks is O(sqrt(T)) times that of one: as a rate for some m, and as an upper bound for all."""
-    source = "Section 7.2.2: 'the error ... from T tasks is O(sqrt(T)) worse'"
-    ratio = np.tile(np.array(TASKS[1:]) ** -0.5, len(LABELS))
-    return (
-        *(
-            exponent(
-                name,
-                "equal",
-                0.5,
-                f"{source}, read as a rate",
-                margin=0.1,
-                axis="labels",
-                rival=0.0,
-                rival_says="no growth",
-                quantifier="some",
-                quantifier_says="a rate, for m labels: one of the three is enough",
-                form="criterion",
-                expect="contradicted",
-            )
-            for name in (NEAR, LATER, LEARNED)
-        ),
-        at_most(
-            BELOW,
-            POSITIVE,
-            1.0 + 0 * ratio,
-            f"{source}, read as an upper bound with constant 1",
-            axis="labels and tasks",
-            trivial=ratio,
-            trivial_says="the zero predictor, whose risk is the same for every T",
-            form="criterion",
-            expect="too weak to test",
-        ),
-    )
+    """The risk of the minimiser of least norm grows by less than sqrt(T)."""
+    return [
+        exponent(
+            name,
+            "at most",
+            SLOWER,
+            "our reading of section 7.2.2, 'O(sqrt(T)) worse': the rate of measured risk, minimiser of least norm",
+            axis="labels and T",
+            rival=0.5,
+            rival_says="a rate of sqrt(T)",
+            form="derived",
+        )
+        for name in GROWTH.values()
+    ]
 
 
 def grid(table: Table[Probe], name: str, column: str, m: int, tasks: Sequence[int]) -> np.ndarray:
@@ -169,34 +152,14 @@ def grid(table: Table[Probe], name: str, column: str, m: int, tasks: Sequence[in
     return np.array([[arm[unit] for arm in arms] for unit in sorted(arms[0])])
 
 
-def rate_of(table: Table[Probe], name: str, m: int, tasks: Sequence[int]) -> Estimate:
-    """Slope of log risk in log T within seeds."""
-    y = np.log(grid(table, name, "risk", m, tasks))
-    return within_slope(np.broadcast_to(np.log(tasks), y.shape), y, Probe.unit)
-
-
 def sees_rate(settings: None, table: Table[Probe]) -> Mapping[str, Observation]:
-    """Slopes and ratios by seed."""
-    risks = [grid(table, CLOSED, "risk", m, TASKS) for m in LABELS]
-    ratios = [r[:, i] / r[:, 0] / t**0.5 for r in risks for i, t in enumerate(TASKS) if i]
-    return {
-        NEAR: [rate_of(table, CLOSED, m, TASKS) for m in LABELS],
-        LATER: [rate_of(table, CLOSED, m, FAR) for m in LABELS],
-        LEARNED: [rate_of(table, TRAINED, m, TASKS) for m in LABELS],
-        BELOW: [mean_of(v, POSITIVE, Probe.unit) for v in ratios],
-    }
-
-
-def rate_premises(settings: None, table: Table[Probe]) -> Sequence[Premise]:
-    """What the sentence leaves open."""
-    return (
-        *example(settings, table),
-        Premise(
-            "the sentence speaks of the rate of the risk, and of the minimiser of least norm",
-            None,
-            "O(sqrt(T)) is an upper bound, and F holds other minimisers: see tradeoff.worst_risk",
-        ),
-    )
+    """Slopes of log risk by seed, for each number of labels."""
+    found: dict[str, Observation] = {}
+    for name, tasks in ((CLOSED, TASKS + FAR[1:]), (TRAINED, TASKS)):
+        risks = np.log([grid(table, name, "risk", m, tasks) for m in LABELS])
+        slopes = np.diff(risks, axis=2) / np.diff(np.log(tasks))
+        found[GROWTH[name]] = [mean_of(v, EXPONENT, Probe.unit) for each in slopes for v in each.T]
+    return found
 
 
 FEW, MANY = (
@@ -241,11 +204,11 @@ def sees_worst(settings: None, table: Table[Probe]) -> Mapping[str, Observation]
     return found
 
 
-BETTER, STILL = "risk at T = 16 less that after tuning", "risk after tuning less that at T = 1"
+BETTER, STILL = "risk at T = 16 less that at the optimum of F.9", "risk at the optimum of F.9 less that at T = 1"
 
 
 def says_tuned(settings: None) -> Sequence[Statement]:
-    """Contrastive fine-tuning on the target within gamma = 1 raises the weight of its features and so lowers the risk;
+    """The optimum of Proposition F.9 within gamma = 1 has a larger weight of the target's features and so a lower risk;
     below 1 it does not reach the specific representation."""
     return (
         order(
@@ -328,14 +291,15 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="tradeoff.sqrt_T",
         entries=("tradeoff.propF_8",),
-        says="The risk of linear probing on a representation of T tasks is O(sqrt(T)) times that on one of its own.",
+        says="The measured risk of the minimiser of least norm grows with T by less than sqrt(T).",
         statements=says_rate,
         observe=sees_rate,
-        premises=rate_premises,
+        premises=example,
         reads=(Probe,),
-        remarks="Bounds are compared in the text, not risks. That of the predictor of least norm has a limit as T "
-        "grows, sample by sample. As an upper bound the sentence stands, and so does sqrt(T) as the rate of the worst "
-        "empirical risk minimiser for m < s (tradeoff.worst_risk); both leave room for slower growth of another one.",
+        remarks="'O(sqrt(T)) worse' compares bounds in the text and is an upper bound: as that it stands, and no risk "
+        "tests it, since the zero predictor stays below it too. That the risk of least norm grows more slowly follows "
+        "from its limit as T grows, sample by sample, and takes nothing from the sentence; the worst empirical risk "
+        "minimiser grows as sqrt(T) for m < s (tradeoff.worst_risk).",
     ),
     Claim(
         id="tradeoff.worst_risk",
@@ -346,6 +310,9 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_worst,
         premises=example,
         reads=(Probe,),
+        remarks="4 is the limit for large T: B alone makes sqrt(257/17) = 3.89 of T = 16 and 256, and what else falls "
+        "with T takes the measured ratio near to the lower end of the limits, which were set before the rows. For "
+        "m = s = 10, where neither argument applies, nothing is predicted.",
     ),
     Claim(
         id="tradeoff.risk_bound",
@@ -361,10 +328,12 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="tradeoff.risk_tuned",
         entries=("tradeoff.propF_9",),
-        says="Contrastive fine-tuning on the target lowers the risk of linear probing on it.",
+        says="The optimum of contrastive fine-tuning on the target (Proposition F.9) has a lower risk of linear "
+        "probing on it than the universal representation, and a higher one than the specific.",
         statements=says_tuned,
         observe=sees_tuned,
         premises=example,
         reads=(Probe,),
+        remarks="Weights are those of the proposition; nothing is trained here.",
     ),
 )

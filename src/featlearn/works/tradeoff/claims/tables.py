@@ -1,7 +1,8 @@
 """Audit of the reported numbers of Tables 7.1, 7.2 and F.5 to F.8: shared cells, and regularisation against the others.
 
 Accuracies themselves are not judged here: they need the data sets and checkpoints of the work, and each entry says by
-which command. Deviations are those behind the plus-minus signs; of how many runs they are is not given.
+which command. Deviations are those behind the plus-minus signs: of six evaluations in Table F.5 (appendix F.3.2), in
+Tables F.6 to F.8 of a number that is not said.
 """
 
 from collections.abc import Mapping
@@ -9,16 +10,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from featlearn.core import Key
-from featlearn.lab.claim import Accusation, Claim
+from featlearn.lab.claim import Claim
 from featlearn.lab.inventory import reported
 from featlearn.lab.quantity import COUNT, POINTS
-from featlearn.lab.statement import Statement, at_least, at_most, both, equal
+from featlearn.lab.statement import Statement, at_least, at_most, equal
 from featlearn.lab.uncertainty import Observation
 from featlearn.works._audit import said
 from featlearn.works._audit import table as table_of
 
 DIGIT = 0.01
-"""One unit of the last digit."""
+"""One unit of the last digit: a difference of that much has a sign, and no significance."""
 EXACT = 1e-9
 MIXTURES = ("CINIC10", "+SVHN", "+GTSRB", "+ImageNet32")
 COLUMNS = ("cinic_10", "plus_svhn", "plus_gtsrb", "plus_imagenet32")
@@ -114,6 +115,7 @@ PAIRS: dict[str, tuple[tuple[str, str], ...]] = {
     "F.8": tuple(("tableF_8", s) for s in TEXTS),
 }
 """Table -> settings in which both are trained on the same views, five shares of labels each."""
+ON_THE_WHOLE = "gain over fine-tuning on the same views, mean of each table"
 AHEAD = "cells in which regularisation is ahead of fine-tuning on the same views"
 ABOVE_LP = "cells of Table F.5 in which regularisation is ahead of linear probing"
 
@@ -177,41 +179,51 @@ def gains_observed(settings: None, key: Key) -> Mapping[str, Observation]:
 
 
 def consistently_said(settings: None) -> tuple[Statement, ...]:
-    """'Consistently' is every cell; four cells of 90 go the other way."""
+    """'Consistently', read as on the whole; and in how many of all cells."""
     every = np.array([5.0 * len(PAIRS[t]) for t in COMPARED])
-    return both(
-        AHEAD,
-        COUNT,
-        "Appendix F.3.4, 'consistently', of Tables F.5 to F.8",
-        reported=every,
-        corrected=every - np.array([1.0, 1.0, 2.0, 0.0]),
-        says="all but four: +ImageNet32 at 5 % (F.5), ImageNet at 20 % with 10 views (F.6), CIFAR-10 at 1 % with 10 "
-        "and at 100 % with 100 views (F.7)",
-        axis="table",
+    return (
+        at_least(
+            ON_THE_WHOLE,
+            POINTS,
+            DIGIT,
+            "Appendix F.3.4: 'outperforms ... consistently' (F.5); 'can consistently improve ... in all three "
+            "real-world scenarios' (F.6 to F.8); read as on the whole",
+            axis="table",
+            margin=EXACT,
+            rival=0.0,
+            rival_says="no gain",
+        ),
+        equal(
+            AHEAD,
+            COUNT,
+            every - np.array([1.0, 1.0, 2.0, 0.0]),
+            "Tables F.5 to F.8: all but +ImageNet32 at 5 % (F.5), ImageNet at 20 % with 10 views (F.6), CIFAR-10 at "
+            "1 % with 10 and at 100 % with 100 views (F.7)",
+            axis="table",
+            rival=every,
+            rival_says="every cell",
+            form="derived",
+        ),
+        equal(
+            ABOVE_LP,
+            COUNT,
+            19.0,
+            "Table F.5: all but CINIC-10 at 5 %, where linear probing is set in bold",
+            rival=20.0,
+            rival_says="every cell",
+            form="derived",
+        ),
     )
 
 
 def consistently_observed(settings: None, key: Key) -> Mapping[str, Observation]:
-    """Counts of the signs."""
-    ahead = [sum((row(n, s, "Ours") > row(n, s, "FT")).sum() for n, s in PAIRS[t]) for t in COMPARED]
-    return {AHEAD: np.array(ahead, dtype=float)}
-
-
-def baselines_said(settings: None) -> tuple[Statement, ...]:
-    """The other baselines of Table F.5 are two: fine-tuning and linear probing."""
-    return both(
-        ABOVE_LP,
-        COUNT,
-        "Appendix F.3.4: better than the other baselines in Table F.5",
-        reported=20.0,
-        corrected=19.0,
-        says="all but CINIC-10 at 5 %, 83.04 against 84.42",
-    )
-
-
-def baselines_observed(settings: None, key: Key) -> Mapping[str, Observation]:
-    """Count of the signs."""
-    return {ABOVE_LP: float(sum((row("tableF_5", m, "Ours") > row("tableF_5", m, "LP")).sum() for m in MIXTURES))}
+    """Means and counts of differences."""
+    gains = [np.array([row(n, s, "Ours") - row(n, s, "FT") for n, s in PAIRS[t]]) for t in COMPARED]
+    return {
+        ON_THE_WHOLE: np.array([g.mean() for g in gains]),
+        AHEAD: np.array([float((g > 0).sum()) for g in gains]),
+        ABOVE_LP: float(sum((row("tableF_5", m, "Ours") > row("tableF_5", m, "LP")).sum() for m in MIXTURES)),
+    }
 
 
 TABLES = tuple(f"tradeoff.table{n}" for n in ("7_1", "7_2", *(f"F_{i}" for i in range(1, 12))))
@@ -233,35 +245,12 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="tradeoff.table_consistently",
         entries=("tradeoff.tableF_5", "tradeoff.tableF_6", "tradeoff.tableF_7", "tradeoff.tableF_8"),
-        says="Contrastive regularisation is consistently ahead of fine-tuning on the same views.",
+        says="Contrastive regularisation is consistently ahead of fine-tuning on the same views: on the whole in every "
+        "table, and in 86 of 90 cells; of linear probing in 19 of 20 of Table F.5.",
         statements=consistently_said,
         observe=consistently_observed,
-        accuses=Accusation(
-            quote="it outperforms the typical fine-tuning method consistently",
-            place="Thesis, appendix F.3.4",
-            reading="In every cell, which the tables set in bold or not. Read as on the whole it stands: 86 of 90"
-            " cells, and three of the four others lie within 1.3 of the deviations behind them taken together. How many"
-            " runs these are of is not given.",
-            hits="remark",
-            derivation="78.94 against 78.99 (Table F.5, +ImageNet32, 5 %), 81.28 against 81.56 (F.6, ImageNet, 20 %,"
-            " 10 views), 90.73 against 90.82 and 96.86 against 97.01 (F.7, CIFAR-10, 1 % with 10 and 100 % with 100"
-            " views).",
-        ),
-    ),
-    Claim(
-        id="tradeoff.table_baselines",
-        entries=("tradeoff.tableF_5",),
-        says="Contrastive regularisation is ahead of linear probing, too.",
-        statements=baselines_said,
-        observe=baselines_observed,
-        accuses=Accusation(
-            quote="Ours can achieve better performance than the other baselines",
-            place="Thesis, appendix F.3.4, of Table F.5",
-            reading="In every cell, and linear probing is one of the baselines. The exception is 1.38 points, with"
-            " deviations of 0.08 and 0.01, and bold in the table. Of Table 7.1, with all labels, the sentence stands,"
-            " and 'can' allows exceptions.",
-            hits="remark",
-            derivation="CINIC-10 with 5 % of the labels: LP 84.42, Ours 83.04.",
-        ),
+        remarks="The text claims no single cell; it sets fine-tuning in bold where that is ahead in Table F.5, and "
+        "linear probing too, over which regularisation 'can achieve' more. The four cells in which fine-tuning is "
+        "ahead lie at .2, .3, 1.6 and 2.3 of both deviations in quadrature.",
     ),
 )
