@@ -17,7 +17,7 @@ from featlearn.apply.watch import scope as scope_module
 from featlearn.apply.watch.moments import alignment, bins_of, outer_against_gram, parts_of
 from featlearn.apply.watch.probe import copied
 from featlearn.apply.watch.public import Scope, Watched, watch
-from featlearn.apply.watch.records import LAZY, RICH, Snapshot, verdict
+from featlearn.apply.watch.records import LAZY, RICH, Snapshot, reading_of
 from featlearn.core import Key, SettingError
 from featlearn.kernels import empirical_ntk
 from featlearn.measure import linear_cka
@@ -311,8 +311,8 @@ def test_a_linear_model_never_leaves_its_kernel_nor_its_linearisation() -> None:
     assert last.moved > 0.1
     assert last.apart == pytest.approx(0, abs=1e-5)
     assert last.kernel_drift == pytest.approx(0, abs=1e-9)
-    assert found.verdict.regime == "lazy"
-    assert found.verdict.step == 20
+    assert found.reading.regime == "lazy"
+    assert found.reading.step == 20
 
 
 @pytest.mark.parametrize(("alpha", "regime"), [(200.0, "lazy"), (0.1, "rich")])
@@ -322,7 +322,7 @@ def test_output_scale_decides_between_lazy_and_rich(alpha: float, regime: str) -
     y = x[:, 0] * x[:, 1]
     found = trained(made(lambda: two_layers(alpha)), x, y, lr=0.005 / alpha**2, steps=300)
     drift, cka = found.snapshots[-1].kernel_drift, found.snapshots[-1].blocks[0].cka
-    assert found.verdict.regime == regime, str(found)
+    assert found.reading.regime == regime, str(found)
     assert drift is not None
     assert cka is not None
     assert (drift < 0.01 and cka > 0.99) if regime == "lazy" else (drift > 0.02 and cka < 0.99)
@@ -683,6 +683,26 @@ def test_other_precisions_are_measured(kind: torch.dtype) -> None:
     assert next(net.parameters()).dtype == kind
 
 
+@pytest.mark.parametrize("wrap", [torch.compile, nn.DataParallel])
+def test_wrappers_are_taken_off(wrap: Callable[..., nn.Module]) -> None:
+    net = made(lambda: nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)))
+    with watch(wrap(net), drawn(8, 3)) as scope:
+        pass
+    assert [b.name for b in scope.result.snapshots[0].blocks] == ["0", "1"]
+
+
+def test_weights_that_are_made_from_others_are_measured() -> None:
+    """A weight of length g along v: twice the length alone moves outputs as the linearisation says."""
+    net = made(lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 4, bias=False))))
+    with watch(net, drawn(8, 3)) as scope:
+        with torch.no_grad():
+            net[0].parametrizations.weight.original0.mul_(2)  # pyright: ignore
+        scope.step()
+    last = scope.result.snapshots[-1]
+    assert last.moved == pytest.approx(1, abs=1e-5)
+    assert last.apart == pytest.approx(0, abs=1e-5)
+
+
 def test_features_are_held_against_the_start_and_the_snapshot_before(clocked: Callable[[float], None]) -> None:
     net = made(lambda: nn.Linear(3, 5, bias=False))
     first, second = net.weight.detach().clone(), drawn(5, 3, name="second")
@@ -829,7 +849,7 @@ def test_a_scope_is_stepped_inside_and_entered_once() -> None:
 )
 def test_the_reading_is_that_of_the_last_distance(apart: list[float | None], regime: str, step: int | None) -> None:
     others = {"at": 0.0, "seconds": 0.0, "moved": 0.0, "kernel_drift": None, "alignment": None}
-    found = verdict([Snapshot(step=i, apart=a, blocks=(), layers=(), **others) for i, a in enumerate(apart)])  # pyright: ignore
+    found = reading_of([Snapshot(step=i, apart=a, blocks=(), layers=(), **others) for i, a in enumerate(apart)])  # pyright: ignore
     assert (found.regime, found.step) == (regime, step)
 
 

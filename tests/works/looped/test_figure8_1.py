@@ -58,27 +58,50 @@ def outcomes(claim, *tables):
     return [f.outcome for f in verdict_of(claim, Key("verify"), tables).findings]
 
 
-def test_rows_of_the_theory_agree_and_the_gap_widens():
+def test_rows_of_the_theory_agree_and_the_gap_narrows_in_loops_and_widens_in_early_logarithms():
     assert outcomes(FIGURE, prompts(), decays()) == ["confirmed"] * 5
     assert blind(FIGURE, Key("verify"), (prompts(), decays())) == []
     assert apart(FIGURE, Key("verify"), (prompts(), decays())) == []
-    assert outcomes(GAP, decays()) == ["contradicted", "confirmed", "confirmed", "confirmed"]
+    assert outcomes(GAP, decays()) == ["confirmed"] * 4
+    assert apart(GAP, Key("verify"), (decays(),)) == []
     assert blind(GAP, Key("verify"), (decays(),)) == []
 
 
 def test_errors_that_fall_half_as_fast_are_seen():
-    slow = decays(lambda kappa: -1 / (2 * kappa))
+    slow = decays(lambda kappa: -0.501 / kappa)
     assert outcomes(FIGURE, prompts(), slow)[2:4] == ["confirmed", "contradicted"]
-    assert outcomes(GAP, slow)[1] == "contradicted"  # no gap at all, so that it does not widen
+    assert outcomes(GAP, slow)[0] == "contradicted"  # next to no gap, so that it does not narrow
+    assert outcomes(GAP, slow)[3] == "contradicted"  # nor widen
 
 
-def test_a_gap_that_narrows_is_seen():
+def test_an_error_above_a_line_by_more_than_rounding_is_seen():
+    high = [dataclasses.replace(r, looped=r.looped + 20 * (r.t == 200)) for r in decays().rows]
+    assert outcomes(FIGURE, prompts(), Table.of(Decay, high))[2:4] == ["contradicted", "contradicted"]
+
+
+def test_loops_that_differ_from_descent_where_both_errors_are_small_are_seen():
+    other = [dataclasses.replace(r, looped=r.looped + 1e-5 * (r.t == 20)) for r in decays().rows]
+    assert outcomes(FIGURE, prompts(), Table.of(Decay, other))[4] == "contradicted"
+
+
+def test_a_gap_that_narrows_in_early_logarithms_is_seen():
     """An error that is the line less a term in proportion to kappa."""
-    assert outcomes(GAP, decays(lambda kappa: -1 / (2 * kappa) - kappa))[:2] == ["confirmed", "contradicted"]
+    assert outcomes(GAP, decays(lambda kappa: -1 / (2 * kappa) - kappa))[3] == "contradicted"
+
+
+def test_a_gap_that_widens_in_loops_is_seen():
+    """2 kappa loops by the theory, 3/kappa fewer measured."""
+    assert outcomes(GAP, decays(lambda kappa: -1 / (2 * kappa - 3 / kappa)))[0] == "contradicted"
+
+
+def test_errors_whose_distance_to_the_line_grows_are_seen():
+    """Lines that fall more slowly with n, so that what is left of them grows."""
+    late = [dataclasses.replace(r, kappa=10 / r.kappa) for r in decays().rows]
+    assert outcomes(GAP, Table.of(Decay, late))[2] == "contradicted"
 
 
 def test_without_a_floor_the_late_gap_does_not_narrow():
-    assert outcomes(GAP, decays(floor=-1e6))[2] == "contradicted"
+    assert outcomes(GAP, decays(floor=-1e6))[1] == "contradicted"
 
 
 def smoke(**changed):

@@ -77,12 +77,39 @@ def weighted(beta, seed, test, rate=0.1, validation=None):
 def test_figure_3_is_judged_at_each_weight():
     right = {1.0: 0.05, 0.5: 0.3, 0.3: 1.5, 0.2: 1.6, 0.0: 1.9}
     rows = [weighted(b, s, e + 0.01 * s) for b, e in right.items() for s in range(3)]
-    claim = BY_ID["figure3a"]
+    claim = BY_ID["figure3b"]
+    rows = [dataclasses.replace(r, trained="hidden") for r in rows]
     assert verdict_of(claim, Key("verify"), (Table.of(Weighted, rows),)).as_expected
     assert blind(claim, Key("verify"), (Table.of(Weighted, rows),)) == []
     for beta, error in ((0.5, 1.5), (0.2, 0.2)):
-        wrong = [weighted(b, s, error if b == beta else e) for b, e in right.items() for s in range(3)]
+        wrong = [weighted(b, s, (error if b == beta else e) + 0.01 * s) for b, e in right.items() for s in range(3)]
+        wrong = [dataclasses.replace(r, trained="hidden") for r in wrong]
         assert "contradicted" in judged(claim, (Table.of(Weighted, wrong),)).values()
+
+
+def test_figure_3_on_the_committed_rows():
+    """All layers at beta = 0.5 learn on some seeds only: nothing is confirmed of them, everything else is."""
+    store = Store("runs-that-are-not-there", below=[CHECKOUT / "evidence"])
+    done = latest_complete(figure3.EXPERIMENT, store, ("cpu",))
+    assert done is not None
+    for name in ("figure3a", "figure3b"):
+        table = (done.table.of(Weighted),)
+        verdict = verdict_of(BY_ID[name], Key("verify"), table)
+        assert verdict.as_expected
+        assert verdict.reported == ("inconclusive" if name == "figure3a" else "confirmed")
+        assert blind(BY_ID[name], Key("verify"), table) == []
+        assert apart(BY_ID[name], Key("verify"), table) == []
+
+
+def test_one_run_that_learns_at_a_weak_base_signal_is_seen():
+    rows = [
+        weighted(b, s, e + 0.01 * s) for b, e in ((1.0, 0.05), (0.5, 0.3), (0.2, 1.6), (0.0, 1.9)) for s in range(3)
+    ]
+    rows = [dataclasses.replace(r, trained="hidden") for r in rows]
+    more = [dataclasses.replace(r, rate=0.2, test=0.2 if r.seed == 1 else 3.0, validation=3.0) for r in rows]
+    seen = judged(BY_ID["figure3b"], (Table.of(Weighted, [*rows, *more]),))
+    assert [o for n, o in seen.items() if n.startswith("least")] == ["contradicted"]
+    assert list(seen.values()).count("confirmed") == 3
 
 
 def test_a_seed_that_diverged_does_not_choose_and_is_the_worst():
@@ -117,10 +144,16 @@ def test_weights_by_hand_have_the_norms_that_are_reported():
 
 @pytest.mark.parametrize(
     ("change", "contradicted"),
-    [({}, set()), ({"test": 0.3}, {0}), ({"norm": 10.0}, {1}), ({"train": 0.3, "test": 0.2, "norm": 1.0}, set())],
+    [
+        ({}, set()),
+        ({"test": 0.3}, {0}),
+        ({"norm": 10.0}, {1}),
+        ({"train": 0.3, "norm": 1.0}, set()),
+        ({"train": 0.3, "test": 0.2}, {0}),
+    ],
 )
-def test_figure_4_is_judged_on_the_runs_that_fit(change, contradicted):
-    """A run that does not fit its samples speaks neither for nor against."""
+def test_figure_4_is_judged_on_all_runs_and_norms_on_those_that_fit(change, contradicted):
+    """A small norm of a run that does not fit its samples speaks neither for nor against; a small test error does."""
     right = [searched(s, 0.01, 0.95, 60.0) for s in range(3)]
     more = dataclasses.replace(right[0], rate=2.0, **change)
     table = Table.of(Searched, [*right, more])

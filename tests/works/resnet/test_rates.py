@@ -1,5 +1,7 @@
 """Theorem 1 and the example of section 2.1: planted rows, the choice of step sizes, and the experiment itself."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -16,15 +18,18 @@ THEOREM, EXAMPLE = CLAIMS
 
 
 def risks(power, scale=0.5, alone=2.0):
-    """Mean risks 6 scale alpha^power, 3 % apart between seeds, beside a first layer at 6.6 alpha^alone."""
+    """Mean risks 6 scale alpha^power, 2 or 3 % apart between seeds, beside a first layer at 6.6 alpha^alone."""
     return Table.of(
         Risk,
         [
-            risk(network=network, alpha=a, role=role, seed=s, average=value * (1 + 0.03 * (s % 5 - 2)))
+            risk(network=network, alpha=a, role=role, seed=s, average=value * (1 + spread * (s % 5 - 2)))
             for a in (0.42, 0.46, 0.5, 0.55)
             for role, first in (("reported", 0), ("validation", 1000))
             for s in range(first, first + 5)
-            for network, value in (("residual bottleneck", 6 * scale * a**power), ("two layers", 6.6 * a**alone))
+            for network, value, spread in (
+                ("residual bottleneck", 6 * scale * a**power, 0.03),
+                ("two layers", 6.6 * a**alone, -0.02),
+            )
         ],
     )
 
@@ -48,16 +53,20 @@ def outcomes(claim, table):
 
 
 def test_risk_that_falls_as_alpha_to_the_fourth_agrees_and_as_its_square_does_not():
-    assert outcomes(THEOREM, risks(4.3)) == ["confirmed", "confirmed"]
-    assert blind(THEOREM, Key("verify"), (risks(4.3),)) == []
+    assert outcomes(THEOREM, risks(4.3)) == ["confirmed"] * 3
+    assert blind(THEOREM, Key("verify"), (risks(4.3, alone=1.8),)) == []
     assert apart(THEOREM, Key("verify"), (risks(4.3),)) == []
-    assert outcomes(THEOREM, risks(3.7)) == ["contradicted", "confirmed"]
-    assert outcomes(THEOREM, risks(2, scale=1.0)) == ["contradicted", "contradicted"]
-    assert outcomes(THEOREM, risks(2, scale=0.2)) == ["contradicted", "confirmed"]
+    assert outcomes(THEOREM, risks(3.7)) == ["contradicted", "confirmed", "confirmed"]
+    assert outcomes(THEOREM, risks(2, scale=1.0)) == ["contradicted"] * 3
+    assert outcomes(THEOREM, risks(2, scale=0.2)) == ["contradicted", "confirmed", "confirmed"]
 
 
 def test_a_first_layer_that_falls_as_fast_leaves_the_theorem_too_weak_to_test():
-    assert outcomes(THEOREM, risks(4.3, alone=5.0)) == ["too weak to test", "too weak to test"]
+    assert outcomes(THEOREM, risks(4.3, alone=5.0)) == ["too weak to test"] * 2 + ["contradicted"]
+
+
+def test_a_first_layer_that_is_as_good_contradicts_the_ratio():
+    assert outcomes(THEOREM, risks(4.3, scale=1.0, alone=4.1))[2] == "contradicted"
 
 
 def test_validation_seeds_choose_the_constant_of_each_network_and_a_run_that_diverged_is_out():
@@ -107,6 +116,12 @@ def test_samples_that_grow_as_d_agree_and_as_its_square_do_not():
     assert outcomes(EXAMPLE, found(1)) == ["confirmed"]
     assert blind(EXAMPLE, Key("verify"), (found(1),)) == []
     assert outcomes(EXAMPLE, found(2)) == ["contradicted"]
+
+
+def test_a_seed_that_does_not_arrive_is_not_left_out():
+    rows = [dataclasses.replace(r, samples=None) if r.seed == 3 and r.d == 80 else r for r in found(1).rows]
+    with pytest.raises(EmptyArm, match="d = 80"):
+        EXAMPLE.observe(None, Table.of(Arrival, rows))
 
 
 def test_validation_seeds_choose_and_reported_seeds_count():

@@ -115,6 +115,12 @@ def greedier(power):
     return lambda gain, cost, budget: honest["cheapest"](gain, cost, budget * len(cost) ** power)
 
 
+def steeper(net, x, y):
+    """Slopes of the first layer in proportion to the square of the second."""
+    found = honest["residual_gradients"](net, x, y)
+    return {n: v * (net.v.norm() if n in ("w", "b1") else 1.0) for n, v in found.items()}
+
+
 def halved_constant(coefficients):
     """c_0 in place of 2 c_0."""
     series = honest["gate_function"](coefficients)
@@ -182,6 +188,7 @@ FAULTS = {
         "residual_gradients",
         lambda *args: {n: 1.001 * v for n, v in honest["residual_gradients"](*args).items()},
     ),
+    "claimC6_C7 growth": (coupling, "residual_gradients", lambda net, x, y: steeper(net, x, y)),
     "claimE3": (
         existence,
         "gated",
@@ -193,7 +200,7 @@ FAULTS = {
     "sec8_1_setup": (
         targets,
         "residual_init",
-        lambda m, d, k, key: honest["residual_init"](m, d, k, key, variance=1.25 / m),
+        lambda *args, **more: honest["residual_init"](*args, variance=1.25 / args[0], **more),
     ),
 }
 """Claim -> module, name of what is at fault, and the fault."""

@@ -79,7 +79,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class RegimeReading:
     """Lazy or rich, by outputs against those of the linearisation along the path, at the last step that tells."""
 
     regime: Regime
@@ -88,12 +88,12 @@ class Verdict:
     why: str
 
 
-def verdict(snapshots: Sequence[Snapshot]) -> Verdict:
+def reading_of(snapshots: Sequence[Snapshot]) -> RegimeReading:
     """The reading of the last snapshot that has a distance to the linearisation."""
     told = [s for s in snapshots[1:] if s.apart is not None]
     if not told:
         why = "no snapshot in which outputs had moved enough, and second derivatives could be had"
-        return Verdict(regime="unread", apart=None, step=None, why=why)
+        return RegimeReading(regime="unread", apart=None, step=None, why=why)
     last = told[-1]
     value = last.apart or 0.0
     regime: Regime = "lazy" if value < LAZY else "rich" if value > RICH else "undecided"
@@ -103,7 +103,7 @@ def verdict(snapshots: Sequence[Snapshot]) -> Verdict:
         "undecided": f"outputs left the linearisation by {LAZY:.0%} to {RICH:.0%} of how far they moved",
     }[regime]
     why = f"{said}: the linearisation along this path, not a linearised network that was trained"
-    return Verdict(regime=regime, apart=value, step=last.step, why=why)
+    return RegimeReading(regime=regime, apart=value, step=last.step, why=why)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class Watched:
     """
 
     snapshots: tuple[Snapshot, ...]
-    verdict: Verdict
+    reading: RegimeReading
     agreement: Agreement
     steps: int
     skipped: tuple[int, ...]
@@ -153,7 +153,7 @@ class Watched:
         told = ", ".join(
             f"{c:.2f} ({k:.2f})" for c, k in zip(self.agreement.cosines, self.agreement.chance, strict=True)
         )
-        out += ["", f"reading: {self.verdict.regime}; {self.verdict.why}"]
+        out += ["", f"reading: {self.reading.regime}; {self.reading.why}"]
         out += [f"early gradients agree by {told} (chance)" if told else f"early gradients: {self.agreement.why}"]
         out += [f"{self.steps} steps; watching took {self.seconds:.3g} s, {self.share:.1%} of the time of the rest"]
         return "\n".join([*out, *(f"remark: {one}" for one in self.remarks)])

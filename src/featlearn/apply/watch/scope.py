@@ -23,7 +23,7 @@ from featlearn.apply.watch.moments import (
     rehearse,
 )
 from featlearn.apply.watch.probe import Probe, check_model, copied, hooks_of
-from featlearn.apply.watch.records import Snapshot, Watched, verdict
+from featlearn.apply.watch.records import Snapshot, Watched, reading_of
 from featlearn.core import Key, SettingError
 from featlearn.errors import NotFiniteInput
 
@@ -134,7 +134,7 @@ class Scope:
         rest = elapsed - self._spent
         return Watched(
             snapshots=tuple(self._snapshots),
-            verdict=verdict(self._snapshots),
+            reading=reading_of(self._snapshots),
             agreement=self._gradients.result(),
             steps=self._count,
             skipped=tuple(self._skipped),

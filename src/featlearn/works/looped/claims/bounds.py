@@ -64,7 +64,7 @@ def says_error(settings: Prompts) -> Sequence[Statement]:
             margin=EXACT,
             axis="prompt and T",
             rival=control(LONG),
-            rival_says="steps beyond 2/L, which Theorem 8.16 does not exclude",
+            rival_says="steps beyond 2/L; the proof takes those of Theorem 8.25, 1/L",
         ),
         at_most(
             SHARP,
@@ -81,7 +81,7 @@ def says_error(settings: Prompts) -> Sequence[Statement]:
             WORST,
             REAL,
             worst,
-            "error = |alpha| (1 - 1/kappa)^T: no exponent above T/kappa holds for every theta*",
+            "error = |alpha| theta*^T (I - H/L)^T theta*, along the bottom eigenvector |alpha| (1 - 1/kappa)^T",
             margin=1e-5,
             axis="prompt and T",
             rival=half,
@@ -142,6 +142,7 @@ def says_prior(settings: None) -> Sequence[Statement]:
             axis="T",
             rival=n / 2.0 ** (2 * np.array(DEPTHS)),
             rival_says="2^(2 T), the square of 2^T",
+            form="derived",
         ),
         equal(
             THERE,
@@ -163,6 +164,7 @@ def says_prior(settings: None) -> Sequence[Statement]:
             axis="T",
             rival=1.0,
             rival_says="level",
+            form="derived",
         ),
         at_most(
             OURS,
@@ -261,8 +263,9 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_error,
         observe=sees_error,
         premises=(Premise("steps of 1/L", True, "left out of the theorem, named in Theorem 8.25"),),
-        remarks="The text calls the bound tight; for the worst theta* the error is |alpha| (1 - 1/kappa)^T, about the"
-        " square of the bound, so that it is tight up to a factor of 2 in the exponent.",
+        remarks="The text calls the bound tight. It is exponential in T/kappa, as the error of the worst theta* is, "
+        "|alpha|"
+        " (1 - 1/kappa)^T; the constant in that exponent is at least twice as good.",
     ),
     Claim(
         id="looped.theorem8_17",
@@ -271,7 +274,9 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_prior,
         observe=sees_prior,
         premises=(Premise("the bound holds for the model of the earlier work", None, "quoted; its formula is read"),),
-        remarks="It bounds the error of another model on regression, and grows with T at a fixed n only as long as its"
+        remarks="Formulas quoted from another work, worked out: nothing here could speak against them, so that all"
+        " statements are derived. It bounds the error of another model on regression, and grows with T at a fixed n "
+        "only as long as its"
         " condition holds, below 1.",
     ),
     Claim(

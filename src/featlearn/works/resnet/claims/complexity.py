@@ -245,8 +245,8 @@ CLAIMS: tuple[Claim, ...] = (
             place="Appendix A, Fact A.3",
             reading="At every x of R^d, for targets of Definition A.1, with zero-order terms and a bias entry of w_2."
             " C_s holds C* of about 1e4, so that the first half fails in a ball of radius 1/C* about 0 alone,"
-            " and no larger C* empties it; in its uses (||x|| = 1, B_F not below 1/C*) it survives. The"
-            " Lipschitz half stands.",
+            " and no larger C* empties it; in its uses (||x|| = 1, B_F not below 1/C*) it survives, and Section 5's"
+            " bound on ||G(F(x))|| carries the additive term. The Lipschitz half stands.",
             hits="statement",
             derivation="At x = 0 the right side is 0, and phi = 1, a = 1 and w_2 = (0, 1) give F_r(0) = p. As"
             " |<w_2, (x, 1)>| <= ||(x, 1)|| and |phi| <= sum |c_i| <= C_s/C* on [-1, 1], the bound holds with"

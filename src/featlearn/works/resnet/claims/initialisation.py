@@ -85,6 +85,7 @@ def says_table(settings: None) -> Sequence[Statement]:
             axis="k",
             rival=np.array([2.0, 5.0, 9.0]) ** -2,
             rival_says="k in tau_v and not in tau_w",
+            form="derived",
         ),
     )
 
@@ -241,7 +242,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="Ranges of the scales of the start and of the radii of W and V, which leave room for one another.",
         statements=says_table,
         observe=sees_table,
-        remarks="Claim C.6 also uses 1/sigma_v <= tau_v^2, which Table 1 does not list; sigma_v = m^s with tau_v fixed"
+        remarks="Claim C.6 also uses 1/sigma_v <= tau_v^2, which Table 1 does not list in our text; sigma_v = m^s "
+        "with tau_v fixed"
         " meets both.",
     ),
     Claim(

@@ -102,7 +102,7 @@ def says_kernels(settings: Points) -> Sequence[Statement]:
             REAL,
             pairs(layered(x, 1, 0.0)[0]),
             f"{source}, kernel (4); Cho and Saul (2009)",
-            margin=0.05 * norms.max() ** 2,
+            margin=0.05 * pairs(np.outer(norms, norms)),
             axis="pair",
             rival=2 * pairs(layered(x, 1, 0.0)[0]),
             rival_says="features of Gaussians that are never at rest",
@@ -370,5 +370,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_theorem2,
         premises=premises,
         reads=(Share, Learned),
+        remarks="That a tenth of the sets is to be learned by the network is a number of ours, written while rows were"
+        " made: the experiment has none. Its lower limit cannot exceed that of as many instances, all learned.",
     ),
 )

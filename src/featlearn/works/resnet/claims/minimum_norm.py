@@ -221,7 +221,7 @@ def says_weights(settings: tuple[tuple[int, int], ...]) -> Sequence[Statement]:
             "largest E y relu(<u, x>) over |u| = 1, d = 6",
             POSITIVE,
             1 / 32,
-            "the premise of the least norm 32 (d = 6): no direction serves better than the 64 sign vectors",
+            "the premise of the least norm 32 (d = 6), by search: no direction serves better than the 64 sign vectors",
             margin=1e-12,
             form="derived",
         ),
@@ -370,7 +370,8 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_weights,
         observe=sees_weights,
         remarks="Exact weights need 32/sqrt(6) sqrt(d) at multiples of 64 and little more elsewhere, below the third"
-        " norm. Footnote 16's 're-scale' is read as also taking columns of zeros to inputs of +-1/sqrt(d).",
+        " norm; that no weights need less is found by a search over directions, from below, and not proved. Footnote "
+        "16's 're-scale' is read as also taking columns of zeros to inputs of +-1/sqrt(d).",
     ),
     Claim(
         id="resnet.rademacher",

@@ -205,6 +205,7 @@ def sees_concept2(settings: Sum, key: Key) -> Mapping[str, Observation]:
 
 WIDTH, SEEDS = 200, 20
 NAMES = ("w", "b1", "v", "b2", "a")
+VARIANCES = "m times the variance of W, b1, V, b2 and A at the start, m = 200"
 
 
 def says_data(settings: HierarchicalParity) -> Sequence[Statement]:
@@ -217,7 +218,7 @@ def says_data(settings: HierarchicalParity) -> Sequence[Statement]:
         return (f + 0.3 * top[:, None] * (sign if alternating else -sign)).ravel()
 
     law = Law(literal, alternating=1.0)
-    fan_in = WIDTH / np.array([30.0, 30.0, WIDTH, WIDTH, WIDTH])
+    fan_in = WIDTH / np.array([30.0, 30.0, 15.0, 15.0, WIDTH])
     return (
         equal(
             "H(x)",
@@ -250,14 +251,14 @@ def says_data(settings: HierarchicalParity) -> Sequence[Statement]:
             form="derived",
         ),
         equal(
-            "m times the variance of W, b1, U, b2 and A at the start, m = 200",
+            VARIANCES,
             POSITIVE,
             np.ones(5),
             f"{source}: N(., 1/m) for all entries and bias terms, the mean read as 0",
             margin=0.1,
             axis="parameter",
             rival=fan_in,
-            rival_says="1/fan_in, footnote 15",
+            rival_says="1/fan_in, footnote 15; 1/m for A",
         ),
     )
 
@@ -268,16 +269,16 @@ def sees_data(settings: HierarchicalParity, key: Key) -> Mapping[str, Observatio
     batch = settings.sample(truth, 400, key)
     every = cube(15)
     top = settings.alpha * settings.composite(every)
-    starts = [parameters(residual_init(WIDTH, 30, 15, key / seed)) for seed in range(SEEDS)]
+    starts = [
+        parameters(residual_init(WIDTH, 30, 15, key / seed, wiring="residual bottleneck")) for seed in range(SEEDS)
+    ]
     variances = [[float(s[name].double().square().mean()) * WIDTH for s in starts] for name in NAMES]
     return {
         "H(x)": Derived(batch.y.double().numpy().ravel(), {"x": batch.x.double().numpy()}),
         "|x_i|": float(batch.x.double().abs().mean()),
         "E ||alpha G||^2 over all 2^15 values of F": float(top.square().sum(1).mean()),
         "E ||H||^2 over all 2^15 values of F": float((settings.beta * every + top).square().sum(1).mean()),
-        "m times the variance of W, b1, U, b2 and A at the start, m = 200": [
-            mean_of(v, POSITIVE, "seed") for v in variances
-        ],
+        VARIANCES: [mean_of(v, POSITIVE, "seed") for v in variances],
     }
 
 

@@ -1,13 +1,15 @@
 """The same task with the base signal weighed down: beta F + 0.3 G(F) for the residual bottleneck network (Figure 3).
 
-Settings and criterion, fixed before any row of it: unit and choice as in `figure2`, the choice at each beta by itself.
-The grid of `cpu` is finer and wider than there, since on a seed that is not reported the step sizes that learn with a
-weak base signal were few, and larger where only hidden layers are trained.
+Criterion, unit and choice were fixed before any row: unit and choice as in `figure2`, the choice at each beta by
+itself. The grid was not. That of `figure2` was too coarse and ended too early for a weak base signal: at beta = 0.5 it
+held no setting that learns, while a seed that is not reported learned at a step size of 0.15 (all layers) and of 0.5
+(hidden ones). Rows of it were thrown away; that of `cpu` here has the steps between and beyond.
 The composite signal counts as learned where the median seed's test error is below k alpha^2 = 1.35, which is also what
 the zero network has at beta = 0. beta = 1 and 0.5 should learn it, 0.2 and 0 not; 0.3, where both signals are of one
-size, is reported and not judged.
+size, is reported and not judged. The claim on these rows judges the mean over seeds, with its interval.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -99,6 +101,8 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
         for name, value in zip(("step size", "weight decay"), choice.point, strict=True):
             out.append(SummaryRow.of(trained, row, name, value, entry=ENTRY))
         out.append(SummaryRow.of(trained, row, "of these at an edge", float(len(choice.at_edge)), entry=ENTRY))
+        best = min((r.test for r in part.rows if r.test is not None), default=math.inf)
+        out.append(SummaryRow.of(trained, row, "best of all runs", best, entry=ENTRY))
     return out
 
 
@@ -154,7 +158,7 @@ EXPERIMENT = Experiment(
         Deviation(
             "grid",
             reported="1, 2, 5 times powers of ten, of unknown range",
-            ours="three step sizes and three weight decays, five at cpu",
+            ours="three step sizes and three weight decays, six at cpu, chosen after rows of another",
             why="two cores",
         ),
         Deviation(

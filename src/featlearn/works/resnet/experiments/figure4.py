@@ -24,7 +24,7 @@ from featlearn.nets import Residual
 from featlearn.report.plots import Panel, Picture, Series, line_picture
 from featlearn.tasks import HierarchicalParity
 from featlearn.works._settings import check_counts, check_filled, check_ladders, check_seeds
-from featlearn.works.resnet.rows import FIGURE4, Searched, by_hand, fitting, least_norm
+from featlearn.works.resnet.rows import FIGURE4, FITS, Searched, by_hand, fitting, least_norm
 
 ENTRY = "resnet.figure4"
 MOMENTUM, TEST = 0.9, 10_000
@@ -172,6 +172,12 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
         out.append(SummaryRow.of(setting, row, "share of runs with a training error below 0.25", share, entry=ENTRY))
         if fitting(part):
             out.append(SummaryRow.of(setting, row, "their least norm over that by hand", least_norm(part), entry=ENTRY))
+            fits = [r for r in part.rows if r.train is not None and r.train < FITS]
+            for name, value in (
+                ("their largest weight decay", max(r.decay for r in fits)),
+                ("their least test error", min(test for _, test, _ in fitting(part))),
+            ):
+                out.append(SummaryRow.of(setting, row, name, value, entry=ENTRY))
     return out
 
 
