@@ -346,6 +346,16 @@ CALLS = {
         ),
         {"images": X},
     ),
+    "learn.pretrain_across": (
+        partial(
+            learn.pretrain_across,
+            torch.nn.Linear(D, 2),
+            settings=learn.Contrastive(epochs=1, batch=4),
+            key=KEY,
+            views=learn.NoiseViews(),
+        ),
+        {"images": X},
+    ),
     "learn.linear_probe": (
         partial(learn.linear_probe, torch.nn.Identity(), settings=learn.probing(epochs=1), key=KEY),
         {"x": X, "y": GROUP},
