@@ -703,6 +703,21 @@ def test_weights_that_are_made_from_others_are_measured() -> None:
     assert last.apart == pytest.approx(0, abs=1e-5)
 
 
+def test_a_change_of_one_direction_is_told_in_spectral_norms() -> None:
+    """Of 0.3 of the spectral norm in a matrix that is decomposed in part: a small part of its Frobenius norm."""
+    net = made(lambda: nn.Sequential(nn.Linear(300, 290, bias=False), nn.Linear(290, 1, bias=False)))
+    w = net[0].weight.data  # pyright: ignore
+    u, v = drawn(290, name="u"), drawn(300, name="v")
+    with watch(net, drawn(8, 300)) as scope:
+        w += 0.3 * torch.linalg.matrix_norm(w, 2) * torch.outer(u / u.norm(), v / v.norm())
+        scope.step()
+    first, second = scope.result.snapshots[-1].blocks
+    assert first.spectral == pytest.approx(0.3, rel=0.05)
+    assert first.change is not None
+    assert first.change < 0.05
+    assert (second.spectral, second.change) == (0, 0)
+
+
 def test_features_are_held_against_the_start_and_the_snapshot_before(clocked: Callable[[float], None]) -> None:
     net = made(lambda: nn.Linear(3, 5, bias=False))
     first, second = net.weight.detach().clone(), drawn(5, 3, name="second")

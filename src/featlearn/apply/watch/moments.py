@@ -18,6 +18,7 @@ from featlearn.apply.watch.records import Ansatz, Block
 from featlearn.core import Key, SettingError
 from featlearn.core.check import check_finite
 from featlearn.measure import kernel_drift, linear_cka
+from featlearn.measure.spectra import leading_singular
 
 NUMBERS = 2**25
 """Coordinates of gradients that are kept at once, of all inputs and weights."""
@@ -289,16 +290,22 @@ def outer_against_gram(g: Tensor, w: Tensor, name: str) -> Ansatz | None:
 
 
 def blocks_of(
-    start: Seen, previous: Seen, now: Seen, parts: Parts, labels: Tensor | None, remark: Callable[[str], None]
+    start: Seen,
+    previous: Seen,
+    now: Seen,
+    parts: Parts,
+    labels: Tensor | None,
+    key: Key,
+    remark: Callable[[str], None],
 ) -> list[Block]:
     """Each block now, against the start and against the snapshot before."""
     found: list[Block] = []
     for name in parts.blocks:
         drift, aligned = kernels_apart(start, now, labels, name)
-        own = [(w, now.weights[n]) for n, w in start.weights.items() if _within(n, [name]) and n in now.weights]
-        squares = [(_squares(v - w), _squares(w)) for w, v in own if w.is_floating_point()]
+        own = [(n, w, now.weights[n]) for n, w in start.weights.items() if _within(n, [name]) and n in now.weights]
+        squares = [(_squares(v - w), _squares(w)) for _, w, v in own if w.is_floating_point()]
         moved, size = (math.sqrt(sum(each)) for each in zip(*squares, strict=True)) if squares else (0.0, 0.0)
-        spectral = [s for w, v in own if (s := _spectral(w, v)) is not None]
+        spectral = [s for n, w, v in own if (s := _spectral(w, v, key / n)) is not None]
         movement = cka = cka_previous = None
         h = now.features.get(name)
         if h is None:
@@ -341,15 +348,13 @@ def _reduced(features: Tensor) -> Tensor:
     return vectors * values.clamp_min(0).sqrt()
 
 
-def _spectral(before: Tensor, after: Tensor) -> float | None:
+def _spectral(before: Tensor, after: Tensor, key: Key) -> float | None:
     """||W' - W||_2 / ||W||_2 of a matrix; None of what is none, or of zeros."""
     if before.ndim < 2 or before.shape != after.shape or not before.is_floating_point():
         return None
     w, d = before.flatten(1), (after - before).flatten(1)
-    if min(w.shape) > 512:
-        return None
-    size = float(torch.linalg.matrix_norm(w, 2))
-    return float(torch.linalg.matrix_norm(d, 2)) / size if size > 0 else None
+    size = float(leading_singular(w, 1, key).values[0])
+    return float(leading_singular(d, 1, key).values[0]) / size if size > 0 else None
 
 
 def kernels_apart(start: Seen, now: Seen, labels: Tensor | None, name: str = "") -> tuple[float | None, float | None]:

@@ -169,7 +169,7 @@ class Scope:
             self._remark(why)
         drift, aligned = kernels_apart(start, now, self._labels)
         size = float(start.outputs.norm())
-        blocks = blocks_of(start, self._previous or now, now, self._parts, self._labels, self._remark)
+        blocks = blocks_of(start, self._previous or now, now, self._parts, self._labels, self._key, self._remark)
         self._start, self._previous = start, replace(now, weights={}, kernels={})
         ended = clock()
         self._spent += ended - began
