@@ -256,6 +256,13 @@ EXPERIMENT = Experiment(
             why="weights that registries carry and two cores can run; `--preset paper` names Llama 2 by hub id",
         ),
         Deviation(
+            "scale",
+            reported="sizes of one family, tuned alike",
+            ours="an instruct model and a base model of two families",
+            why="each can say whether a small model keeps to what it learnt before; a difference between them can come "
+            "from family, data, tokenizer or tuning as well as from size",
+        ),
+        Deviation(
             "data",
             reported="five binary tasks of GLUE and Subj, which are not named",
             ours="four tasks of rated snippets: films, products, editorials, tweets",
