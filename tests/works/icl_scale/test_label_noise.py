@@ -181,6 +181,17 @@ def test_a_file_of_the_users_is_read_before_any_work(tmp_path):
     assert label_noise.trials(config)[0].content != first  # another file, other trials
 
 
+def test_an_estimate_grows_with_the_size_that_a_name_says():
+    made = {
+        m: label_noise.trials(dataclasses.replace(SMALL, model=(m,)))[0]
+        for m in ("smollm2-135m", "x/y-1b", "x/y-70B-hf")
+    }
+    small, middle, large = (label_noise.cost(t) for t in made.values())
+    assert small.seconds < middle.seconds < large.seconds
+    assert large.seconds == pytest.approx(70 * middle.seconds)
+    assert large.mib > 250_000 > 10_000 > small.mib
+
+
 def test_a_line_end_in_the_template_may_be_written_with_a_backslash():
     assert label_noise.Config(template="{text}\\nlabel: {label}").written().question("a") == "a\nlabel:"
 

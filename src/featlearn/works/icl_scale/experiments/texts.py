@@ -1,6 +1,7 @@
 """What the experiments on language models share: which models, which labelled texts, how an example is written."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,9 @@ from featlearn.errors import DataError
 from featlearn.tasks.demonstrations import DEFAULT, Template
 
 MILLISECONDS = {"smollm2-135m": 4.2, "gemma3-270m": 4.6}
-"""Of one core for a token of a prompt; a model that is not listed is taken for the slower one."""
+"""Of one core for a token of a prompt, measured."""
+PER_BILLION = 35.0
+"""The same for a billion weights of other models, of which few are embeddings."""
 TOKENS = 32
 """Of an example of `reviews`, on average."""
 LLAMA_CHAT = tuple(f"meta-llama/Llama-2-{size}-chat-hf" for size in ("7b", "13b", "70b"))
@@ -90,11 +93,22 @@ def task_of(dataset: str, name: str) -> Labelled:
     raise DataError(f"tasks = {name!r} is not in {dataset}; start the run anew")
 
 
-def seconds(model: str, tokens: float) -> float:
-    """Of one core, for so many tokens of prompts."""
-    return 1e-3 * MILLISECONDS.get(model, max(MILLISECONDS.values())) * tokens
+def billions(model: str) -> float:
+    """Weights of a model in billions, as its name says; 0.27 where it does not.
+
+    Example:
+        >>> billions("meta-llama/Llama-2-7b-hf"), billions("smollm2-135m"), billions("./mine")
+        (7.0, 0.135, 0.27)
+    """
+    found = re.findall(r"(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", model.lower())
+    return float(found[-1][0]) * (1.0 if found[-1][1] == "b" else 1e-3) if found else 0.27
+
+
+def seconds(model: str, tokens: float | int) -> float:
+    """Of one core, for so many tokens of prompts; a GPU takes far less."""
+    return 1e-3 * MILLISECONDS.get(model, PER_BILLION * billions(model)) * tokens
 
 
 def mib(model: str) -> float:
-    """Peak memory of a process that runs a bundled model; others are the user's to know."""
-    return {"smollm2-135m": 1700.0}.get(model, 2600.0)
+    """Peak memory of a process, weights of 32 bits."""
+    return 1500.0 + 4e9 / 2**20 * billions(model)
