@@ -284,12 +284,12 @@ def test_a_flat_model_is_told_from_one_that_follows_and_from_one_that_guesses(na
     assert set(judged(name, planted()).values()) == {"confirmed"}
     follower = planted(chat=(80.0, 20.0), base=(80.0, 20.0), margin=-1.5)
     assert judged(name, follower) == {
-        language_models.START: "confirmed",
         language_models.QUARTER: "contradicted",
         language_models.STAYS: "contradicted",
     }
     guesser = planted(chat=(50.0, 50.0), base=(50.0, 50.0), margin=0.0)
     assert "confirmed" not in judged(name, guesser).values()
+    assert verdict_of(CLAIMS[name], Key("verify"), [guesser]).scope == "premise unmet"
     assert verdict_of(CLAIMS[name], Key("verify"), [planted()]).scope == "other size"
 
 

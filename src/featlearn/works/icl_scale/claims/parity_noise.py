@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from featlearn.core import Key
-from featlearn.lab.claim import Accusation, Claim, Premise
+from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import COUNT, EXPONENT, POSITIVE, REAL
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal
 from featlearn.lab.uncertainty import Observation, mean_of, slope
@@ -179,7 +179,7 @@ LENGTHS, DIGITS, LONG = (128, 512, 2048), (2, 3, 4, 5), 256
 """M, so that the noise sqrt(d/M) of a head at d = 8 is below its signal 4 gamma; nu_2; M."""
 SEEDS, EACH = 8, 100
 """Prompts of a seed; the judge errs once in twenty claims."""
-FALLS, GROWS = "exponent of M of the error, nu = (1, 3)", "exponent of nu_2 of the error, label -1, k = 2, M = 256"
+FALLS = "exponent of M of the error, nu = (1, 3)"
 SQUARE = "16 gamma^2 M eps_2^2, label -1, k = 2, M = 256"
 ROBUST = "accuracy of g_1 less that of g_2 on S_1, nu = (1, 3), M = 256"
 NUMBER, QUERIED = 150, 600
@@ -204,7 +204,7 @@ def square_of(nu: int) -> float:
 
 
 def says_error(settings: None) -> Sequence[Statement]:
-    """Errors like M^(-1/2), as said; like nu_2, since positive heads have it as their scale; g_1 is more robust."""
+    """Errors like M^(-1/2), as said; at one M like nu_2, the scale of positive heads; g_1 is more robust."""
     law = np.array([square_of(nu) for nu in DIGITS])
     return (
         at_most(
@@ -217,16 +217,6 @@ def says_error(settings: None) -> Sequence[Statement]:
             rival=-0.25,
             rival_says="M^(-1/4)",
         ),
-        at_most(
-            GROWS,
-            EXPONENT,
-            0.5,
-            "Proof of Theorem 5.5.2, last line: sqrt(nu_2/M log(1/delta))",
-            margin=0.1,
-            rival=1.0,
-            rival_says="as derived: nu_2",
-            expect="contradicted",
-        ),
         equal(
             SQUARE,
             POSITIVE,
@@ -235,7 +225,7 @@ def says_error(settings: None) -> Sequence[Statement]:
             margin=0.15 * law,
             axis="nu_2",
             rival=law[0] * np.array(DIGITS) / DIGITS[0],
-            rival_says="in proportion to nu_2",
+            rival_says="in proportion to nu_2, as the square of the root in the proof if its constant were the same",
             form="derived",
         ),
         at_least(
@@ -281,7 +271,7 @@ def sees_error(settings: None, key: Key) -> Mapping[str, Observation]:
             sizes.append(math.log(m))
             for net, found in zip(nets, falls, strict=True):
                 found.append(math.log((error_of(net, x[:, 1:], y[:, 1:], x[:, 0], g) ** 2).mean()) / 2)
-    digits, grows, squares = [], [], []
+    squares = []
     for nu in DIGITS:
         wide, net, here = ParityPrompts(2**nu, 2, GAMMA, 0.0, "pattern"), heads(nu, nu), []
         for seed in range(SEEDS):
@@ -289,16 +279,12 @@ def sees_error(settings: None, key: Key) -> Mapping[str, Observation]:
             g = (key / "queries" / nu / seed).numpy()
             query = torch.from_numpy(g.choice([-1.0, 1.0], size=(NUMBER, 2**nu)))
             query[:, 1] = -query[:, 0]
-            square = error_of(net, x, y, query, g) ** 2
-            here.append(square)
-            digits.append(math.log(nu))
-            grows.append(math.log(square.mean()) / 2)
+            here.append(error_of(net, x, y, query, g) ** 2)
         squares.append(mean_of(16 * GAMMA**2 * LONG * np.concatenate(here), POSITIVE, "prompt"))
     x, y = prompts(task, QUERIED, LONG + 1, key / "accuracy")
     right = [(net(x[:, 1:], y[:, 1:], x[:, 0]) * y[:, 0] > 0).double().numpy() for net in nets]
     return {
         FALLS: [slope(sizes, found, "prompts of a seed") for found in falls],
-        GROWS: slope(digits, grows, "prompts of a seed"),
         SQUARE: squares,
         ROBUST: mean_of(right[0] - right[1], REAL, "prompt"),
     }
@@ -393,27 +379,18 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="icl_scale.theorem5_5_2_error",
         entries=("icl_scale.theorem5_5_2",),
-        says="Beside signal and projected noise the error falls like M^(-1/2); how it grows with nu.",
+        says="Beside signal and projected noise the error falls like M^(-1/2), and at M = 256 g_1 is more accurate"
+        " on S_1.",
         statements=says_error,
         observe=sees_error,
         premises=(Premise("prompts so long that a head's noise sqrt(d/M) is below its signal 4 gamma", True),),
-        accuses=Accusation(
-            quote="h(theta_2, 2 gamma phi_q + P_D2(Xi)) + O(sqrt(nu_2/M log(1/delta)))",
-            place="Proof of Theorem 5.5.2, last line, Appendix D.3.2",
-            reading="Xi is coupled to the prompt as in the proof, its own noise off the pair and fresh signs on it, and"
-            " the constant of O() may depend on gamma but not on nu_2, without which the root would say nothing. The"
-            " theorem itself asks for no coupling and is not reached: another Xi may leave a smaller error. Nor is its"
-            " power of M, which is right.",
-            hits="proof",
-            derivation="Each head has an error of order 1/(gamma sqrt(M)) by its own scale. The proof bounds all alike,"
-            " but the positive ones have the scale nu_2/(4 gamma), and 2 (nu_2 + 1) errors add up. At the label -1"
-            " g_2 is (nu_2 |w| - sum_b |u_b|) in units of 1/(4 gamma), where w and the u_b of digits that agree are"
-            " noise of variance d/M in nearly independent directions; the fresh signs change each by a number of"
-            " variance 4/M, so that for large d 16 gamma^2 M eps^2 is 4 (nu_2^2 + nu_2 - 1) and 4 - 16 gamma^2 for the"
-            " digit that differs: eps grows like nu_2.",
-        ),
-        remarks="The statement has log(1/delta) where the proof has its root; which of them is not measured here. On"
-        " shorter prompts the noise decides which heads are active, and the error is no power of M; they are left out.",
+        remarks="In our copy the statement has log(1/delta) where the proof has its root; which of them is not"
+        " measured. With the network fixed the O() of both holds. That the error grows like nu_2 between networks,"
+        " M first, is our derivation: each head errs by its scale/sqrt(M), that of positive heads is nu_2/(4"
+        " gamma), and fresh signs change the noise of a head by a variance of 4/M; it contradicts a constant that"
+        " is the same for all nu_2 alone. On shorter prompts the noise decides which heads are active, and the"
+        " error is no power of M; they are left out (so far from 32 on, after a first attempt without outcome)."
+        " Accuracies are compared for one pair of nu, where a first look by hand had been taken.",
     ),
     Claim(
         id="icl_scale.lemmaD_3",

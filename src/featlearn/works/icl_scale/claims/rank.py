@@ -433,8 +433,8 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_instances,
         statements=says_best,
         observe=sees_best,
-        remarks="Unique where lambda_r > lambda_(r + 1). The sketch leaves out a factor T_i/2 of each term and sets a "
-        "minimiser equal to a value; the proof takes V* as diagonal, which Eckart and Young's theorem gives.",
+        remarks="Unique, up to the constant c, where lambda_r > lambda_(r + 1) and all lambda_i are positive. That "
+        "V* is diagonal, which the proof takes for granted, follows from Eckart and Young's theorem.",
     ),
     Claim(
         id="icl_scale.method_rank_scale",
@@ -443,6 +443,5 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_instances,
         statements=says_rank,
         observe=sees_rank,
-        remarks="The thesis has W_K and W_Q of d columns; W_KQ of Eq. (5.1) asks for d + 1.",
     ),
 )

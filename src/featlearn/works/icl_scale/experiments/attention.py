@@ -179,7 +179,8 @@ EXPERIMENT = Experiment(
             "data",
             reported="SST-2 with sentences of GSM-IC",
             ours="rated snippets on films with generated sentences on people and numbers",
-            why="they come without a hub",
+            why="they come without a hub; the two kinds differ in words too, so content and relevance are not "
+            "separated",
         ),
         Deviation(
             "norm",
