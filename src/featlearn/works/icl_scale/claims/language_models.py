@@ -202,7 +202,7 @@ CLAIMS: tuple[Claim, ...] = (
             premises=able,
             reads=(Flips,),
             remarks="That flat means a quarter of the skill 2 A(0) - 100, and that skill begins at 60 %, are "
-            "readings of ours.",
+            "readings of ours. Rows of preset cpu are asked for: the sets of small are too few for so small a share.",
         )
         for name, asked in (("chat", Asked(CHAT, "5.1")), ("base", Asked(BASE, "5.2")))
     ),

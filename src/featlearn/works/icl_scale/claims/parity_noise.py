@@ -387,10 +387,11 @@ CLAIMS: tuple[Claim, ...] = (
         remarks="In our copy the statement has log(1/delta) where the proof has its root; which of them is not"
         " measured. With the network fixed the O() of both holds. That the error grows like nu_2 between networks,"
         " M first, is our derivation: each head errs by its scale/sqrt(M), that of positive heads is nu_2/(4"
-        " gamma), and fresh signs change the noise of a head by a variance of 4/M; it contradicts a constant that"
-        " is the same for all nu_2 alone. On shorter prompts the noise decides which heads are active, and the"
-        " error is no power of M; they are left out (so far from 32 on, after a first attempt without outcome)."
-        " Accuracies are compared for one pair of nu, where a first look by hand had been taken.",
+        " gamma), and fresh signs change the noise of a head by a variance of 4/M. It speaks against a constant"
+        " that is the same for all nu_2, which the proof does not claim. On shorter prompts the noise decides which"
+        " heads are active, and the error is no power of M; they are left out, after a first attempt with lengths"
+        " from 32 on had no outcome. Accuracies are compared for one pair of nu, at which a first look by hand had"
+        " been taken.",
     ),
     Claim(
         id="icl_scale.lemmaD_3",

@@ -1,8 +1,9 @@
 """Trained layers of limited rank, from the rows of `icl_scale/rank_noise`: Theorems 5.4.1 and 5.4.2 after training.
 
-Thresholds, fixed before any row: 1 % of the excess at the start, a tenth of the loss, and best ranks where the next one is
-5 % worse by Theorem 5.4.2. A threshold of 5 degrees for angles, also fixed before any row, was given up after rows had
-been seen: it does not follow from 1 % of the excess where two gains are near each other. The bound in its place does.
+Thresholds, fixed before any row: 1 % of the excess at the start, a tenth of the loss, and best ranks where the next one
+is 5 % worse by Theorem 5.4.2. A threshold of 5 degrees for angles, also fixed before any row, was given up after rows
+had been seen: it does not follow from 1 % of the excess where two gains are near each other. The bound in its place
+does.
 """
 
 import math

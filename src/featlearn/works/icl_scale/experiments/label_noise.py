@@ -4,12 +4,13 @@ Figures 5.1 and 5.2 ask Llama models of 3B to 70B about five binary tasks, with 
 share has the other label. Here the models are whatever `--model` names and the texts those of `--dataset`.
 
 Accuracies at no and at all inverted labels, A(0) and A(1), split a model's skill 2 A(0) - 100 into A(0) + A(1) - 100,
-what stays when every label turns (pretraining), and A(0) - A(1), what turns with them (the prompt). Pretraining weighs
-more exactly where A(1) lies above 50, the accuracy of guessing. The log-odds of the true label split alike.
+what stays when every label turns, and A(0) - A(1), what turns with them. By this split the first comes from pretraining
+and the second from the prompt, and pretraining weighs more where A(1) lies above 50, the accuracy of guessing. The
+log-odds of the true label split alike.
 
-Fixed before any row: a set of demonstrations and the queries behind it are one independent unit, drawn anew for every
-set and the same at every rate and for every model; classes are balanced in both; a smaller share of inverted labels is
-inside a larger one; accuracies that claims read are calibrated.
+Fixed before any row: a set of demonstrations and the queries behind it are one unit, drawn anew for every set,
+independent given the pool of texts, and the same at every rate and for every model; classes are balanced in both; a
+smaller share of inverted labels is inside a larger one; accuracies that claims read are calibrated.
 """
 
 from collections.abc import Mapping, Sequence
