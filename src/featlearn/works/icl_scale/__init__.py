@@ -13,5 +13,4 @@ CLAIMS: tuple[str, ...] = (
     "parity_heads",
     "parity_noise",
     "label_flip",
-    "language_models",
 )
