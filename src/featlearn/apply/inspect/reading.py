@@ -79,8 +79,8 @@ def read(layers: Sequence[Layer], head: str) -> RegimeReading:
         return RegimeReading(regime="unread", statistic=value, layer=worst.name, why=why, **common)
     regime: Regime = "lazy" if value < LAZY else "rich" if value > RICH else "undecided"
     said = {
-        "lazy": f"no matrix of the body moved by more than {LAZY:g} of its spectral norm: as a kernel machine would",
-        "rich": f"a matrix of the body moved by more than {RICH:g} of its spectral norm: features were learnt",
+        "lazy": f"no matrix of the body moved by more than {LAZY:g} of its spectral norm, as where networks stay near their start",
+        "rich": f"a matrix of the body moved by more than {RICH:g} of its spectral norm, as where networks leave their start",
         "undecided": f"between {LAZY:g} and {RICH:g} weights alone do not tell: featlearn.watch compares functions",
     }[regime]
     return RegimeReading(regime=regime, statistic=value, layer=worst.name, why=said, **common)
