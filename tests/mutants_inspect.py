@@ -1,4 +1,4 @@
-"""Committed mutants of inspected checkpoints: sizes, ranks, directions, what is left out of the reading, what is opened."""
+"""Committed mutants of inspected checkpoints: sizes, ranks, directions, what the reading leaves out, what is opened."""
 
 INSPECT = "tests/apply/test_inspect.py::"
 SPECTRA = "tests/measure/test_spectra.py::"
@@ -61,8 +61,8 @@ MUTANTS = (
     ),
     (
         "apply/inspect/reading.py",
-        "if layer.wide and layer.name != head and",
-        "if layer.wide and",
+        "if layer.wide and layer.name != head]",
+        "if layer.wide]",
         f"{INSPECT}test_the_reading_is_that_of_the_matrix_of_the_body_that_moved_most",
     ),
     (
@@ -76,6 +76,18 @@ MUTANTS = (
         "if cosines and sum(c < UNRELATED for c in cosines) > len(cosines) / 2:",
         "if cosines and sum(c < -UNRELATED for c in cosines) > len(cosines) / 2:",
         f"{INSPECT}test_two_networks_are_not_read_as_one",
+    ),
+    (
+        "apply/inspect/reading.py",
+        'if regime == "lazy" and grown:',
+        "if False:",
+        f"{INSPECT}test_a_matrix_of_zeros_that_grew_is_not_called_lazy",
+    ),
+    (
+        "apply/inspect/layers.py",
+        'state="same", change=0.0, cosine=1.0,',
+        'state="same", change=0.0,',
+        f"{INSPECT}test_one_matrix_that_was_drawn_anew_does_not_make_two_networks",
     ),
     (
         "data/weights.py",

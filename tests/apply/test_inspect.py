@@ -134,6 +134,19 @@ def test_two_networks_are_not_read_as_one(start: dict[str, Tensor]) -> None:
     assert "nothing in common" in reading.why
 
 
+def test_one_matrix_that_was_drawn_anew_does_not_make_two_networks(start: dict[str, Tensor]) -> None:
+    after = {**start, "1.weight": torch.randn(230, 220, generator=KEY.torch()) / 220**0.5}
+    assert compare(start, after).pairs[0].reading.regime == "rich"
+
+
+def test_a_matrix_of_zeros_that_grew_is_not_called_lazy(start: dict[str, Tensor]) -> None:
+    """As of adapters and residual branches that start at 0: there is no size to hold the change against."""
+    before = {**start, "1.weight": torch.zeros(230, 220)}
+    reading = compare(before, start).pairs[0].reading
+    assert reading.regime == "undecided"
+    assert "1 matrices were zeros before, 1.weight first" in reading.why
+
+
 def test_values_that_are_not_finite_are_named_and_nothing_is_read(start: dict[str, Tensor]) -> None:
     bad = start["0.weight"].clone()
     bad[0, :3] = torch.nan

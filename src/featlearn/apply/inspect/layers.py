@@ -113,7 +113,7 @@ def compare_tensors(name: str, before: Tensor, after: Tensor, kind: str) -> Laye
         if bad := int((~torch.isfinite(value)).sum()):
             return Layer(state="not finite", why=f"{bad} of {entries} entries {when} are nan or infinite", **common)
     if torch.equal(before, after.to(before.dtype)) and torch.equal(before.to(after.dtype), after):
-        return Layer(state="same", change=0.0, **common)
+        return Layer(state="same", change=0.0, cosine=1.0, **common)
     w, v = flat(before), flat(after)
     d = v.to(torch.promote_types(w.dtype, v.dtype)) - w
     size, sized = _norm(w), _norm(v)

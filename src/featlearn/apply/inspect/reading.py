@@ -67,7 +67,8 @@ def read(layers: Sequence[Layer], head: str) -> RegimeReading:
     if bad:
         why = f"{len(bad)} tensors hold values that are not finite, {bad[0]} first"
         return RegimeReading(regime="unread", statistic=None, layer="", why=why, **common)
-    body = [layer for layer in layers if layer.wide and layer.name != head and layer.change is not None]
+    wide = [layer for layer in layers if layer.wide and layer.name != head]
+    body = [layer for layer in wide if layer.change is not None]
     if not body:
         why = "no matrix beside the read-out was compared"
         return RegimeReading(regime="unread", statistic=None, layer="", why=why, **common)
@@ -79,8 +80,14 @@ def read(layers: Sequence[Layer], head: str) -> RegimeReading:
         return RegimeReading(regime="unread", statistic=value, layer=worst.name, why=why, **common)
     regime: Regime = "lazy" if value < LAZY else "rich" if value > RICH else "undecided"
     said = {
-        "lazy": f"no matrix of the body moved by more than {LAZY:g} of its spectral norm, as where networks stay near their start",
-        "rich": f"a matrix of the body moved by more than {RICH:g} of its spectral norm, as where networks leave their start",
+        "lazy": f"no matrix of the body moved by more than {LAZY:g} of its spectral norm: networks near their start",
+        "rich": f"a body matrix moved by more than {RICH:g} of its spectral norm: networks away from their start",
         "undecided": f"between {LAZY:g} and {RICH:g} weights alone do not tell: featlearn.watch compares functions",
     }[regime]
+    grown = [layer.name for layer in wide if layer.change is None and layer.state == "moved"]
+    if regime == "lazy" and grown:
+        regime, said = (
+            "undecided",
+            f"{len(grown)} matrices were zeros before, {grown[0]} first: no size to compare with",
+        )
     return RegimeReading(regime=regime, statistic=value, layer=worst.name, why=said, **common)
