@@ -16,6 +16,7 @@ from PIL import Image
 from featlearn.apply.domains import models, sources
 from featlearn.apply.domains.runs import EXPERIMENT, ORACLE, TEST, run_trial, trials
 from featlearn.apply.domains.sources import Network, Source
+from featlearn.apply.files import check_target
 from featlearn.core import SettingError
 from featlearn.data import DataError, pictures
 from featlearn.data.decoding import Scale
@@ -113,34 +114,34 @@ def test_models_of_grey_digits_read_pictures_in_grey(fit_once):
 
 
 def test_where_a_model_may_be_written(tmp_path):
-    assert models.check_target(tmp_path / "m.pt", False) == tmp_path / "m.pt"
+    assert check_target(tmp_path / "m.pt", False) == tmp_path / "m.pt"
     (tmp_path / "m.pt").write_text("mine")
     with pytest.raises(SettingError, match="--replace"):
-        models.check_target(tmp_path / "m.pt", False)
-    assert models.check_target(tmp_path / "m.pt", True)
+        check_target(tmp_path / "m.pt", False)
+    assert check_target(tmp_path / "m.pt", True)
     for path in (tmp_path, tmp_path / "no" / "m.pt"):
         with pytest.raises(SettingError, match="folder that exists"):
-            models.check_target(path, True)
+            check_target(path, True)
 
 
 def test_a_target_that_cannot_be_written_is_refused_before_work(tmp_path, monkeypatch):
     longest = tmp_path / ("m" * 252 + ".pt")
-    assert models.check_target(longest, False) == longest
+    assert check_target(longest, False) == longest
     assert list(tmp_path.iterdir()) == []
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / ("m" * 253 + ".pt"), tmp_path / "pipe"):
         with pytest.raises(SettingError, match=r"out = .* is not allowed: a (plain file|file that can be written)"):
-            models.check_target(path, True)
+            check_target(path, True)
     if sys.platform == "linux":
         with pytest.raises(SettingError, match="a file that can be written"):
-            models.check_target("/proc/m.pt", False)
+            check_target("/proc/m.pt", False)
 
     def denied(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "open", denied)
     with pytest.raises(SettingError, match=r"a file that can be written \(Permission denied\); name another"):
-        models.check_target(tmp_path / "m.pt", False)
+        check_target(tmp_path / "m.pt", False)
 
 
 def test_files_that_are_read_are_not_written_over(tmp_path):
@@ -149,8 +150,8 @@ def test_files_that_are_read_are_not_written_over(tmp_path):
     for path in (tmp_path / "m.pt", tmp_path / "link.pt"):
         for replaced in (False, True):
             with pytest.raises(SettingError, match="none of the files that are read"):
-                models.check_target(path, replaced, [tmp_path / "gone.png", tmp_path / "m.pt"])
-    assert models.check_target(tmp_path / "n.pt", True, [tmp_path / "m.pt"])
+                check_target(path, replaced, [tmp_path / "gone.png", tmp_path / "m.pt"])
+    assert check_target(tmp_path / "n.pt", True, [tmp_path / "m.pt"])
 
 
 def test_a_model_that_cannot_be_written_is_kept_elsewhere(fit_once, tmp_path, monkeypatch):

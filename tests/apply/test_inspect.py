@@ -105,6 +105,11 @@ def test_read_outs_are_known_by_name_or_place(names: list[str], head: str) -> No
     assert head_of(names) == head
 
 
+def test_the_read_out_is_left_out_of_layers_that_are_named_too(start: dict[str, Tensor]) -> None:
+    reading = compare(start, changed(start, "head.weight", 3.0), layers=["*.weight"]).pairs[0].reading
+    assert (reading.head, reading.regime) == ("head.weight", "lazy")
+
+
 def test_directions_that_moved_are_held_against_those_of_the_weights(start: dict[str, Tensor]) -> None:
     u, s, vh = torch.linalg.svd(start["1.weight"], full_matrices=False)
     after = {**start, "1.weight": start["1.weight"] + 0.3 * s[0] * u[:, 100:101] @ vh[:1]}

@@ -69,6 +69,7 @@ def test_what_is_not_finite_is_a_failure(two: list[str], tmp_path: Path, capsys:
         (["BEFORE", "AFTER", "--head", "x"], "head = x"),
         (["BEFORE", "AFTER", "--top", "-1"], "top = -1"),
         (["BEFORE", "AFTER", "--threads", "-1"], "threads = -1"),
+        (["BEFORE", "AFTER", "--page", "no/p.html"], "page = no/p.html"),
     ],
 )
 def test_bad_input_is_one_line(args: list[str], said: str, two: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,14 +45,13 @@ def inspect_command(args: Sequence[str]) -> int:
     check_count("top", options.top, 0, "shows every tensor")
     from contextlib import nullcontext
 
-    from featlearn.apply.domains.models import check_target
+    from featlearn.apply.files import check_target, keep
     from featlearn.apply.inspect import public
     from featlearn.data.names import shown
-    from featlearn.lab.files import write_whole
     from featlearn.lab.provenance import fixed_threads
 
     before, *after = options.checkpoints
-    target = check_target(options.page, options.replace, options.checkpoints) if options.page else None
+    target = check_target(options.page, options.replace, options.checkpoints, "page") if options.page else None
     with fixed_threads(options.threads) if options.threads else nullcontext(), bar("tensors") as progress:
         if after:
             chosen = {"layers": options.layers, "head": options.head}
@@ -64,7 +63,7 @@ def inspect_command(args: Sequence[str]) -> int:
     if target is not None:
         from featlearn.apply.inspect.page import page
 
-        write_whole(target, page(found, before, after).encode())
+        keep(target, page(found, before, after).encode(), "page")
     looked = [layer for pair in found.pairs for layer in pair.layers] or list(found.layers)
     status = FAILED if any(layer.state == "not finite" for layer in looked) else DONE
     if options.json:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from featlearn.apply.adapt.files import Embeddings
-from featlearn.apply.domains.models import keep
+from featlearn.apply.files import keep
 from featlearn.core import Diverged, Key, SettingError
 from featlearn.data.names import shown, some
 from featlearn.learn import Adaptation, Adapted, NoiseViews, StoredViews, fine_tune, label_split, linear_probe

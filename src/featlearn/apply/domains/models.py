@@ -1,9 +1,6 @@
 """Fit a model on all domains, keep it with all that prediction needs, and predict images with it."""
 
-import contextlib
 import io
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +13,16 @@ from torch.nn import functional
 from featlearn.apply.domains.runs import check_algorithms, divide
 from featlearn.apply.domains.sources import Network, Source
 from featlearn.apply.domains.sources import build as build_network
+from featlearn.apply.files import keep
 from featlearn.core import Key, SettingError
 from featlearn.data import listing, pictures
 from featlearn.data.decoding import Scale, decode, rgb, unreadable_error
 from featlearn.data.decoding import limits as limits_of
 from featlearn.data.domains import DomainSet
 from featlearn.data.inspection import DARK
-from featlearn.data.names import shown, some
+from featlearn.data.names import some
 from featlearn.data.pictures import Preprocessing
-from featlearn.errors import DataError, StoreError, Unreadable
-from featlearn.lab.files import temporary_beside, write_whole
+from featlearn.errors import DataError, Unreadable
 from featlearn.methods.domains import VALIDATION, Schedule, Settings, Trained, algorithm, build, train
 from featlearn.methods.domains.training import Processes, SingleProcess
 from featlearn.nets import backbone, linear_head
@@ -110,63 +107,6 @@ def fit(
     preprocessing = Preprocessing(found.shape[1], scale=found.scale)
     plain = replace(network, weights="", frozen=network.keeps_statistics)
     return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], preprocessing, about), trained
-
-
-def check_target(path: str | Path, replace_it: bool, needed: Sequence[str | Path] = ()) -> Path:
-    """The path of a file to write, before any work; that its folder takes a file is tried.
-
-    needed: files that must not be written over. Errors: SettingError for one of these, a file that is there already, a
-    folder, a folder that is not there, and what cannot be written.
-    """
-    path = Path(os.path.expanduser(path))
-    told = shown(path)
-    if os.path.isdir(path) or not os.path.isdir(path.parent):
-        raise SettingError("out", told, "a file in a folder that exists", "make the folder, or name the file")
-    try:
-        there = os.path.lexists(path) and (os.path.isfile(path) or os.path.islink(path))
-        if os.path.lexists(path) and not there:
-            raise SettingError("out", told, "a plain file", "it is a device or a pipe: name another")
-        if there and any(_same_file(path, other) for other in needed):
-            raise SettingError("out", told, "none of the files that are read", "name another; --replace does not help")
-        if there and not replace_it:
-            raise SettingError("out", told, "a new file", "it is there already: --replace writes over it")
-        with contextlib.suppress(FileNotFoundError):  # a name that is too long is told by looking for it
-            os.lstat(path)
-        probe = temporary_beside(path)
-        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        os.unlink(probe)
-    except OSError as why:
-        reason = why.strerror or type(why).__name__
-        raise SettingError("out", told, f"a file that can be written ({reason})", "name another, elsewhere") from None
-    return path
-
-
-def _same_file(path: Path, other: str | Path) -> bool:
-    try:
-        return os.path.samefile(path, os.path.expanduser(other))
-    except (OSError, ValueError):
-        return False
-
-
-def keep(path: Path, data: bytes) -> None:
-    """Write the result of work that is done. Errors: StoreError, which says where it is kept instead."""
-    try:
-        write_whole(path, data)
-    except OSError as why:
-        said = f"{shown(path)} cannot be written ({why.strerror or why})"
-        name = ""
-        try:
-            handle, name = tempfile.mkstemp(prefix="featlearn-", suffix=path.suffix[:16])
-            with os.fdopen(handle, "wb") as f:
-                f.write(data)
-        except OSError as also:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise StoreError(
-                f"{said}, nor a file in {tempfile.gettempdir()} ({also.strerror or also}): the result is lost; free "
-                "some space, or give --out in a folder that can be written, and run it again"
-            ) from why
-        raise StoreError(f"{said}: the result is kept in {shown(name)}; move it from there") from why
 
 
 def save(model: Model, path: str | Path) -> None:
@@ -349,10 +289,8 @@ __all__ = [
     "DataError",
     "Model",
     "Prediction",
-    "check_target",
     "fit",
     "images_in",
-    "keep",
     "listed",
     "load",
     "predict",

@@ -104,7 +104,7 @@ def compare(
                 f"({found[0].name}: {found[0].why}); give two checkpoints of one network"
             )
         common = [n for n in first.names if n in one.shapes]
-        read_out = _head(head, [layer.name for layer in found if layer.matrix], layers)
+        read_out = _head(head, [n for n in common if len(first.shapes[n]) >= 2])
         pairs.append(
             Pair(
                 after=one.source,
@@ -163,11 +163,11 @@ def _chosen(found: Weights, patterns: Sequence[str]) -> list[str]:
     return [n for n in found.names if not patterns or any(fnmatch.fnmatchcase(n, p) for p in patterns)]
 
 
-def _head(named: str, matrices: Sequence[str], patterns: Sequence[str]) -> str:
+def _head(named: str, matrices: Sequence[str]) -> str:
     if named and named not in matrices:
         allowed = f"a matrix that is compared: {some(matrices)}" if matrices else "none: no matrix is compared"
         raise SettingError("head", named, allowed, "give its whole name, or none")
-    return named or ("" if patterns else head_of(matrices))
+    return named or head_of(matrices)
 
 
 def _not_floating(kind: str) -> str:

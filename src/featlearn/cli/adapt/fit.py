@@ -66,7 +66,7 @@ def fit_command(args: Sequence[str]) -> int:
     from contextlib import nullcontext
 
     from featlearn.apply.adapt import files, heads
-    from featlearn.apply.domains.models import check_target
+    from featlearn.apply.files import check_target
     from featlearn.data.names import shown
     from featlearn.lab.provenance import fixed_threads
 

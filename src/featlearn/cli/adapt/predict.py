@@ -38,7 +38,7 @@ def predict_command(args: Sequence[str]) -> int:
         if not value:
             raise CommandError(f"{name} is missing: featlearn adapt predict embeddings.npz --head head.pt")
     from featlearn.apply.adapt import files, heads
-    from featlearn.apply.domains.models import check_target, keep
+    from featlearn.apply.files import check_target, keep
 
     read = (options.embeddings, options.head)
     target = check_target(options.out, options.replace, read) if options.out else None

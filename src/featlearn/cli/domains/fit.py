@@ -30,6 +30,7 @@ def fit_command(args: Sequence[str]) -> int:
     """Train on all domains and keep the model."""
     options = options_of(FitOptions, args, "fit", "Train on all domains and keep the model.")
     from featlearn.apply.domains import models
+    from featlearn.apply.files import check_target
     from featlearn.core.device import resolve
     from featlearn.data.names import shown
     from featlearn.lab.provenance import fixed_threads
@@ -38,7 +39,7 @@ def fit_command(args: Sequence[str]) -> int:
     if options.seed < 0:
         raise CommandError(f"seed = {options.seed} is not allowed: 0 or more")
     read = [name for name in (options.data, options.weights) if name]
-    target = models.check_target(options.out, options.replace, read)
+    target = check_target(options.out, options.replace, read)
     plan = planned(options, (options.algorithm,), (options.seed,), least=1)
     processes: Any = SingleProcess(resolve(options.device))
     if options.accelerate:

@@ -39,12 +39,13 @@ def predict_command(args: Sequence[str]) -> int:
     if not options.model:
         raise CommandError("model is missing: --model model.pt names the file that `featlearn domains fit` wrote")
     from featlearn.apply.domains import models
+    from featlearn.apply.files import check_target, keep
     from featlearn.core.device import resolve
     from featlearn.lab.submit import cores
 
     device = resolve(options.device)
     paths, left_out = models.listed(options.images)
-    target = models.check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
+    target = check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
     model = models.load(options.model)
     for line in left_out:
         warn(line)
@@ -52,7 +53,7 @@ def predict_command(args: Sequence[str]) -> int:
         found = models.predict(model, paths, device=device, threads=cores(), progress=progress)
     text = _json_of(found, model) if options.json else _csv_of(found, model, options.all)
     if target is not None:
-        models.keep(target, encoded(text, "utf-8"))
+        keep(target, encoded(text, "utf-8"))
     else:
         _to_stdout(text)
     for line in models.told_of(found):
