@@ -1,7 +1,7 @@
 """Committed mutants of in-context regression: prompts, layer, optimum, training, and the claims on them."""
 
 NETS, TRIALS = "tests/nets/test_linear_attention.py", "tests/works/icl_scale/test_rank_noise.py"
-CLAIMS = "tests/works/icl_scale/test_icl_scale_claims.py::test_the_verdict_stands_and_planted_numbers_are_told_apart"
+CLAIMS = "tests/works/test_typed_claims.py::test_the_verdict_stands_and_planted_numbers_are_told_apart"
 MUTANTS = (
     (
         "tasks/regression_prompts.py",
@@ -73,18 +73,18 @@ MUTANTS = (
         "works/icl_scale/claims/noise.py",
         "xi = p.coordinates - s",
         "xi = 0 * s",
-        f"{CLAIMS}[theorem5_4_2]",
+        f"{CLAIMS}[icl_scale.theorem5_4_2]",
     ),
     (
         "works/icl_scale/claims/gap.py",
         "gaps.append(square[small.rank : large.rank].sum())",
         "gaps.append(np.sqrt(square[small.rank : large.rank]).sum())",
-        f"{CLAIMS}[theorem5_4_3]",
+        f"{CLAIMS}[icl_scale.theorem5_4_3]",
     ),
     (
         "works/icl_scale/setup.py",
         "np.where(points == 0, 2 / 3, 1 / 6)",
         "np.where(points == 0, 1 / 3, 1 / 3)",
-        f"{CLAIMS}[lemmaD_2]",
+        f"{CLAIMS}[icl_scale.lemmaD_2]",
     ),
 )

@@ -1,7 +1,7 @@
 """Committed mutants of parities in context: the task, the heads, and the claims on both."""
 
 TASK, NET = "tests/tasks/test_parity_prompts.py", "tests/nets/test_relu_attention.py"
-CLAIMS = "tests/works/icl_scale/test_icl_scale_claims.py::test_the_verdict_stands_and_planted_numbers_are_told_apart"
+CLAIMS = "tests/works/test_typed_claims.py::test_the_verdict_stands_and_planted_numbers_are_told_apart"
 MUTANTS = (
     (
         "tasks/parity_prompts.py",
@@ -37,25 +37,25 @@ MUTANTS = (
         "works/icl_scale/claims/parity_code.py",
         "other = margins(construction(d, a, a + 1.0), d)",
         "other = margins(construction(d, a, a + 0.5), d)",
-        f"{CLAIMS}[theorem5_5_1]",
+        f"{CLAIMS}[icl_scale.theorem5_5_1]",
     ),
     (
         "works/icl_scale/claims/parity_code.py",
         "found[SMALL].append(float(small[~s1].mean()))",
         "found[SMALL].append(float(small.mean()))",
-        f"{CLAIMS}[small_model_coverage]",
+        f"{CLAIMS}[icl_scale.small_model_coverage]",
     ),
     (
         "works/icl_scale/claims/parity_heads.py",
         "int(a != b and a & b == a)",
         "int(a & b == a)",
-        f"{CLAIMS}[lemma_min_heads]",
+        f"{CLAIMS}[icl_scale.lemma_min_heads]",
     ),
     (
         "works/icl_scale/claims/parity_noise.py",
         "return d @ np.linalg.pinv(d)",
         "return d @ d.T",
-        f"{CLAIMS}[theorem5_5_2]",
+        f"{CLAIMS}[icl_scale.theorem5_5_2]",
     ),
     (
         "works/icl_scale/claims/parity_noise.py",
@@ -67,6 +67,6 @@ MUTANTS = (
         "works/icl_scale/claims/parity_noise.py",
         "keep(TAIL, seen, square * mu / 3)",
         "keep(TAIL, seen, square * mu / 2)",
-        f"{CLAIMS}[lemmaD_3]",
+        f"{CLAIMS}[icl_scale.lemmaD_3]",
     ),
 )

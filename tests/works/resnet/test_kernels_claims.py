@@ -1,50 +1,23 @@
-"""Kernels, features and lower bounds of the ResNet work: verdicts, blind tests, and faults that are planted."""
+"""Kernels, features and lower bounds of the ResNet work: faults that are planted, and rows made by hand."""
 
 import dataclasses
 from math import comb
 
 import pytest
 import torch
-from mutation import CHECKOUT
 
 from featlearn.core import Key
 from featlearn.kernels import arcsine, deep_nngp, deep_ntk, rbf, recursive
 from featlearn.lab.blind import apart, blind
-from featlearn.lab.claim import predict, settle, verdict_of
-from featlearn.lab.find import latest_complete
-from featlearn.lab.inventory import load
-from featlearn.lab.store import Store
+from featlearn.lab.claim import verdict_of
 from featlearn.lab.table import Table
 from featlearn.tasks import HierarchicalParity, SmoothComposite
 from featlearn.works.resnet.claims import every_set, kernels, lower_bounds
-from featlearn.works.resnet.experiments.kernels import EXPERIMENT
 from featlearn.works.resnet.rows import Learned, Share
 from featlearn.works.resnet.setup import Cube, pivots, planted_groups
 
 MODULES = (lower_bounds, every_set, kernels)
 CLAIMS = {c.id: c for module in MODULES for c in module.CLAIMS}
-
-
-@pytest.mark.parametrize("id_", [i for i, c in CLAIMS.items() if not c.reads])
-def test_the_verdict_stands_and_planted_numbers_are_told_apart(id_):
-    verdict = verdict_of(CLAIMS[id_], Key("verify"))
-    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
-    assert verdict.covers
-    assert blind(CLAIMS[id_], Key("verify")) == []
-    assert apart(CLAIMS[id_], Key("apart")) == []
-
-
-def test_theorem_2_on_the_committed_rows():
-    done = latest_complete(
-        EXPERIMENT, Store("runs-that-are-not-there", below=[CHECKOUT / "evidence"]), ("paper", "cpu")
-    )
-    assert done is not None
-    claim, tables = CLAIMS["resnet.theorem2"], tuple(done.table.of(kind) for kind in (Share, Learned))
-    verdict = verdict_of(claim, Key("verify"), tables)
-    assert verdict.as_expected
-    assert verdict.scope == "as stated"
-    assert blind(claim, Key("verify"), tables) == []
-    assert apart(claim, Key("apart"), tables) == []
 
 
 def share(kernel, seed, good=0, **more):
@@ -164,15 +137,3 @@ def test_a_gap_off_by_a_hundredth_is_contradicted():
         return {**seen, lower_bounds.GAP: 1.01 * seen[lower_bounds.GAP]}
 
     assert verdict_of(dataclasses.replace(claim, observe=observe), Key("verify")).reported == "contradicted"
-
-
-def test_checks_of_the_inventory_name_statements_of_these_claims():
-    names = {i: {s.name for s in predict(c, settle(c, Key("verify")))} for i, c in CLAIMS.items()}
-    covered = {entry for c in CLAIMS.values() for entry in c.entries}
-    for entry in load("resnet").entries:
-        if entry.id not in covered:
-            continue
-        assert entry.checks, entry.id
-        for place in (place for places in entry.checks.values() for place in places):
-            claim, _, statement = place.partition(": ")
-            assert claim == "reason" or statement in names[claim], (entry.id, place)
