@@ -10,7 +10,7 @@ rises, from the first source to all four, where it does by 0.1 points or more, a
 interval over seeds excludes less. The random start is probed as well, and stands for an encoder that has learnt
 nothing. Similarity is the unbiased linear CKA on test images of the target; it falls where it does by 0.01.
 
-All presets but `smoke` need `featlearn data fetch mnist fashion-mnist`.
+All presets but `smoke` need `featlearn data fetch mnist` and the same for `fashion-mnist`.
 """
 
 import itertools

@@ -11,7 +11,7 @@ reported is the test accuracy of other seeds there. CR gains where it does by 0.
 interval over seeds excludes less. Clusters of training images are cleaner where 20 nearest neighbours are right more
 often by 0.1 points, and where the silhouette of normalised features is larger by 0.01.
 
-All presets but `smoke` need `featlearn data fetch mnist fashion-mnist`.
+All presets but `smoke` need `featlearn data fetch mnist` and the same for `fashion-mnist`.
 """
 
 import itertools
