@@ -330,7 +330,7 @@ CLAIMS: tuple[Claim, ...] = (
         premises=recipe_premises,
         reads=(Network,),
         remarks="Section 4.5 speaks of SGD, C.10.1 lists the numbers of AdamW, which is used here, and the lambda of "
-        "Definition 4.1; steps and start are not stated. Other p, batch and steps than the reported ones.",
+        "Definition 4.1; steps and start are not stated. p, batch, step size and lambda are not those reported.",
     ),
     Claim(
         id="fourier.trained_reached",

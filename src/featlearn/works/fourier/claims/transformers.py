@@ -272,7 +272,8 @@ CLAIMS: tuple[Claim, ...] = (
         premises=attention_premises,
         reads=(Heads,),
         remarks="Heads E^T W^KQ E with means of rows and columns removed. With p = 11 a random matrix has more than "
-        "0.2 of its power in four pairs of its few bins, so that there the start says little.",
+        "0.2 of its power in four pairs of its few bins, so that there the start says little. Weight decay and step "
+        "size are larger than the reported ones, for fewer steps.",
     ),
     Claim(
         id="fourier.attention_learned",
@@ -293,7 +294,8 @@ CLAIMS: tuple[Claim, ...] = (
         premises=attention_premises,
         reads=(Learned,),
         remarks="Where the network is read is not reported: both places are run. Read at '=' the runs of k = 5 do not "
-        "learn the task within the steps given to them here.",
+        "learn the task within the steps given to them here. Weight decay and step size are larger than the reported "
+        "ones.",
     ),
     Claim(
         id="fourier.grokking",
