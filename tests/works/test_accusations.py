@@ -84,6 +84,7 @@ WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
     "emergence.theorem1",
     "emergence.theorem2",
     "emergence.theorem29",
+    "emergence.theorem4",
     "emergence.algorithm1_regulariser",
     "nuclear.stable_rank_reported",
     "nuclear.data_model",
