@@ -408,7 +408,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="emergence.lemma6_orders",
         entries=("emergence.lemma6",),
         says="First step, mechanism: T_j is beta gamma/st on relevant patterns; what is left elsewhere, T_b and T_a by "
-        "their leading orders.",
+        "their leading orders, and |T_a| <= O(max_l q_l).",
         settings=draw_leading,
         statements=leading_statements,
         observe=leading_observe,
