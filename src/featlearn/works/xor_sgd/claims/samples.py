@@ -137,6 +137,6 @@ CLAIMS: tuple[Claim, ...] = (
         statements=prior_statements,
         observe=prior_observed,
         reads=(Budget,),
-        remarks="Budgets over d^2 still fall with d, so the exponents near 2 from below.",
+        remarks="Budgets over d^2 still fall with d: both exponents are a little below 2.",
     ),
 )
