@@ -54,7 +54,9 @@ WITHDRAWN = (
     "fourier.trained_starts",
     "amplification.lemma5",
     "amplification.cosines",
+    "gemfilter.time_generation_same",
     "xor_sgd.clean_grad",
+    "xor_sgd.lemmaD6",
     "xor_sgd.margins",
 )
 """Accused a paper once and did not stand: nothing of the paper is hit."""
@@ -87,13 +89,21 @@ WITHDRAWN_ELSEWHERE: tuple[str, ...] = (
     "emergence.theorem1",
     "emergence.theorem2",
     "emergence.theorem29",
+    "emergence.theorem4",
     "emergence.algorithm1_regulariser",
     "nuclear.stable_rank_reported",
     "nuclear.data_model",
     "nuclear.digits_rank",
     "nuclear.method",
+    "nuclear.fig6_2_accuracy",
+    "nuclear.fig6_3_converged",
     "nuclear.lemma6_1",
+    "nuclear.lemma6_1_any_lambda",
+    "nuclear.lemma6_1_e31",
     "nuclear.lemma6_2",
+    "nuclear.prop6_3_e49",
+    "nuclear.trained_erm",
+    "nuclear.trained_order",
     "looped.figure8_1_gap",
 )
 """The same of the other works."""

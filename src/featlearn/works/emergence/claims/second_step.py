@@ -367,8 +367,8 @@ CLAIMS: tuple[Claim, ...] = (
         statements=small_statements,
         observe=small_observe,
         premises=(PREMISE,),
-        remarks="The proof has O(eta/gamma) for |<w^(1), x>| in (A.135), and (A.127) derives O(eta (1+p_o st)/gamma), "
-        "which is what is used.",
+        remarks="For |<w^(1), x>| (A.127) derives O(eta (1 + p_o st)/gamma), and (A.135) goes on with O(eta/gamma); at "
+        "the steps of Lemma 23 and Theorem 26 either leaves |g| far below 1.",
     ),
     Claim(
         id="emergence.lemma20",
