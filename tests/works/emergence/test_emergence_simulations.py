@@ -163,7 +163,7 @@ PLANTED = [
     ("interval_ntk", edit("NTK", test_acc=75.0), simulated_tables.ABOVE),
     ("interval_one_step", edit("One Step", test_acc=91.0), simulated_tables.ONE),
     ("order1", edit("NTK", test_acc=70.0), "NTK less RF"),
-    ("order3", edit("NTK", setting="d=2000", test_acc=100.0), "d=2000: Network less NTK"),
+    ("order3", edit("Two Step", setting="d=2000", test_acc=70.0), "d=2000: Two Step less NTK"),
     ("order5", edit("One Step", setting="n=10000", test_acc=90.0), "n=10000: RF less One Step"),
     ("curves1", edit("Network", acc=78.0), simulated_figures.GAP),
     ("curves3", edit("NTK", False, acc=70.0), simulated_figures.GUESS),
