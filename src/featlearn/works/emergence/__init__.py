@@ -11,6 +11,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "figure17",
     "general",
     "rates",
+    "clusters",
+    "filters",
 )
 CLAIMS: tuple[str, ...] = (
     "definitions",
