@@ -37,4 +37,5 @@ CLAIMS: tuple[str, ...] = (
     "spread",
     "one_step",
     "other_data",
+    "table7",
 )

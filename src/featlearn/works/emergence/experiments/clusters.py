@@ -195,7 +195,7 @@ def cost(trial: Trial) -> Cost:
     """Of both networks, from measured seconds on one core."""
     n, d = SIZES.get(set_of(trial.pair)[0], (12_000, 784))
     steps = trial.epochs * n / trial.batch
-    return Cost(2 + 2 * (steps * 1e-3 + 6 * trial.epochs * n * d * trial.m / 1e10), 500 + n * d * 8e-6)
+    return Cost(1.5 + 2 * steps * (2e-4 + 6 * trial.batch * d * trial.m / 3e10), 500 + n * d * 8e-6)
 
 
 EXPERIMENT = Experiment(

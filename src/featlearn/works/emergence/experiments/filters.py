@@ -280,11 +280,10 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 
 
 def cost(trial: Trial) -> Cost:
-    """Of both networks, from measured seconds on one core that other processes share."""
-    places = sum((trial.size / 2**i) ** 2 * 4**i * (4 if i == 0 else 3.6) for i in range(4))
-    images = trial.epochs * trial.n * 3 + trial.tested + trial.n
-    work = 2 * images * 9 * trial.width**2 * places * 2
-    return Cost(3 + work / (1e13 if trial.device != "cpu" else 1.2e10), 900 + 0.2 * trial.width**2)
+    """Of both networks, from measured seconds on one core that other processes share; a GPU is not measured."""
+    images = 2 * (trial.epochs * trial.n + (trial.tested + trial.n) / 3)
+    seconds = images * (trial.size / 14) ** 2 * (6.5e-5 * trial.width + 6e-7 * trial.width**2)
+    return Cost(3 + seconds / (1 if trial.device == "cpu" else 500), 900 + 0.2 * trial.width**2)
 
 
 EXPERIMENT = Experiment(

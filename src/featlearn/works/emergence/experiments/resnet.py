@@ -112,7 +112,8 @@ def train(
     `keep` are copied, and the gradients of the last convolution averaged over three times `trunk` steps."""
     optimiser = torch.optim.SGD(net.parameters(), lr=rate, momentum=momentum)
     seen, step = {0: net.filters()}, 0
-    early = torch.zeros(3, *net.last(STAGES[-1]).flatten(1).shape, device=x.device)
+    last = net.last(STAGES[-1])
+    early = torch.zeros(3, *last.flatten(1).shape, dtype=last.dtype, device=x.device)
     for epoch in range(1, epochs + 1):
         net.train()
         order = torch.randperm(len(y), generator=(key / epoch).torch()).to(x.device)
@@ -121,9 +122,8 @@ def train(
                 break
             optimiser.zero_grad()
             functional.softplus(-y[rows] * net(x[rows])).mean().backward()
-            gradient = net.last(STAGES[-1]).grad
-            if step < 3 * trunk and gradient is not None:
-                early[step // trunk] += gradient.detach().flatten(1) / trunk
+            if step < 3 * trunk and last.grad is not None:
+                early[step // trunk] += last.grad.flatten(1) / trunk
             optimiser.step()
             step += 1
         if epoch in keep:
