@@ -105,6 +105,7 @@ def test_help(featlearn):
         (["generate", "m", "--prompt-file", __file__, "--question", "q", "--measure-loss"], "measure-loss = True"),
         (["generate", "m", "--max-new-tokens", "0"], "max-new-tokens = 0"),
         (["score", "m"], "file is missing"),
+        (["score", "m", "--file", "q.jsonl", "--replies", "-1"], "replies = -1 is not allowed: 0 or more"),
         (["score", "m", "--file", "none.jsonl"], "file = none.jsonl is not allowed"),
         (["score", "m", "--file", __file__], "file = " + __file__ + ":1 is not allowed"),
         (["longbench", "m"], "one of --data FILE_OR_FOLDER and --mini"),
@@ -253,18 +254,37 @@ def test_generate_warns_when_the_question_exceeds_keep(featlearn, loaded, text):
 
 
 def test_score(featlearn, loaded):
-    pytest.importorskip("featlearn.methods.long_context", reason="until methods/long_context.py exists")
     path = jsonl("q.jsonl", *questions(loaded))
     words = ("--file", path, "--layer", "2", "--keep", "64", "--max-new-tokens", "2", "--methods", "gemfilter,snapkv")
     status, out, err = featlearn("gemfilter", "score", "mine", *words)
     assert status == 0, err
     assert "2 questions x 3 methods" in out
+    assert "2 questions longer than keep = 64" in out
     for name in ("full", "gemfilter", "snapkv"):
         assert name in out
+    assert out.count("snapkv: ") == 2  # replies side by side
+    assert "replies end at max-new-tokens = 2" in err
+    assert "questions are in" not in out
+    (kept,) = Path("runs/gemfilter").glob("score-*.jsonl")
+    assert len(kept.read_text().splitlines()) == 6
     status, out, err = featlearn("gemfilter", "score", "mine", *words, "--json")
+    assert f"2 of 2 questions are in {kept}" in " ".join(err.split())
     found = one_document(out)
     assert [m["method"] for m in found["methods"]] == ["full", "gemfilter", "snapkv"]
     assert len(found["rows"]) == 6
+    assert found["filtered"] == 2
+    status, out, err = featlearn("gemfilter", "score", "mine", *words, "--again", "--replies", "0")
+    assert "questions are in" not in out
+    assert "snapkv: " not in out
+
+
+def test_score_of_short_prompts_says_that_nothing_was_filtered(featlearn, loaded):
+    path = jsonl("q.jsonl", *questions(loaded))
+    words = ("--file", path, "--layer", "2", "--keep", "9999", "--max-new-tokens", "2", "--methods", "gemfilter")
+    status, out, err = featlearn("gemfilter", "score", "mine", *words)
+    assert status == 0, err
+    assert "featlearn: none of 2 prompts is longer than keep = 9999: nothing was filtered" in err
+    assert "+0.000" not in out
 
 
 def test_unknown_methods(refused, loaded):

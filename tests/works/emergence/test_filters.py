@@ -16,7 +16,7 @@ from featlearn.lab.experiment import Rows
 from featlearn.lab.row import plain
 from featlearn.lab.table import Table
 from featlearn.works.emergence.claims import filters as said
-from featlearn.works.emergence.claims import table7 as printed
+from featlearn.works.emergence.claims import table7
 from featlearn.works.emergence.claims.filters import CLAIMS
 from featlearn.works.emergence.experiments import filters, resnet
 from featlearn.works.emergence.experiments.filters import COSINES, EXPERIMENT, Config
@@ -404,7 +404,7 @@ def test_steps_in_random_directions_have_the_share_that_is_the_rival():
 
 @pytest.fixture
 def consistent():
-    (claim,) = printed.CLAIMS
+    (claim,) = table7.CLAIMS
     return claim
 
 
@@ -420,26 +420,26 @@ def test_vectors_have_cosines_that_are_consistent_and_give_their_lengths():
     for seed in range(5):
         v = torch.randn(1, 3, 6, generator=(KEY / seed).torch())
         row = resnet.table7(v)[0, :6].numpy()
-        seen = printed.sees_consistent(np.stack([row, row]), KEY)
-        assert seen[printed.INSIDE] == pytest.approx(np.ones(2), abs=1e-6)
+        seen = table7.sees_consistent(np.stack([row, row]), KEY)
+        assert seen[table7.INSIDE] == pytest.approx(np.ones(2), abs=1e-6)
         lengths = (v[0].norm(dim=1) / v[0].sum(0).norm()).tolist()
-        assert seen[printed.LENGTHS][:3] == pytest.approx(lengths, abs=1e-5)
+        assert seen[table7.LENGTHS][:3] == pytest.approx(lengths, abs=1e-5)
 
 
 @pytest.mark.parametrize("column", range(6))
 def test_a_cosine_that_is_a_hundredth_off_is_seen(consistent, column):
-    wrong = printed.printed(KEY) + 0.01 * (np.arange(6) == column)
+    wrong = table7.reported_cosines(KEY) + 0.01 * (np.arange(6) == column)
     says = dataclasses.replace(consistent, settings=wrong)
     found = {f.statement.name: f.outcome for f in verdict_of(says, Key("verify")).findings}
-    assert found[printed.INSIDE] == "contradicted"
+    assert found[table7.INSIDE] == "contradicted"
 
 
 def test_rounding_is_what_half_a_digit_in_each_can_do():
     """The worst corner of the box of half a digit."""
-    for row in printed.printed(KEY):
-        corners = np.array(np.meshgrid(*[[-1, 1]] * 6)).reshape(6, -1).T * printed.HALF_DIGIT
-        worst = max(abs(printed.bordered(row + c)[0] - printed.bordered(row)[0]) for c in corners)
-        assert printed.rounding(row) == pytest.approx(worst, rel=0.02)
+    for row in table7.reported_cosines(KEY):
+        corners = np.array(np.meshgrid(*[[-1, 1]] * 6)).reshape(6, -1).T * table7.HALF_DIGIT
+        worst = max(abs(table7.bordered(row + c)[0] - table7.bordered(row)[0]) for c in corners)
+        assert table7.rounding(row) == pytest.approx(worst, rel=0.02)
 
 
 def test_the_loss_of_one_output_is_that_of_two_with_cross_entropy():

@@ -21,7 +21,7 @@ INSIDE, LENGTHS = "t' G^-1 t of either network", "lengths of v1, v2 and v3 over 
 Array = np.ndarray
 
 
-def printed(key: Key) -> Array:
+def reported_cosines(key: Key) -> Array:
     """(2, 6): cosines with the mean, then those of pairs, by network."""
     found = {(p.row, p.metric): p.value for p in reported("emergence.table7")}
     return np.array([[found[row, metric] for metric in (*MEANS, *PAIRS)] for row in NETWORKS])
@@ -88,7 +88,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("emergence.table7",),
         says="The printed cosines of v1, v2, v3 with their mean follow from those between them, for lengths above 0: "
         "t' G^-1 t = 1 with t the former and G the matrix of the latter.",
-        settings=printed,
+        settings=reported_cosines,
         statements=says_consistent,
         observe=sees_consistent,
         remarks="Whether the numbers agree with each other, not whether filters have them. The lengths that they need "
