@@ -11,6 +11,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "figure17",
     "general",
     "rates",
+    "clusters",
+    "filters",
 )
 CLAIMS: tuple[str, ...] = (
     "definitions",
@@ -35,4 +37,5 @@ CLAIMS: tuple[str, ...] = (
     "spread",
     "one_step",
     "other_data",
+    "table7",
 )
