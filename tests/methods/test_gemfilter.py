@@ -394,7 +394,7 @@ def test_unknown_models_are_refused_by_name(llama):
     mamba = transformers.MambaForCausalLM(
         transformers.MambaConfig(hidden_size=16, num_hidden_layers=1, state_size=4, vocab_size=50)
     )
-    with pytest.raises(SettingError, match=r"model = mamba is not allowed: one of gemma"):
+    with pytest.raises(SettingError, match=r"model = mamba with layers of linear_attention is not allowed: a decoder whose"):
         select(mamba, ids_of(1, 5), layer=0, keep=2)
     with pytest.raises(SettingError, match=r"model = Linear is not allowed: a Hugging Face causal language model"):
         select(torch.nn.Linear(2, 2), ids_of(1, 5), layer=0, keep=2)

@@ -28,6 +28,7 @@ from featlearn.methods.gemfilter import generate as generate
 from featlearn.methods.gemfilter import layout_of as layout_of
 from featlearn.methods.gemfilter import offloaded_for_filter as offloaded_for_filter
 from featlearn.methods.gemfilter import recommended as recommended
+from featlearn.methods.gemfilter import register as register
 from featlearn.methods.gemfilter import select as select
 from featlearn.methods.gemfilter import select_chunked as select_chunked
 
@@ -59,6 +60,7 @@ __all__ = [
     "offloaded_for_filter",
     "questions_of",
     "recommended",
+    "register",
     "score",
     "select",
     "select_chunked",

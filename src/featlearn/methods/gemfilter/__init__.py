@@ -7,6 +7,7 @@ from featlearn.methods.gemfilter.generating import generate as generate
 from featlearn.methods.gemfilter.layouts import FAMILIES as FAMILIES
 from featlearn.methods.gemfilter.layouts import Layout as Layout
 from featlearn.methods.gemfilter.layouts import layout_of as layout_of
+from featlearn.methods.gemfilter.layouts import register as register
 from featlearn.methods.gemfilter.offload import offloaded_for_filter as offloaded_for_filter
 from featlearn.methods.gemfilter.recommended import Setting as Setting
 from featlearn.methods.gemfilter.recommended import recommended as recommended
@@ -30,6 +31,7 @@ __all__ = [
     "layout_of",
     "offloaded_for_filter",
     "recommended",
+    "register",
     "select",
     "select_chunked",
 ]

@@ -1,9 +1,12 @@
 """What each family of decoder does between its hidden states and its attention scores.
 
 Scoring a layer needs its queries and keys as the layer itself forms them: projection, norms, rotary embedding, scale.
-A family that is not listed is refused by name rather than scored wrongly.
+A family that is not listed, and a layout that a user registers, are held against the model's own attention at first use
+(`proof`) and refused by name where they differ, rather than scored wrongly.
 """
 
+import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,11 +111,39 @@ def rotate(x: Float[Tensor, "b h n d"], cos: Float[Tensor, "c n r"], sin: Float[
     return torch.cat([turned * cos + torch.cat([-b, a], dim=-1) * sin, rest], dim=-1)
 
 
+_REGISTERED: dict[str, Layout] = {}
+_PROVED: "weakref.WeakKeyDictionary[Any, Layout]" = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def register(layout: Layout) -> None:
+    """Let models of `layout.model_type` be read by a layout of yours; the last one counts.
+
+    Derive it from `Layout` and override what differs, such as `queries` and `keys`. At the first use on a model it is
+    held against the model's own attention.
+
+    Errors: SettingError for anything else, or a layout without a model_type.
+
+    Example:
+        >>> class Interleaved(Layout):
+        ...     def queries(self, attn, hidden, rotary): ...
+        >>> register(Interleaved("mine"))
+    """
+    if not isinstance(layout, Layout) or not layout.model_type:
+        raise SettingError("layout", repr(layout), "a Layout with a model_type", "derive a class from gemfilter.Layout")
+    with _LOCK:
+        _REGISTERED[layout.model_type] = layout
+        _PROVED.clear()
+
+
 def layout_of(model: Any) -> Layout:
     """The layout of a Hugging Face causal language model.
 
-    Raises SettingError for what is not a decoder with a known attention layout: encoder-decoders, state-space models,
-    families not listed in FAMILIES.
+    Families in FAMILIES are known; any other decoder is run once on a few tokens, and its layout holds where every
+    layer's attention is read as the model computes it.
+
+    Raises SettingError for encoder-decoders, state-space models, and decoders whose attention is computed otherwise,
+    with the difference seen.
 
     Example:
         >>> layout_of(model).model_type
@@ -126,12 +157,18 @@ def layout_of(model: Any) -> Layout:
         )
     if getattr(config, "is_encoder_decoder", False):
         raise SettingError("model", kind, OTHER_KINDS, "encoder-decoder models have no last query to score with")
-    if kind not in FAMILIES:
-        known = f"one of {', '.join(FAMILIES)}"
-        raise SettingError(
-            "model", kind, known, "its attention layout is not known here; add it to methods/gemfilter/layouts.py"
-        )
-    return Layout(kind)
+    if kind in FAMILIES and kind not in _REGISTERED:
+        return Layout(kind)
+    with _LOCK:
+        found = _PROVED.get(model) if isinstance(model, nn.Module) else None
+    if found is None:
+        from featlearn.methods.gemfilter.proof import check_layout
+
+        found = _REGISTERED.get(kind, Layout(kind))
+        check_layout(found, model)
+        with _LOCK:
+            _PROVED[model] = found
+    return found
 
 
 def check_layer(layout: Layout, model: Any, layer: int, length: int) -> int:

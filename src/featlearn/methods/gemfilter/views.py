@@ -47,14 +47,14 @@ def watched(layout: Layout, model: Any, layers: Iterable[int], see: See) -> Iter
 
     stack: Any = layout.layers(model)
     forwards = {id(uncompiled(stack[i].self_attn)): seen(i % len(stack)) for i in layers}
-    with _view(model, forwards, evaluating=False) as own:
+    with view(model, forwards, evaluating=False) as own:
         yield own
 
 
 @contextlib.contextmanager
 def undisturbed(model: Any) -> Iterator[Any]:
     """The model in evaluation mode, without gradients in the block; the modes of `model` itself stay as they are."""
-    with torch.inference_mode(), _view(model, {}, evaluating=True) as own:
+    with torch.inference_mode(), view(model, {}, evaluating=True) as own:
         yield own
 
 
@@ -76,7 +76,7 @@ def uncompiled(module: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _view(root: nn.Module, forwards: Mapping[int, Forward], *, evaluating: bool) -> Iterator[Any]:
+def view(root: nn.Module, forwards: Mapping[int, Forward], *, evaluating: bool) -> Iterator[Any]:
     """`root` with other forwards (by id of the module) and, if evaluating, without training mode; itself where
     nothing has to differ."""
     done: dict[int, nn.Module] = {}
