@@ -233,6 +233,41 @@ def test_generate_prints_replies_and_what_they_took(featlearn, loaded, text):
     ]
 
 
+def test_generate_with_template_system_and_turns(featlearn, loaded, text, monkeypatch):
+    """The words of the frame are what the model is given, and what is true or false is no text."""
+    monkeypatch.setattr(loaded.tokenizer, "chat_template", FRAME)
+    Path("turns.jsonl").write_text('{"role": "user", "content": "river"}\n{"role": "assistant", "content": "stone"}\n')
+    words = ("--prompt-file", text, "--layer", "2", "--keep", "64", "--max-new-tokens", "3", "--show-kept")
+    frame = ("--system", "garden", "--turns", "turns.jsonl", "--template", "mode=paper", "--template", "loud=true")
+    asked = ("--question", "Which stone?")
+    status, out, err = featlearn("gemfilter", "generate", "mine", *words, *asked, *frame, "--stream", "--keep", "9999")
+    assert status == 0, err
+    kept = " ".join(out.split())
+    assert "garden <end><user> river" in kept.replace("<end> <user>", "<end><user>")
+    assert "stone <end>" in kept
+    assert "paper music" in kept
+
+
+FRAME = (
+    "{% for m in messages %}<user> {{ m['content'] }} <end>{% endfor %}"
+    "{% if mode is defined %} {{ mode }} {{ 'music' if loud is true else 'letter' }}{% endif %} <bot>"
+)
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["--template", "loud"], "template = loud is not allowed: name=value"),
+        (["--system", "x", "--no-chat"], "system is not allowed with --no-chat"),
+        (["--stream", "--json"], "stream = True is not allowed: --json prints one document"),
+        (["--turns", "none.jsonl"], "turns = none.jsonl is not allowed: a text file that exists"),
+    ],
+)
+def test_generate_flags_that_do_not_go_together(refused, loaded, text, words, told):
+    assert told in refused("gemfilter", "generate", "m", "--prompt-file", text, "--question", "q", *words)
+    assert loaded.asked == []
+
+
 def test_generate_question_blind_with_its_loss(featlearn, loaded, text):
     words = ("--prompt-file", text, "--layer", "2", "--keep", "64", "--max-new-tokens", "3", "--question-blind")
     asked = ("--question", "Which stone?", "--question", "What market?")

@@ -5,6 +5,7 @@ import copy
 import math
 import sys
 
+import numpy as np
 import pytest
 import torch
 from families import FAMILIES, assert_same, build, ids_of, state_of, transformers
@@ -394,7 +395,9 @@ def test_unknown_models_are_refused_by_name(llama):
     mamba = transformers.MambaForCausalLM(
         transformers.MambaConfig(hidden_size=16, num_hidden_layers=1, state_size=4, vocab_size=50)
     )
-    with pytest.raises(SettingError, match=r"model = mamba with layers of linear_attention is not allowed: a decoder whose"):
+    with pytest.raises(
+        SettingError, match=r"model = mamba with layers of linear_attention is not allowed: a decoder whose"
+    ):
         select(mamba, ids_of(1, 5), layer=0, keep=2)
     with pytest.raises(SettingError, match=r"model = Linear is not allowed: a Hugging Face causal language model"):
         select(torch.nn.Linear(2, 2), ids_of(1, 5), layer=0, keep=2)
@@ -457,3 +460,102 @@ def test_gather_pads_on_the_left():
     kept, seen = gather(ids, mask, [torch.tensor([0, 2]), torch.tensor([0, 1, 3])], 9)
     assert kept.tolist() == [[9, 5, 7], [1, 2, 4]]
     assert seen.tolist() == [[False, True, True], [True, True, True]]
+
+
+# --- what people have in their hands ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["array", "rows", "list", "mapping", "numbers"])
+def test_prompts_and_numbers_of_other_kinds(llama, form):
+    ids = ids_of(1, 30)
+    expected = select(llama, ids, layer=1, keep=8, protect=(1, 2))
+    how = {"layer": 1, "keep": 8, "protect": (1, 2)}
+    given, mask = ids, None
+    if form == "array":
+        given, mask = ids.numpy(), np.ones((1, 30), dtype=np.int64)
+    elif form in ("rows", "list"):
+        given = ids.tolist() if form == "rows" else ids[0].tolist()
+    elif form == "mapping":
+        given = transformers.BatchEncoding({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+    else:
+        how = {"layer": np.int64(1), "keep": torch.tensor(8), "protect": (np.int32(1), torch.tensor(2))}
+    assert torch.equal(select(llama, given, mask, **how).indices[0], expected.indices[0])
+    share = select(llama, ids, layer=1, keep=np.float32(0.25))
+    assert share.kept == (8,)
+
+
+def test_a_mask_in_a_mapping_counts(llama):
+    ids = ids_of(1, 30)
+    mask = torch.ones_like(ids)
+    mask[:, :5] = 0
+    given = transformers.BatchEncoding({"input_ids": ids, "attention_mask": mask})
+    assert select(llama, given, layer=1, keep=8).lengths == (25,)
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ("a text", "input_ids = a text is not allowed: whole numbers"),
+        ([[1, 2], [3]], "input_ids = a list is not allowed: .*rows of one length"),
+        (["a", "b"], "input_ids = a list is not allowed"),
+        ({"ids": [1]}, "input_ids = a mapping of ids is not allowed"),
+        (None, "input_ids = a NoneType is not allowed"),
+        ([0.5, 1.0], "input_ids = torch.float32"),
+    ],
+)
+def test_what_is_no_prompt_is_refused(llama, given, told):
+    with pytest.raises(SettingError, match=told):
+        select(llama, given, layer=1, keep=8)
+
+
+@pytest.mark.parametrize("protect", [4, (1,), (1, 2, 3), (0.5, 1), "ab", (True, 1)])
+def test_what_is_no_protection_is_refused(llama, protect):
+    with pytest.raises(SettingError, match=r"protect = .* is not allowed: \(first, last\), two counts, or a mask"):
+        select(llama, ids_of(1, 30), layer=1, keep=8, protect=protect)
+
+
+def test_scores_can_take_part_in_training(llama):
+    chosen = select(llama, ids_of(1, 30), layer=1, keep=8)
+    weight = torch.ones(30, requires_grad=True)
+    (chosen.scores[0] * weight).sum().backward()
+    assert torch.equal(weight.grad, chosen.scores[0])
+
+
+def test_stop_strings_stop(llama):
+    """The first string of the reply itself, so that one token is generated where there would be six."""
+    tokenizer = letters()
+    how = {"layer": 1, "keep": 8, "do_sample": False, "max_new_tokens": 6, "min_new_tokens": 6}
+    free = gemfilter.generate(llama, ids_of(1, 30), tokenizer=tokenizer, **how)
+    first = free.text[0][0]
+    how["min_new_tokens"] = None
+    stopped = gemfilter.generate(llama, ids_of(1, 30), tokenizer=tokenizer, stop_strings=[first], **how)
+    assert stopped.text[0] == first
+    with pytest.raises(SettingError, match="stop_strings = without a tokenizer is not allowed"):
+        gemfilter.generate(llama, ids_of(1, 30), stop_strings=[first], **how)
+
+
+def letters():
+    """A tokenizer of single characters, one for every id of the small models."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    names = {chr(33 + i): i for i in range(97)}
+    words = Tokenizer(models.WordLevel(names, unk_token="!"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    words.decoder = decoders.Fuse()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words)
+
+
+def test_a_streamer_is_given_every_token(llama):
+    seen = []
+
+    class Streamer:
+        def put(self, value):
+            seen.append(value.tolist())
+
+        def end(self):
+            seen.append("end")
+
+    how = {"layer": 1, "keep": 8, "do_sample": False, "max_new_tokens": 4}
+    found = gemfilter.generate(llama, ids_of(1, 30), streamer=Streamer(), **how)
+    assert seen[-1] == "end"
+    assert [t for part in seen[1:-1] for t in part] == found.new_tokens[0].tolist()

@@ -12,7 +12,7 @@ import numpy as np
 
 from featlearn.core import Key, SettingError
 from featlearn.tasks import needles as facts
-from featlearn.tasks.needles import encoder
+from featlearn.tasks.chat import encoder
 from featlearn.tasks.prompts import Item, framed
 from featlearn.tasks.prompts import grade as grade
 

@@ -1,7 +1,7 @@
 """A fact hidden in a long text, and the question that asks for it: prompts whose relevant tokens are known."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from featlearn.core import Key, SettingError
+from featlearn.tasks.chat import encoder, frame
 
 
 @dataclass(frozen=True)
@@ -140,27 +141,6 @@ class Prompt:
 
 INTRODUCTION = "Read the following text.\n\n"
 REQUEST = "\n\nAnswer with a few words from the text above. {question}"
-
-
-def frame(tokenizer: Any, introduction: str, request: str, chat: bool = True) -> tuple[str, str]:
-    """What stands before and after the text: through the tokenizer's chat template where it has one and chat holds."""
-    if not (chat and tokenizer.chat_template):
-        start = tokenizer.bos_token or ""
-        return start + introduction, request + "\nAnswer:"
-    mark = "<<<text>>>"
-    messages = [{"role": "user", "content": introduction + mark + request}]
-    whole = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    before, after = whole.split(mark)
-    return before, after
-
-
-def encoder(tokenizer: Any) -> Callable[[str], list[int]]:
-    """Text to ids, nothing added, no warning about the length."""
-
-    def encode(text: str) -> list[int]:
-        return tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-
-    return encode
 
 
 def hide(

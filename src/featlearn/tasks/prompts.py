@@ -9,8 +9,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.tasks.chat import Chat, encoder, frame, text_encoder
 from featlearn.tasks.metrics import METRICS, graded
-from featlearn.tasks.needles import encoder, frame
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ class TokenizedPrompt:
         return mask
 
 
-def framed(tokenizer: Any, introduction: str, request: str, chat: bool, continued: bool = False) -> tuple[str, str]:
+def framed(
+    tokenizer: Any, introduction: str, request: str, chat: bool | Chat, continued: bool = False
+) -> tuple[str, str]:
     """What stands before and after the text; see `frame`. continued: as it is, the reply goes on where request ends."""
     if continued:
         return (tokenizer.bos_token or "") + introduction, request
@@ -78,11 +80,13 @@ def read(
     context: str,
     request: str,
     *,
-    chat: bool = True,
+    chat: bool | Chat = True,
     continued: bool = False,
     longest: int | None = None,
 ) -> TokenizedPrompt:
     """The three parts as one prompt, through the chat template where there is one and chat holds.
+
+    What looks like a token of the template in the text or the request is read as characters there.
 
     longest: of a longer prompt the middle is left out, as the LongBench harness does: longest // 2 tokens at its
     start stay and the others at its end. Raises SettingError for a text without tokens, and where the request alone is
@@ -92,7 +96,12 @@ def read(
         raise SettingError("context", repr(context[:20]), "a text with words in it", "the prompt is empty")
     encode = encoder(tokenizer)
     before, after = framed(tokenizer, introduction, request, chat, continued)
-    head, inside, tail = encode(before), encode(context), encode(after)
+    plain = text_encoder(tokenizer)
+    head, inside = encode(before), plain(context)
+    own = request if after.startswith(request) else request.rstrip()  # some templates strip a message
+    spoken = plain(own)
+    forged = after.startswith(own) and spoken != encode(own)
+    tail = spoken + encode(after[len(own) :]) if forged else encode(after)
     ids = head + inside + tail
     if longest is None or len(ids) <= longest:
         return TokenizedPrompt(torch.tensor([ids]), len(head), len(tail))
@@ -105,7 +114,7 @@ def read(
     return TokenizedPrompt(torch.tensor([ids[:first] + ids[-last:]]), len(head), len(tail), len(ids) - longest)
 
 
-def prompt(tokenizer: Any, item: Item, *, chat: bool = True, longest: int | None = None) -> TokenizedPrompt:
+def prompt(tokenizer: Any, item: Item, *, chat: bool | Chat = True, longest: int | None = None) -> TokenizedPrompt:
     """The prompt of an item; see `read`."""
     parts = item.introduction, item.context, item.request
     return read(tokenizer, *parts, chat=chat, continued=item.continued, longest=longest)

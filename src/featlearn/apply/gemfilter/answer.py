@@ -16,6 +16,7 @@ from featlearn.methods.gemfilter.layouts import check_layer
 from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of_model, measured
+from featlearn.tasks.chat import Chat
 from featlearn.tasks.metrics import qa_f1
 from featlearn.tasks.needles import INTRODUCTION
 from featlearn.tasks.prompts import TokenizedPrompt, read
@@ -60,9 +61,11 @@ class Reply:
 
 
 def prompts(
-    tokenizer: Any, context: str, questions: Sequence[str], chat: bool = True, request: str = REQUEST
+    tokenizer: Any, context: str, questions: Sequence[str], chat: bool | Chat = True, request: str = REQUEST
 ) -> tuple[TokenizedPrompt, ...]:
     """One prompt per question, through the chat template where there is one and chat holds."""
+    if isinstance(questions, str):
+        raise SettingError("question", repr(questions[:40]), "a list of texts", "put it in a list: [question]")
     if not questions or not all(q.strip() for q in questions):
         raise SettingError("question", list(questions), "at least one, none of them empty", "ask with --question")
     return tuple(read(tokenizer, INTRODUCTION, context, request.format(question=q), chat=chat) for q in questions)
@@ -78,11 +81,12 @@ def answer(
     layer: int | str = "auto",
     scoring: Scoring | None = None,
     max_new_tokens: int = 64,
-    chat: bool = True,
+    chat: bool | Chat = True,
     protect: bool = True,
     blind: bool = False,
     measure_loss: bool = False,
     choose: Callable[..., Selection] = select,
+    streamer: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Reply, ...]:
     """Answer questions about one text with GemFilter, greedily.
@@ -90,7 +94,9 @@ def answer(
     Start token and question are protected (a warning says so where they alone exceed `keep`; then nothing is). blind:
     select once, before any question: what votes is the end of the text with a request that announces questions; each
     question is then added to the same kept tokens. measure_loss: answer every question both ways and compare. choose:
-    pass one, `select` or `select_chunked`, as for `generate` of the method.
+    pass one, `select` or `select_chunked`, as for `generate` of the method. chat: False for no template, or a Chat with
+    its arguments, a system prompt and earlier turns. streamer: as Transformers has them, is given the tokens of the
+    replies as they come.
 
     Raises SettingError, before any work, for empty texts and questions and as `generate` of the method.
 
@@ -112,7 +118,7 @@ def answer(
     out = []
     if not blind:
         for question, tokenized in zip(questions, tokenized_prompts, strict=True):
-            result, warnings = _aware(model, tokenizer, tokenized, setting, max_new_tokens, protect)
+            result, warnings = _aware(model, tokenizer, tokenized, setting, max_new_tokens, protect, streamer)
             out.append(_reply(question, tokenized, result, warnings))
             if progress:
                 progress(len(out), len(tokenized_prompts))
@@ -123,7 +129,7 @@ def answer(
         result, second = measured(
             device_of_model(model),
             ids.shape[1],
-            lambda ids=ids: greedy(model, ids, max_new_tokens),
+            lambda ids=ids: greedy(model, ids, max_new_tokens, streamer),
         )
         text = tokenizer.decode(result[0], skip_special_tokens=True)
         loss = None
@@ -165,10 +171,12 @@ def filter_of(model: Any, layer: int | str, scoring: Scoring | None = None) -> t
     return layer, scoring or SOFTMAX
 
 
-def greedy(model: Any, input_ids: Int[Tensor, "1 n"], max_new_tokens: int) -> Int[Tensor, "1 t"]:
+def greedy(model: Any, input_ids: Int[Tensor, "1 n"], max_new_tokens: int, streamer: Any = None) -> Int[Tensor, "1 t"]:
     """The ids (1, t) that the model's own greedy `generate` adds to a prompt (1, n)."""
     input_ids = input_ids.to(device_of_model(model))
-    found = model.generate(input_ids, attention_mask=torch.ones_like(input_ids), **greedily(model, max_new_tokens))
+    found = model.generate(
+        input_ids, attention_mask=torch.ones_like(input_ids), streamer=streamer, **greedily(model, max_new_tokens)
+    )
     return found[:, input_ids.shape[1] :]
 
 
@@ -197,10 +205,16 @@ def protection(
 
 
 def _aware(
-    model: Any, tokenizer: Any, tokenized: TokenizedPrompt, setting: dict[str, Any], max_new_tokens: int, protect: bool
+    model: Any,
+    tokenizer: Any,
+    tokenized: TokenizedPrompt,
+    setting: dict[str, Any],
+    max_new_tokens: int,
+    protect: bool,
+    streamer: Any = None,
 ) -> tuple[Result, tuple[str, ...]]:
     mask, warnings = protection(tokenized, setting["keep"], protect)
-    more = greedily(model, max_new_tokens)
+    more = {**greedily(model, max_new_tokens), "streamer": streamer}
     result = generate(
         model, tokenized.input_ids, tokenized.mask(), **setting, protect=mask, tokenizer=tokenizer, **more
     )
@@ -235,7 +249,7 @@ class _Blind:
 
 
 def _blind_selection(
-    model: Any, tokenizer: Any, context: str, chat: bool, setting: dict[str, Any], protect: bool
+    model: Any, tokenizer: Any, context: str, chat: bool | Chat, setting: dict[str, Any], protect: bool
 ) -> _Blind:
     """The kept tokens of introduction and text, chosen without a question."""
     tokenized = read(tokenizer, INTRODUCTION, context, BLIND, chat=chat)

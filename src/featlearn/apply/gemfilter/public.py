@@ -31,12 +31,14 @@ from featlearn.methods.gemfilter import recommended as recommended
 from featlearn.methods.gemfilter import register as register
 from featlearn.methods.gemfilter import select as select
 from featlearn.methods.gemfilter import select_chunked as select_chunked
+from featlearn.tasks.chat import Chat as Chat
 
 __all__ = [
     "FAMILIES",
     "RAW",
     "SOFTMAX",
     "Calibration",
+    "Chat",
     "Layout",
     "Reply",
     "Result",

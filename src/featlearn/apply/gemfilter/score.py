@@ -30,7 +30,8 @@ from featlearn.core import SettingError
 from featlearn.methods.gemfilter.selecting import RAW, count_of, select
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import device_of_model
-from featlearn.tasks.needles import INTRODUCTION, REQUEST, encoder, found_in
+from featlearn.tasks.chat import encoder
+from featlearn.tasks.needles import INTRODUCTION, REQUEST, found_in
 from featlearn.tasks.prompts import Item, TokenizedPrompt, prompt
 
 METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming")

@@ -1,6 +1,7 @@
 """`featlearn gemfilter generate`: answers from the kept tokens of a long prompt."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -48,6 +49,14 @@ class GenerateOptions(ModelOptions):
     """Pass one in chunks, in the memory of one layer's keys and values: for very long prompts."""
     chat: bool = True
     """Use the model's chat template."""
+    system: str = ""
+    """System prompt of the template."""
+    turns: str = ""
+    """JSONL of earlier turns: {"role": "user" or "assistant", "content": ...}."""
+    template: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Arguments of the template, name=value, such as enable_thinking=false; give it several times for several."""
+    stream: bool = False
+    """Print replies as they come."""
 
 
 def generate_command(args: Sequence[str]) -> int:
@@ -68,13 +77,16 @@ def generate_command(args: Sequence[str]) -> int:
         raise CommandError(
             "measure-loss = True is not allowed: it compares --question-blind with the usual way; give both"
         )
+    if options.stream and options.json:
+        raise CommandError("stream = True is not allowed: --json prints one document at the end; leave one of them out")
+    chat = _chat(options)
     model, tokenizer = load(options)
     choose: dict[str, Any] = {}
     if options.chunked_prefill:
         from featlearn.methods.gemfilter import select_chunked
 
         choose["choose"] = select_chunked
-    tokenized_prompts = tool.prompts(tokenizer, text, options.question, options.chat)
+    tokenized_prompts = tool.prompts(tokenizer, text, options.question, chat)
     for tokenized in tokenized_prompts:
         tool.check_prompt(tool.layout_of(model), model, tokenized.input_ids, tokenized.mask())
     layer = filter_layer(model, options.layer, max(r.input_ids.shape[1] for r in tokenized_prompts))
@@ -96,8 +108,9 @@ def generate_command(args: Sequence[str]) -> int:
             text,
             options.question,
             layer=options.layer,
-            chat=options.chat,
+            chat=chat,
             protect=options.protect,
+            streamer=_streamer(tokenizer) if options.stream else None,
             progress=progress,
             **setting,
             **blind,
@@ -118,6 +131,35 @@ def generate_command(args: Sequence[str]) -> int:
     for reply in replies:
         _print_reply(out, reply, options.show_kept)
     return DONE
+
+
+def _chat(options: GenerateOptions) -> Any:
+    """What the flags say of the template: False, or a Chat."""
+    from featlearn.apply.gemfilter.files import lines_of
+    from featlearn.tasks.chat import Chat
+
+    given = [n for n in ("system", "turns", "template") if getattr(options, n)]
+    if not options.chat:
+        if given:
+            raise CommandError(f"{given[0]} is not allowed with --no-chat: there is no template to put it in")
+        return False
+    template = {}
+    for pair in options.template:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise CommandError(f"template = {pair} is not allowed: name=value, such as enable_thinking=false")
+        try:
+            template[name] = json.loads(value)
+        except ValueError:
+            template[name] = value
+    turns = tuple(data for _, data in lines_of(options.turns, "turns")) if options.turns else ()
+    return Chat(template, options.system, turns)
+
+
+def _streamer(tokenizer: Any) -> Any:
+    from transformers import TextStreamer
+
+    return TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
 
 
 def _reply_json(reply: Any, kept: bool) -> dict[str, Any]:

@@ -61,13 +61,13 @@ ATTENTION = {"q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj", "q_norm", "k_no
 
 def select_chunked(
     model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
+    input_ids: Any,
+    attention_mask: Any = None,
     *,
-    layer: int,
-    keep: int | float,
+    layer: Any,
+    keep: Any,
     scoring: Scoring = SOFTMAX,
-    protect: tuple[int, int] | Tensor = (0, 0),
+    protect: Any = (0, 0),
     chunk: int = 8192,
     attention: str | SinksAndWindow = "full",
     offload: bool = False,
@@ -100,7 +100,7 @@ def select_chunked(
     home = check_layers(ask.layout, model, ask.layer)
     if torch.is_autocast_enabled(home.type):
         raise SettingError("autocast", "on", "off for chunked prefill", "use select, or load the model in that type")
-    last = 0 if isinstance(protect, Tensor) else protect[1]
+    last = 0 if isinstance(protect, Tensor) else int(protect[1])
 
     def work() -> Tensor:
         found = torch.full(ask.mask.shape, -torch.inf, device=home)

@@ -55,13 +55,13 @@ class Result:
 
 def generate(
     model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
+    input_ids: Any,
+    attention_mask: Any = None,
     *,
-    layer: int | str = "auto",
-    keep: int | float = 1024,
+    layer: Any = "auto",
+    keep: Any = 1024,
     scoring: Scoring | None = None,
-    protect: tuple[int, int] | Tensor = (0, 0),
+    protect: Any = (0, 0),
     tokenizer: Any = None,
     choose: Callable[..., Selection] = select,
     **generate_kwargs: Any,
@@ -69,7 +69,8 @@ def generate(
     """Answer a long prompt from its `keep` most attended tokens: GemFilter.
 
     Pass one is `select`; pass two calls `model.generate` on the kept tokens, which get new positions 0..k-1, with
-    every further argument passed on: sampling, beams, streamers, stopping criteria. max_length counts kept tokens.
+    every further argument passed on: sampling, beams, assistants, streamers, stopping criteria, stop strings (with the
+    tokenizer), kinds of cache. max_length counts kept tokens.
     Prompts that are not longer than `keep` go to pass two as they are, and when all are, there is no pass one. A model
     in training mode keeps its dropout in pass two, as in its own `generate`; pass one has none.
 
@@ -91,6 +92,10 @@ def generate(
     for name in OURS:
         if name in generate_kwargs:
             raise SettingError(name, "given", "set by pass two", "give the prompt as input_ids and attention_mask")
+    if generate_kwargs.get("stop_strings") is not None:
+        if tokenizer is None:
+            raise SettingError("stop_strings", "without a tokenizer", "a tokenizer beside them", "give tokenizer=")
+        generate_kwargs["tokenizer"] = tokenizer
     layout = layout_of(model)
     input_ids, mask = check_prompt(layout, model, input_ids, attention_mask, generate_kwargs)
     setting = None

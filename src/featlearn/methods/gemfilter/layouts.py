@@ -171,9 +171,10 @@ def layout_of(model: Any) -> Layout:
     return found
 
 
-def check_layer(layout: Layout, model: Any, layer: int, length: int) -> int:
+def check_layer(layout: Layout, model: Any, layer: Any, length: int) -> int:
     """A filter layer that exists and sees the whole prompt, counted from 0; negative ones count from the end."""
     layers = len(layout.layers(model))
+    layer = layer.item() if hasattr(layer, "item") and getattr(layer, "ndim", 1) == 0 else layer
     if isinstance(layer, bool) or not isinstance(layer, int) or not -layers <= layer < layers:
         raise SettingError("layer", layer, f"0 to {layers - 1}", f"this {layout.model_type} has {layers} layers")
     layer %= layers

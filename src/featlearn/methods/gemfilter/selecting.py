@@ -82,13 +82,13 @@ class Selection:
 
 def select(
     model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor | None = None,
+    input_ids: Any,
+    attention_mask: Any = None,
     *,
-    layer: int,
-    keep: int | float,
+    layer: Any,
+    keep: Any,
     scoring: Scoring = SOFTMAX,
-    protect: tuple[int, int] | Tensor = (0, 0),
+    protect: Any = (0, 0),
 ) -> Selection:
     """The tokens that the filter layer attends to from the end of the prompt.
 
@@ -96,7 +96,8 @@ def select(
     The score of token i is sum over heads and rows of q.k_i (or of the attention probability), smoothed along the
     prompt; the `keep` best stay, in the order of the prompt.
 
-    input_ids: b n, padded on either side where attention_mask is 0; without a mask, where the model's padding token
+    input_ids: b n, padded on either side where attention_mask is 0, as a tensor, an array, lists, or what a tokenizer
+    returns; without a mask, where the model's padding token
     stands, as its `generate` takes it. keep: a count of tokens per prompt, or a share
     in (0, 1] of its length, rounded up; prompts no longer than `keep` stay whole. protect: (first, last) tokens of
     every prompt that stay in any case, or a mask of them; they count towards `keep`.
@@ -141,18 +142,19 @@ class Request:
 
     def selection(self, found: Float[Tensor, "b n"], cost: PassCost) -> Selection:
         """The best tokens by scores of shape b n."""
+        found = found.clone()  # made in inference mode, it could not take part in anything with gradients
         chosen = best(found, self.mask, self.protected, self.counts)
         return Selection(chosen, found, self.layer, self.protected, self.lengths, cost)
 
 
 def check_request(
     model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor | None,
-    layer: int,
-    keep: int | float,
+    input_ids: Any,
+    attention_mask: Any,
+    layer: Any,
+    keep: Any,
     scoring: Scoring,
-    protect: tuple[int, int] | Tensor,
+    protect: Any,
 ) -> Request:
     """Every setting of `select`, or SettingError before any work."""
     layout = layout_of(model)
@@ -173,9 +175,10 @@ def check_request(
     return Request(layout, input_ids, mask, layer, lengths, protected, counts)
 
 
-def count_of(keep: int | float, length: int) -> int:
+def count_of(keep: Any, length: int) -> int:
     """How many of `length` tokens `keep` means: a count as it is, a share of (0, 1] rounded up."""
     allowed, remedy = "a count of at least 1, or a share in (0, 1]", "1024 and 0.05 are both usual"
+    keep = plain_number(keep)
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not keep > 0:
         raise SettingError("keep", keep, allowed, remedy)
     if isinstance(keep, int):
@@ -185,17 +188,50 @@ def count_of(keep: int | float, length: int) -> int:
     return max(1, math.ceil(round(keep * length, 9)))  # rounded, that 0.07 of 100 tokens are 7
 
 
+def as_prompt(input_ids: Any, attention_mask: Any) -> tuple[Tensor, Tensor | None]:
+    """Ids (b, n) and a mask from what people have: tensors, arrays, lists of ids, or what a tokenizer returns."""
+    if isinstance(input_ids, Mapping):  # a BatchEncoding is one
+        if "input_ids" not in input_ids:
+            raise SettingError(
+                "input_ids", f"a mapping of {', '.join(map(str, input_ids))}", "input_ids in it", PROMPTS
+            )
+        mask = input_ids.get("attention_mask") if attention_mask is None else attention_mask
+        return as_prompt(input_ids["input_ids"], mask)
+    found = []
+    for name, value in (("input_ids", input_ids), ("attention_mask", attention_mask)):
+        if value is None and name == "attention_mask":
+            return found[0], None
+        try:
+            if isinstance(value, str | bytes):
+                raise TypeError("a text")
+            ids = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError):
+            what = "a text" if isinstance(value, str | bytes) else f"a {type(value).__name__}"
+            raise SettingError(name, what, "whole numbers of shape b n, rows of one length", PROMPTS) from None
+        found.append(ids[None] if ids.ndim == 1 and not isinstance(value, Tensor) else ids)
+    return found[0], found[1]
+
+
+PROMPTS = "tokenise it with return_tensors='pt' and padding, or ask with gemfilter.answer, which takes texts"
+
+
+def plain_number(value: Any) -> Any:
+    """A NumPy or torch number as Python's, anything else as it is."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
 def check_prompt(
     layout: Layout,
     model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor | None,
+    input_ids: Any,
+    attention_mask: Any,
     special: Mapping[str, Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Ids on the model's device and a Bool mask of their shape, or SettingError.
+    """Ids on the model's device and a Bool mask of their shape, or SettingError. See `as_prompt` for what is taken.
 
     Without a mask it is inferred as the model's `generate` does; special: arguments of that `generate`.
     """
+    input_ids, attention_mask = as_prompt(input_ids, attention_mask)
     if input_ids.ndim != 2 or input_ids.is_floating_point():
         raise SettingError(
             "input_ids", f"{input_ids.dtype} {list(input_ids.shape)}", "whole numbers of shape b n", "add a batch axis"
@@ -264,14 +300,17 @@ def _spans(mask: Tensor) -> Tensor:
     return n - mask.flip(1).int().argmax(1) - first
 
 
-def protected_tokens(protect: tuple[int, int] | Tensor, mask: Bool[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
+def protected_tokens(protect: Any, mask: Bool[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
     """The tokens that `protect`, (first, last) or a mask, means in prompts with this mask."""
     if isinstance(protect, Tensor):
         if protect.shape != mask.shape or protect.dtype != torch.bool:
             what = f"{protect.dtype} {list(protect.shape)}"
             raise SettingError("protect", what, f"bool of the prompt's shape {list(mask.shape)}", "or (first, last)")
         return protect.to(mask.device) & mask
-    first, last = protect
+    pair = tuple(map(plain_number, protect)) if isinstance(protect, tuple | list) else ()
+    if len(pair) != 2 or not all(isinstance(p, int) and not isinstance(p, bool) for p in pair):
+        raise SettingError("protect", repr(protect), "(first, last), two counts, or a mask", "(0, 0) protects nothing")
+    first, last = pair
     if min(first, last) < 0:
         raise SettingError("protect", protect, "(first, last), neither negative", "(0, 0) protects nothing")
     place = mask.cumsum(1) - 1
