@@ -11,6 +11,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "figure17",
     "general",
     "rates",
+    "teacher",
+    "input_structure",
 )
 CLAIMS: tuple[str, ...] = (
     "definitions",
