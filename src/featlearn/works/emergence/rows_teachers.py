@@ -34,14 +34,18 @@ class Fitted(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Minimum(Row):
-    """What a curve says. teacher: size of who labels, 0 for the set, None where the set's curve chooses none. least:
-    size of the least test loss in the classical regime; peak: size at which it ends; rise: of the loss from one to the
-    other, as a factor; all None where there is no U. descends: whether a larger size than the peak has less loss."""
+    """What a curve says. examples, pixels: of its training set, and of an edge. teacher: size of who labels, 0 for the
+    set, None where the set's curve chooses none. least: size of the least test loss in the classical regime; peak: size
+    at which it ends; rise: of the loss from one to the other, as a factor; all None where there is no such regime.
+    descends: whether a larger size than the peak has less loss."""
 
     experiment, key = TEACHER, ("arm",)
     kind: Literal["minimum"] = "minimum"
     arm: Arm
     seed: Annotated[int, SEED]
+    target: Target
+    examples: Annotated[int, COUNT]
+    pixels: Annotated[int, COUNT]
     teacher: Annotated[int, COUNT] | None
     least: Annotated[int, COUNT] | None
     peak: Annotated[int, COUNT] | None
@@ -69,7 +73,8 @@ class Balance(Row):
 @dataclass(frozen=True, kw_only=True)
 class Labels(Row):
     """What a teacher says of fresh inputs of one part: the share of its most frequent class, and the divergence of the
-    shares from uniform in nats; of images of the set also its accuracy."""
+    shares from uniform in nats; of images of the set also its accuracy. examples, pixels: of its training set, and of
+    an edge."""
 
     experiment, key = STRUCTURE, ("target", "net", "injected", "part")
     kind: Literal["labels"] = "labels"
@@ -78,6 +83,8 @@ class Labels(Row):
     injected: Injected
     part: Part
     seed: Annotated[int, SEED]
+    examples: Annotated[int, COUNT]
+    pixels: Annotated[int, COUNT]
     teacher: Annotated[int, COUNT]
     largest: Annotated[float, PERCENT]
     divergence: Annotated[float, POSITIVE]

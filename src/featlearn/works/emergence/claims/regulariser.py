@@ -130,6 +130,6 @@ CLAIMS: tuple[Claim, ...] = (
         settings=balance_settings,
         statements=balance_statements,
         observe=balance_observe,
-        remarks="Only the regulariser; the teacher search and the pseudo-label experiments of Algorithm 1 are not run.",
+        remarks="Only the regulariser; the search for a teacher and its labels are the experiment `emergence/teacher`.",
     ),
 )

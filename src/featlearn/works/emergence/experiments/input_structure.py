@@ -205,9 +205,12 @@ def run_trial(trial: Trial) -> TrialResult:
     y_x, y_u = labels(teacher, x), labels(teacher, u)
     fresh = {"data": (x_fresh, labels(teacher, x_fresh)), "injected": (u_fresh, labels(teacher, u_fresh))}
     same: dict[str, Any] = {k: getattr(trial, k) for k in ("target", "net", "injected", "seed")}
-    rows: list[Labels | Agreement] = [
+    rows: list[Labels | Agreement] = []
+    rows += [
         Labels(
             part=part,  # pyright: ignore[reportArgumentType]
+            examples=n,
+            pixels=edge(trial, trial.target),
             teacher=size,
             largest=largest(v),
             divergence=divergence(shares(v)),
@@ -271,10 +274,11 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
         return out
     for (target, net, injected, part), rows in table.of(Labels).by("target", "net", "injected", "part").items():
         at = f"{target}, {injected}", f"teacher {net}({rows.rows[0].teacher})"
-        kind = {"entry": ENTRIES[0], "unit": "%"}
-        out.append(SummaryRow.of(*at, f"most frequent label, {part}", rows.mean("largest"), **kind))
+        frequent = rows.mean("largest")
+        out.append(SummaryRow.of(*at, f"most frequent label, {part}", frequent, entry=ENTRIES[0], unit="%"))
         if part == "data":
-            out.append(SummaryRow.of(*at, "accuracy of the teacher", rows.mean("accuracy"), **kind))
+            right = rows.mean("accuracy")
+            out.append(SummaryRow.of(*at, "accuracy of the teacher", right, entry=ENTRIES[0], unit="%"))
     end = table.of(Agreement).where(done=1.0)
     for (target, net, injected, m, alpha), rows in end.by("target", "net", "injected", "student", "alpha").items():
         for part, here in rows.by("part").items():
@@ -330,8 +334,8 @@ def cost(trial: Trial) -> Cost:
     batch = training(trial, trial.net).batch
     if trial.net == "FC":
         read = batch * size**2 * (2 * teacher + (2 + len(trial.alphas)) * sum(students))
-        return Cost(3 + steps * ((1 + runs) * 6e-4 + 6e-10 * read), 800)
-    image = 7e-5 * (size / 14) ** 2 * (1.0 if trial.device == "cpu" else 0.01)
+        return Cost(3 + steps * ((1 + runs) * 6.5e-4 + 1e-10 * read), 800)
+    image = 6e-5 * (size / 14) ** 2 * (1.0 if trial.device == "cpu" else 0.01)
     read = batch * (2 * teacher + (2 + len(trial.alphas)) * sum(students))
     return Cost(3 + image * (steps * read + 4 * trial.tested * runs * max(students)), 1200)
 

@@ -27,6 +27,7 @@ need `featlearn data fetch mnist`.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 from torch.nn import functional
@@ -178,9 +179,10 @@ def run_trial(trial: Trial) -> TrialResult:
     )
     own = curve(trial, settings, "set", (x, y), (x_fresh, y_fresh), key / "curve")
     at = shape({r.size: r.test_loss for r in own})
-    rows: list[Fitted | Minimum | Balance] = [*own, minimum("set", trial.seed, 0, at)]
+    rows: list[Fitted | Minimum | Balance] = [*own, minimum(trial, "set", 0, at)]
     size = trial.teachers[0] if at is None else at.least  # where nothing is chosen, R is seen on the first teacher
-    for name, on in (("yes", u), ("no", None)):
+    ways: tuple[tuple[Literal["yes", "no"], Tensor | None], ...] = (("yes", u), ("no", None))
+    for name, on in ways:
         teacher = train(built("FC", size, x, key / "start" / size), x, y, settings, key / "teacher", balance=on)
         y_u = labels(teacher, u_fresh)
         rows.append(
@@ -198,14 +200,14 @@ def run_trial(trial: Trial) -> TrialResult:
     seen: dict[int, list[Fitted]] = {}
     for arm, m in arms.items():
         if m is None:
-            rows.append(minimum(arm, trial.seed, None, None))
+            rows.append(minimum(trial, arm, None, None))
             continue
         if m not in seen:
             teacher = train(built("FC", m, x, key / "start" / m), x, y, settings, key / "teacher", balance=u)
             of = [(v, labels(teacher, v)) for v in (u, u_fresh)]
             seen[m] = curve(trial, settings, arm, of[0], of[1], key / "students")
         mine = [Fitted(**{**vars(r), "arm": arm}) for r in seen[m]]
-        rows += [*mine, minimum(arm, trial.seed, m, shape({r.size: r.test_loss for r in mine}))]
+        rows += [*mine, minimum(trial, arm, m, shape({r.size: r.test_loss for r in mine}))]
     return TrialResult(rows)
 
 
@@ -234,11 +236,20 @@ def curve(
     return rows
 
 
-def minimum(arm: Arm, seed: int, teacher: int | None, at: Shape | None) -> Minimum:
+def minimum(trial: Trial, arm: Arm, teacher: int | None, at: Shape | None) -> Minimum:
     """The row of a curve."""
-    if at is None:
-        return Minimum(arm=arm, seed=seed, teacher=teacher, least=None, peak=None, rise=None, descends=None)
-    return Minimum(arm=arm, seed=seed, teacher=teacher, **vars(at))
+    return Minimum(
+        arm=arm,
+        seed=trial.seed,
+        target=trial.target,
+        examples=trial.n,
+        pixels=trial.size,
+        teacher=teacher,
+        least=at and at.least,
+        peak=at and at.peak,
+        rise=at and at.rise,
+        descends=at and at.descends,
+    )
 
 
 # --- tables and pictures ---------------------------------------------------------------------------------------------
@@ -312,7 +323,7 @@ def cost(trial: Trial) -> Cost:
     d = {8: 64, 14: 196, 28: 784}[trial.size]
     units = 5 * sum(trial.sizes) + 2 * sum(trial.teachers)
     runs = 5 * len(trial.sizes) + len(trial.teachers) + 3
-    return Cost(3 + steps * (runs * 6e-4 + 6e-10 * trial.batch * d * units), 700 + 4e-6 * 8 * trial.n * d)
+    return Cost(3 + steps * (runs * 6.5e-4 + 1e-10 * trial.batch * d * units), 700 + 4e-6 * 8 * trial.n * d)
 
 
 EXPERIMENT = Experiment(
