@@ -11,7 +11,8 @@ other inputs, over the size of the linear one: below 1 % lazy, above 20 % rich, 
 Families: networks of two layers, of three, a small convolutional one, a small transformer, each of several widths,
 activations and seeds. Thresholds were set on two layers, seeds 0 and 1, before any network here was trained; seeds here
 are others. AUC: of the statistic, lazy against rich. `read right`: of the networks of a regime, how many are read so;
-`read wrong`: read as the other; the rest are undecided.
+`read wrong`: read as the other; the rest are undecided. Rivals, by their AUC on the same networks: the same with the
+read-out among the matrices; the largest change of a body matrix by Frobenius norms; that of all parameters together.
 
 Fixed before the rows: alphas, widths, steps and seeds below, the two limits, target AUC 0.95 in every family.
 """
@@ -36,6 +37,7 @@ from featlearn.lab.files import write_whole
 ALPHAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 STEPS, SAMPLES, RATE = 200, 48, 0.3
 LAZY, RICH, TARGET = 0.01, 0.2, 0.95
+RIVALS = ("with read-out", "Frobenius", "all parameters")
 KEY = Key("benchmarks/regimes")
 Arrays = dict[str, Tensor]
 
@@ -168,9 +170,23 @@ def row(family: str, width: int, act: str, seed: int) -> list[dict[str, Any]]:
             rows.append({**same, "distance": None, "statistic": None, "read": "diverged"})
             continue
         end = {name: value[i] for name, value in ends.items()}
-        found = tool.compare(start, end, clusters=0).pairs[0].reading
-        rows.append({**same, "distance": float(distance[i]), "statistic": found.statistic, "read": found.regime})
+        pair = tool.compare(start, end, clusters=0).pairs[0]
+        found = pair.reading
+        read = {"distance": float(distance[i]), "statistic": found.statistic, "read": found.regime}
+        rows.append({**same, **read, **rivals(pair.layers, found.head, start, end)})
     return rows
+
+
+def rivals(layers: Sequence[Any], head: str, start: Arrays, end: Arrays) -> dict[str, float]:
+    """Other statistics of the same two checkpoints."""
+    wide = [layer for layer in layers if layer.wide]
+    moved = math.sqrt(sum(float((end[name] - value).square().sum()) for name, value in start.items()))
+    size = math.sqrt(sum(float(value.square().sum()) for value in start.values()))
+    return {
+        "with read-out": max(layer.spectral or 0.0 for layer in wide),
+        "Frobenius": max(layer.change or 0.0 for layer in wide if layer.name != head),
+        "all parameters": moved / size,
+    }
 
 
 def area(low: Sequence[float], high: Sequence[float]) -> float:
@@ -192,6 +208,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         told: dict[str, Any] = {"networks": len(own), "diverged": len(own) - len(finite)}
         told["neither"] = len(finite) - sum(map(len, parts.values()))
         told["auc"] = area(*([r["statistic"] for r in part] for part in parts.values()))
+        told["rivals"] = {name: area(*([r[name] for r in part] for part in parts.values())) for name in RIVALS}
         for regime, part in parts.items():
             wrong = {"lazy": "rich", "rich": "lazy"}[regime]
             told[regime] = {"networks": len(part)}

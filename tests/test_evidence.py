@@ -59,6 +59,8 @@ WAITING = (
     "gemfilter/kinds",
     "icl_scale/label_noise",
     "icl_scale/attention",
+    "emergence/clusters",
+    "emergence/filters",
     "emergence/teacher",
     "emergence/input_structure",
 )

@@ -1,5 +1,6 @@
 """Methods side by side: paired intervals, likelihoods, LongBench files and the timing of passes."""
 
+import dataclasses
 import json
 from dataclasses import dataclass
 
@@ -8,12 +9,13 @@ import pytest
 import torch
 from tiny import made_model
 
-from featlearn.apply.gemfilter import answer, bench, compare, longbench, score
+from featlearn.apply.gemfilter import answer, bench, compare, longbench, partial, score
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import Key, SettingError
 from featlearn.lab.estimate import interval
 from featlearn.methods.gemfilter import RAW, SOFTMAX, select
 from featlearn.methods.kv_eviction import evict, prefill
+from featlearn.methods.long_context import answer as answer_of
 from featlearn.tasks.prompts import Item, grade
 
 SPEED = Speed(100, 2.0, 0.1, 10, linear=1000.0, quadratic=20.0, base=7000, cache=5, working=3.0)
@@ -28,6 +30,7 @@ class Said:
     seconds_prompt: float = 0.25
     seconds_generate: float = 0.75
     peak_bytes: int | None = None
+    cut: bool = False
 
 
 class Canned:
@@ -47,40 +50,83 @@ class Canned:
 # --- intervals -------------------------------------------------------------------------------------------------------
 
 
-def test_paired_means_use_the_differences():
-    a, b = [1.0, 2.0, 4.0], [0.0, 2.0, 1.0]
-    found = compare.paired(a, b)
-    assert (found.value, found.low, found.high) == interval([1.0, 0.0, 3.0])
-    assert found.value == pytest.approx(4 / 3)
+def test_paired_means_use_the_differences_of_units():
+    a, b, units = [1.0, 2.0, 4.0, 8.0], [0.0, 2.0, 1.0, 2.0], ["x", "y", "z", "z"]
+    found = compare.paired(a, b, units)
+    assert (found.value, found.low, found.high) == interval([1.0, 0.0, 4.5])
+    assert found.units == 3
+    lone = compare.paired(a, b, ["x"] * 4)
+    assert (lone.value, lone.low, lone.high, lone.units) == (2.5, None, None, 1)
+    same = compare.paired([1.0, 2.0], [0.5, 1.5], ["x", "y"])  # no spread to judge by
+    assert (same.value, same.low, same.high) == (0.5, None, None)
 
 
 def test_paired_shares_by_hand():
-    # 10 questions: one gained, three lost, so (1.5 - 3.5) / 12 -+ z sqrt(5 - 4 / 12) / 12
-    right = [True] * 4 + [False] * 6
-    full = [False] + [True] * 6 + [False] * 3
-    found = compare.paired_shares(right, full)
-    assert found.value == pytest.approx(-0.2)
-    half = 1.959964 * np.sqrt(5 - 4 / 12) / 12
-    assert (found.low, found.high) == (pytest.approx(-2 / 12 - half), pytest.approx(-2 / 12 + half))
+    right = [True] * 5 + [False] * 5 + [True, False] * 5
+    full = [False] * 5 + [True] * 5 + [True, True] * 5
+    units = [str(i) for i in range(10)] + [str(10 + i // 2) for i in range(10)]
+    found = compare.paired_shares(right, full, units)
+    assert (found.value, found.low, found.high) == interval([1.0] * 5 + [-1.0] * 5 + [-0.5] * 5)
+    assert found.units == 15
 
 
-def test_questions_that_all_agree_still_have_a_width():
-    found = compare.paired_shares([True] * 20, [True] * 20)
-    assert found.value == 0
+@pytest.mark.parametrize("n", [1, 6, 20])
+def test_units_that_all_agree_have_the_exact_bound(n):
+    """No unit of n gains: with probability 1 - 0.0125 fewer than q of all would, (1 - q)^n = 0.0125; as for losses."""
+    units = [str(i) for i in range(n)]
+    found = compare.paired_shares([True] * n, [True] * n, units)
+    assert (found.value, found.units) == (0, n)
+    if n > 1:
+        assert (1 - found.high) ** n == pytest.approx(0.0125)
     assert found.low == -found.high
-    assert 0.08 < found.high < 0.1
+    gained = compare.paired_shares([True] * n, [False] * n, units)
+    assert gained.high == 1
+    assert gained.low == pytest.approx(1 - 2 * found.high)
 
 
-def test_paired_shares_cover():
-    """2000 draws of 40 pairs, probabilities of gain .1 and loss .2: coverage within .02 of .95 (4 standard errors)."""
-    draw = np.random.default_rng(3)
-    u = draw.random((2000, 40))
-    gain, lose = u < 0.1, (u >= 0.1) & (u < 0.3)
-    covered = 0
-    for g, lost in zip(gain, lose, strict=True):
-        found = compare.paired_shares(g.tolist(), lost.tolist())
+def test_units_that_agree_but_for_rounding_have_the_exact_bound_too():
+    thirds = [True, True, False, True, False, True, False, True, True] * 3
+    full = [True, False, False] * 9
+    units = [str(i) for i in range(9) for _ in range(3)]
+    found = compare.paired_shares(thirds, full, units)
+    assert found.value == pytest.approx(1 / 3)
+    assert found.high - found.low > 0.3
+
+
+@pytest.mark.parametrize("n, gain, lose", [(12, 0.0, 0.02), (12, 0.1, 0.2), (40, 0.1, 0.2), (40, 0.0, 0.05)])
+def test_paired_shares_cover(n, gain, lose):
+    """2000 draws of n texts with three questions that share a fate two times in three: coverage at least .93.
+
+    At a coverage of .95 a share below .93 has probability 2e-4.
+    """
+    draw, covered = np.random.default_rng(n), 0
+    for _ in range(2000):
+        own, text = draw.random((n, 3)), draw.random((n, 1))
+        u = np.where(draw.random((n, 3)) < 2 / 3, text, own).ravel()
+        units = np.repeat(np.arange(n), 3).astype(str).tolist()
+        gained, lost = u < gain, (u >= gain) & (u < gain + lose)
+        found = compare.paired_shares(gained.tolist(), lost.tolist(), units)
+        covered += found.low <= gain - lose <= found.high
+    assert covered / 2000 > 0.93
+
+
+def test_intervals_that_take_questions_for_units_do_not_cover():
+    """What the test before would see: the same draws with every question as a unit of its own."""
+    draw, covered, n = np.random.default_rng(40), 0, 40
+    for _ in range(2000):
+        text = draw.random((n, 1))
+        u = np.where(draw.random((n, 3)) < 2 / 3, text, draw.random((n, 3))).ravel()
+        gained, lost = u < 0.1, (u >= 0.1) & (u < 0.3)
+        found = compare.paired_shares(gained.tolist(), lost.tolist(), [str(i) for i in range(3 * n)])
         covered += found.low <= -0.1 <= found.high
-    assert 0.93 < covered / 2000 < 0.97
+    assert covered / 2000 < 0.9
+
+
+def test_a_share_has_exact_bounds_at_its_ends():
+    found = compare.share([True] * 8, [str(i) for i in range(8)])
+    assert (found.value, found.high) == (1, 1)
+    assert found.low**8 == pytest.approx(0.025)
+    assert compare.share([True, False] * 4, list("aabbccdd")).value == 0.5
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
@@ -124,12 +170,13 @@ def test_score_by_method(model, tokenizer):
     assert seen == [(1, 2), (2, 2)]
     assert [c.method for c in found.costs] == ["full", "gemfilter"]
     full, ours = found.costs
-    assert (full.accuracy, ours.accuracy) == (0.5, 0.5)
+    assert (full.accuracy.value, ours.accuracy.value) == (0.5, 0.5)
     assert full.accuracy_difference is None
     assert full.likelihood_difference is None
     assert ours.accuracy_difference.value == 0
     assert ours.accuracy_difference.high > 0.3  # two questions say little
-    assert (ours.seconds, ours.kept, ours.questions) == (1.0, 40, 2)
+    assert (ours.seconds, ours.kept, ours.questions, ours.cut) == (1.0, 40, 2, 0)
+    assert (found.units, found.filtered) == (2, 2)
     assert [(r["method"], r["right"]) for r in found.rows] == [
         ("full", True),
         ("gemfilter", False),
@@ -139,7 +186,162 @@ def test_score_by_method(model, tokenizer):
     tails = [r.tail for r in score.prompts(tokenizer, (ITEM, OTHER))]
     assert answer_one.calls[0] == ("full", 40, 7, 1, 1 + tails[0])
     assert ours.likelihood_difference.value == pytest.approx(ours.likelihood - full.likelihood)
+    assert found.warnings == (
+        "the questions make 2 units (a text with all questions about it): fewer than 6 say little, take more texts",
+    )
     json.dumps(score.document(found))
+
+
+def test_questions_about_one_text_are_one_unit(model, tokenizer):
+    """Two questions about a text and one about another: the mean is over two units, not three questions."""
+    again = dataclasses.replace(ITEM, request=" What is the river?", name="one more")
+    said = {0: "market", 1: "market", 2: "nothing"}
+    items = (ITEM, again, OTHER)
+    found = score.score(model, tokenizer, items, methods=(), keep=40, layer=1, answer=Canned(lambda method, i: said[i]))
+    assert found.units == 2
+    assert found.costs[0].accuracy.value == 0.5
+    assert [r["unit"] for r in found.rows] == ["one", "one", "two"]
+    named = [score.Question(**{**vars(i), "unit": "one book"}) for i in items]
+    found = score.score(model, tokenizer, named, methods=(), keep=40, layer=1, answer=Canned(lambda method, i: said[i]))
+    assert found.units == 1
+    assert found.costs[0].accuracy.value == pytest.approx(2 / 3)
+
+
+def test_nothing_filtered_is_said_and_not_compared(model, tokenizer):
+    same = Canned(lambda method, i: "market")
+    found = score.score(model, tokenizer, (ITEM, OTHER), methods=("gemfilter",), keep=999, layer=1, answer=same)
+    assert found.filtered == 0
+    assert found.costs[1].accuracy_difference is None
+    assert found.costs[1].likelihood_difference is None
+    (said,) = found.warnings
+    assert said.startswith("none of 2 prompts is longer than keep = 999: nothing was filtered")
+    assert f"the shortest has {min(r['tokens'] for r in found.rows)} tokens" in said
+
+
+def test_prompts_no_longer_than_keep_are_left_out_of_the_comparison(model, tokenizer):
+    """The shorter one is right by every method, which would halve the difference."""
+    n = [p.input_ids.shape[1] for p in score.prompts(tokenizer, (ITEM, OTHER))]
+    assert n[1] < n[0]
+    answer_one = Canned(lambda method, i: "market" if method == "full" or i else "nothing")
+    found = score.score(model, tokenizer, (ITEM, OTHER), methods=("gemfilter",), keep=n[1], layer=1, answer=answer_one)
+    assert (found.filtered, found.costs[1].questions, len(found.rows)) == (1, 1, 4)
+    assert found.costs[1].accuracy_difference.value == -1
+    assert found.warnings[0].startswith(f"1 of 2 prompts are no longer than keep = {n[1]}")
+
+
+def test_replies_at_the_limit_are_counted_and_said(model, tokenizer):
+    def answer_one(model, tokenizer, input_ids, *, method, **more):
+        return Said("nothing", 40, cut=method == "gemfilter")
+
+    found = score.score(
+        model, tokenizer, (ITEM, OTHER), methods=("gemfilter",), keep=40, layer=1, max_new_tokens=3, answer=answer_one
+    )
+    assert [c.cut for c in found.costs] == [0, 2]
+    assert "gemfilter: 2 of 2 replies end at max-new-tokens = 3" in found.warnings[0]
+
+
+@pytest.mark.parametrize("method", ["full", "gemfilter", "snapkv"])
+def test_a_reply_is_cut_where_it_has_not_ended(model, tokenizer, method):
+    """With any token it says as an end token the same reply has ended."""
+    ids = score.prompts(tokenizer, [ITEM])[0].input_ids
+    ask = {"method": method, "budget": 40, "max_new_tokens": 3, "layer": 2}
+    ends = model.generation_config.eos_token_id
+    try:
+        model.generation_config.eos_token_id = None
+        assert answer_of(model, tokenizer, ids, **ask).cut
+        model.generation_config.eos_token_id = list(range(model.config.vocab_size))
+        assert not answer_of(model, tokenizer, ids, **{**ask, "max_new_tokens": 1}).cut
+    finally:
+        model.generation_config.eos_token_id = ends
+
+
+def test_replies_that_differ_are_shown_first(model, tokenizer):
+    answer_one = Canned(lambda method, i: "market" if i == 0 or method == "full" else "nothing")
+    other = dataclasses.replace(OTHER, answers=("market",))
+    found = score.score(model, tokenizer, (ITEM, other), methods=("gemfilter",), keep=40, layer=1, answer=answer_one)
+    assert [own[0]["question"] for own in score.differing(found, 5)] == ["two", "one"]
+    assert score.differing(found, 0) == []
+
+
+# --- rows that are kept ----------------------------------------------------------------------------------------------
+
+
+def rows_in(folder, model, **setting):
+    return partial.open_rows(folder, model, **{"keep": 40, "layer": (1, "softmax"), **setting})
+
+
+def asked(model, tokenizer, rows, methods=("gemfilter",), stop=None):
+    """(how many replies were made, what `score` found); stop: raises at this reply."""
+
+    def reply(method, i):
+        if len(answer_one.calls) == stop:
+            raise KeyboardInterrupt
+        return "market" if method == "full" else "nothing"
+
+    answer_one = Canned(reply)
+    found = None
+    try:
+        setting = {"methods": methods, "keep": 40, "layer": 1}
+        found = score.score(model, tokenizer, (ITEM, OTHER), answer=answer_one, rows=rows, **setting)
+    except KeyboardInterrupt:
+        pass
+    return len(answer_one.calls), found
+
+
+def test_a_run_that_was_ended_goes_on(model, tokenizer, tmp_path):
+    assert asked(model, tokenizer, rows_in(tmp_path, model), stop=3) == (3, None)  # within the second question
+    rows = rows_in(tmp_path, model)
+    assert len(rows.found) == 2
+    made, found = asked(model, tokenizer, rows)
+    assert made == 2
+    _, whole = asked(model, tokenizer, None)
+    assert found == whole
+    assert asked(model, tokenizer, rows_in(tmp_path, model))[0] == 0
+    made, more = asked(model, tokenizer, rows_in(tmp_path, model), methods=("gemfilter", "streaming"))
+    assert made == 2  # only the method that is new
+    assert [c.method for c in more.costs] == ["full", "gemfilter", "streaming"]
+
+
+def test_a_line_that_was_cut_short_is_made_anew(model, tokenizer, tmp_path):
+    rows = rows_in(tmp_path, model)
+    asked(model, tokenizer, rows)
+    text = rows.path.read_text()
+    rows.path.write_text(text[:-20])
+    again = rows_in(tmp_path, model)
+    assert len(again.found) == 3
+    assert asked(model, tokenizer, again)[0] == 1
+    assert len(rows_in(tmp_path, model).found) == 4
+
+
+@pytest.mark.parametrize("changed", ["weights", "setting", "answers"])
+def test_another_model_setting_or_answer_has_no_rows(model, tokenizer, tmp_path, changed):
+    asked(model, tokenizer, rows_in(tmp_path, model))
+    if changed == "setting":
+        assert not rows_in(tmp_path, model, keep=41).found
+        return
+    if changed == "answers":
+        other = dataclasses.replace(ITEM, answers=("stone",))
+        (tokenized,) = score.prompts(tokenizer, [other])
+        assert not rows_in(tmp_path, model).done(other, tokenized)
+        return
+    weight = model.model.layers[3].mlp.down_proj.weight  # the embedding stays, as when only some layers are tuned
+    with torch.no_grad():
+        weight += 1e-3
+        try:
+            assert not rows_in(tmp_path, model).found
+        finally:
+            weight -= 1e-3
+
+
+def test_rows_are_asked_anew_when_told(model, tokenizer, tmp_path):
+    asked(model, tokenizer, rows_in(tmp_path, model))
+    assert not partial.open_rows(tmp_path, model, again=True, keep=40, layer=(1, "softmax")).found
+
+
+def test_a_store_that_is_no_folder(model, tmp_path):
+    (tmp_path / "x").write_text("")
+    with pytest.raises(SettingError, match=r"store = .*x is not allowed: a folder that can be written"):
+        rows_in(tmp_path / "x", model)
 
 
 def test_likelihoods_are_those_of_the_answer_under_what_each_method_keeps(model, tokenizer, essays):
@@ -191,6 +393,12 @@ def test_questions_of_a_file(tmp_path):
     assert "What {is} it?" in one.request
     assert (one.answers, two.answers) == (("a",), ("a", "b"))
     assert two.name == f"{path}:3"
+    assert (one.unit, two.unit) == ("", "")
+    path.write_text('{"context": "c", "question": "q", "answer": "a", "unit": "book 3"}\n')
+    assert score.questions_of(path)[0].unit == "book 3"
+    path.write_text('{"context": "c", "question": "q", "answer": "a", "unit": 3}\n')
+    with pytest.raises(SettingError, match="'unit' is no text"):
+        score.questions_of(path)
     path.write_text('{"context": "c", "question": "q", "answers": []}\n')
     with pytest.raises(SettingError, match=r"q.jsonl:1 .*'answers' is no text"):
         score.questions_of(path)

@@ -105,6 +105,7 @@ def test_help(featlearn):
         (["generate", "m", "--prompt-file", __file__, "--question", "q", "--measure-loss"], "measure-loss = True"),
         (["generate", "m", "--max-new-tokens", "0"], "max-new-tokens = 0"),
         (["score", "m"], "file is missing"),
+        (["score", "m", "--file", "q.jsonl", "--replies", "-1"], "replies = -1 is not allowed: 0 or more"),
         (["score", "m", "--file", "none.jsonl"], "file = none.jsonl is not allowed"),
         (["score", "m", "--file", __file__], "file = " + __file__ + ":1 is not allowed"),
         (["longbench", "m"], "one of --data FILE_OR_FOLDER and --mini"),
@@ -161,8 +162,11 @@ def test_a_model_of_another_family(refused, loaded, monkeypatch, text):
 
 def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
     words = ("--haystack", loaded.haystack, "--lengths", "160,200", "--count", "4", "--keep", "48")
-    status, out, err = featlearn("gemfilter", "calibrate", "mine", *words)
+    status, out, err = featlearn("gemfilter", "calibrate", "mine", *words, "--max-new-tokens", "2")
     assert status == 0, err
+    assert "4 prompts: a recall of" in err
+    assert "72 prompts that are kept whole would say above 0.95" in err
+    assert "answers right," in out
     assert "expected: about" in out
     assert "estimated from" in out
     assert "4 prompts" in out
@@ -171,6 +175,14 @@ def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
     (saved,) = loaded.calibrations.glob("*.json")
     assert saved.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
     layer = json.loads(saved.read_text())["layer"]
+    fewer = ("--haystack", loaded.haystack, "--lengths", "160", "--count", "3", "--keep", "48", "--answers", "0")
+    status, out, err = featlearn("gemfilter", "calibrate", "mine", *fewer)
+    assert (
+        f"not kept for layer = auto: layer {layer} rests on 4 prompts and this on 3; take more prompts, or --force"
+        in err
+    )
+    assert "takes it from now on" not in out
+    assert "answers right" not in out
     status, out, err = featlearn(
         "gemfilter",
         "generate",
@@ -191,7 +203,7 @@ def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
 
 def test_calibrate_json_on_prompts_of_the_user(featlearn, loaded):
     path = jsonl("mine.jsonl", *questions(loaded))
-    words = ("--prompts", path, "--keep", "0.4", "--no-save", "--picture", "new/x.png", "--json")
+    words = ("--prompts", path, "--keep", "0.4", "--no-save", "--picture", "new/x.png", "--answers", "0", "--json")
     status, out, err = featlearn("gemfilter", "calibrate", "mine", *words)
     assert status == 0, err
     found = one_document(out)
@@ -253,18 +265,37 @@ def test_generate_warns_when_the_question_exceeds_keep(featlearn, loaded, text):
 
 
 def test_score(featlearn, loaded):
-    pytest.importorskip("featlearn.methods.long_context", reason="until methods/long_context.py exists")
     path = jsonl("q.jsonl", *questions(loaded))
     words = ("--file", path, "--layer", "2", "--keep", "64", "--max-new-tokens", "2", "--methods", "gemfilter,snapkv")
     status, out, err = featlearn("gemfilter", "score", "mine", *words)
     assert status == 0, err
     assert "2 questions x 3 methods" in out
+    assert "2 questions longer than keep = 64" in out
     for name in ("full", "gemfilter", "snapkv"):
         assert name in out
+    assert out.count("snapkv: ") == 2  # replies side by side
+    assert "replies end at max-new-tokens = 2" in err
+    assert "questions are in" not in out
+    (kept,) = Path("runs/gemfilter").glob("score-*.jsonl")
+    assert len(kept.read_text().splitlines()) == 6
     status, out, err = featlearn("gemfilter", "score", "mine", *words, "--json")
+    assert f"2 of 2 questions are in {kept}" in " ".join(err.split())
     found = one_document(out)
     assert [m["method"] for m in found["methods"]] == ["full", "gemfilter", "snapkv"]
     assert len(found["rows"]) == 6
+    assert found["filtered"] == 2
+    status, out, err = featlearn("gemfilter", "score", "mine", *words, "--again", "--replies", "0")
+    assert "questions are in" not in out
+    assert "snapkv: " not in out
+
+
+def test_score_of_short_prompts_says_that_nothing_was_filtered(featlearn, loaded):
+    path = jsonl("q.jsonl", *questions(loaded))
+    words = ("--file", path, "--layer", "2", "--keep", "9999", "--max-new-tokens", "2", "--methods", "gemfilter")
+    status, out, err = featlearn("gemfilter", "score", "mine", *words)
+    assert status == 0, err
+    assert "featlearn: none of 2 prompts is longer than keep = 9999: nothing was filtered" in err
+    assert "+0.000" not in out
 
 
 def test_unknown_methods(refused, loaded):

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from featlearn import works
-from featlearn.data import catalogue, download, folder_sets
+from featlearn.cli.data import bring
+from featlearn.data import catalogue, download, folder_sets, needs
 from featlearn.data.needs import check_needs, lacking
 from featlearn.errors import DataError, DataUnavailable
 from featlearn.lab.load import load_source
@@ -115,6 +116,27 @@ def test_what_is_here_is_not_lacking(empty):
         check_needs([1], of("sotu"))
     with pytest.raises(DataError, match="dataset = 'mnst' is not allowed"):
         check_needs([1], of("mnst"))
+
+
+@pytest.mark.parametrize(
+    "absent, words",
+    [
+        (("transformers",), "transformers, which is not installed"),
+        (("gguf", "transformers"), "transformers and gguf, which are not installed"),
+    ],
+)
+def test_packages_of_language_models_are_asked_for_first(absent, words, empty, monkeypatch):
+    """Before any trial, and before a download; what reads no language model does without them."""
+    found = needs.importlib.util.find_spec
+    monkeypatch.setattr(needs.importlib.util, "find_spec", lambda name: None if name in absent else found(name))
+    with pytest.raises(DataUnavailable, match=f"^mine/x needs {words}: pip install 'featlearn\\[llm\\]'$"):
+        check_needs([1], of("sotu", "smollm2-135m"))
+    put(empty / "sotu", "sotu")
+    check_needs([1], of("sotu"))
+    monkeypatch.setattr("featlearn.data.fetch", lambda *a, **k: pytest.fail("fetched what could not be used"))
+    plan = SimpleNamespace(trials=[1], missing=[0])
+    with pytest.raises(DataUnavailable, match=f"needs {words}"):
+        bring(of("smollm2-135m"), [plan], fetch=True)
 
 
 def test_fetch_brings_what_is_needed_first(empty, monkeypatch, capsys, tmp_path):

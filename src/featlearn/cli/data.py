@@ -72,9 +72,10 @@ def _here(name: str, root: str) -> bool:
 
 def bring(experiment: Any, plans: Sequence[Any], fetch: bool) -> None:
     """Refuse a run whose data or models are not here, before any work, or fetch them; trials already done need none."""
-    from featlearn.data.needs import check_needs, lacking
+    from featlearn.data.needs import check_needs, check_packages, lacking
 
     trials = [p.trials[i] for p in plans for i in p.missing]
+    check_packages(trials, experiment)  # before a download that could not be used
     for name in lacking(trials, experiment) if fetch else ():
         _shown_fetch(name, "")
     check_needs(trials, experiment)

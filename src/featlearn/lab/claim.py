@@ -27,6 +27,7 @@ HITS: Mapping[str, str] = {
     "proof": "Contradicts a step of the proof, not the statement",
     "number": "Contradicts a reported number, not the statement",
     "remark": "Contradicts a remark in the text, not a statement",
+    "misprint": "A misprint: contradicts a formula as it stands, not what is meant",
 }
 """What of a paper an accusation hits, and the words for it on pages."""
 

@@ -53,7 +53,8 @@ class Answer:
 
     kept: prompt tokens, or cache entries per layer and group of heads, that the reply was made from. seconds_prompt:
     reading the prompt and choosing (GemFilter: pass one); seconds_generate: all that follows (GemFilter: pass two, its
-    short prompt included). peak_bytes: the most memory in use over both, None where it cannot be measured.
+    short prompt included). peak_bytes: the most memory in use over both, None where it cannot be measured. cut: the
+    reply has all tokens it was allowed and did not end.
     """
 
     text: str
@@ -61,6 +62,7 @@ class Answer:
     seconds_prompt: float
     seconds_generate: float
     peak_bytes: int | None
+    cut: bool = False
 
 
 def answer(
@@ -122,6 +124,7 @@ def answer(
             result.first.seconds,
             result.second.seconds,
             max(peaks, default=None),
+            _is_cut(model, result.new_tokens, max_new_tokens),
         )
     kept = n if method == "full" else count
     kv_eviction.check_eviction(method, kept, n)
@@ -153,7 +156,15 @@ def answer(
     )
     text = tokenizer.decode(new[0], skip_special_tokens=True)
     peaks = [p for p in (first.peak_bytes, second.peak_bytes) if p is not None]
-    return Answer(text, kept, first.seconds, second.seconds, max(peaks, default=None))
+    cut = _is_cut(model, new, max_new_tokens)
+    return Answer(text, kept, first.seconds, second.seconds, max(peaks, default=None), cut)
+
+
+def _is_cut(model: Any, new: Tensor, max_new_tokens: int) -> bool:
+    """Whether a reply (1, t) stopped at the limit and not at an end token."""
+    ends = model.generation_config.eos_token_id
+    stops = [ends] if isinstance(ends, int) else list(ends or ())
+    return new.shape[1] >= max_new_tokens and int(new[0, -1]) not in stops
 
 
 def peers() -> dict[str, str]:

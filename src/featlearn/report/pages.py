@@ -27,8 +27,8 @@ from featlearn.report.parts import (
 MEANING = {
     "confirmed": "every statement of the claims about it agrees with what was observed, and its rival does not",
     "contradicted": "an observation contradicts a statement; the page quotes the sentence, gives the reading taken, "
-    "and says what it hits: the statement, its proof, a number or a remark. In another scope it may be a threshold of "
-    "ours that is missed, which accuses nobody",
+    "and says what it hits: the statement, its proof, a number, a remark or a misprint. In another scope it may be a "
+    "threshold of ours that is missed, which accuses nobody",
     "inconclusive": "the observations cannot tell the statement from wrong formulas",
     "too weak to test": "wrong formulas, or an object that has learnt nothing, meet the statement too",
     "data needed": "needs data or weights that nobody can bundle; the page gives the command",

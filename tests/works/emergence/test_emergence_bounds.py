@@ -1,7 +1,7 @@
 """What the bounds and the general setting of the emergence work are computed with, against literal sums."""
 
 import math
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -106,6 +106,17 @@ def test_advantages_without_queries_are_enumerated():
     assert worst > 0
 
 
+def test_an_answer_by_the_number_of_present_patterns_is_right_on_every_function_of_the_count():
+    D, k = 6, 2
+    z = lower_bounds.cube(D)
+    total, count = (z > 0).sum(1), (z[:, :k] > 0).sum(1)
+    labels = [np.array([-1.0, *y])[count] for y in product((-1.0, 1.0), repeat=k)]
+    rng = np.random.default_rng(0)
+    tried = rng.uniform(-1, 1, (4000, D + 1))
+    best = max(min(float((h[total] * y).mean()) / 2 for y in labels) for h in tried)
+    assert statistical_queries.any_advantage(D, k) >= best > 0
+
+
 def test_adversary_is_consistent_with_every_set_it_keeps():
     D, k, tolerance = 8, 3, 0.3
     z, masks = lower_bounds.cube(D), lower_bounds.subsets(D, k)
@@ -119,8 +130,9 @@ def test_adversary_is_consistent_with_every_set_it_keeps():
         asked.append((positive, negative, oracle.ask(positive, negative)))
         assert oracle.alive.any()
         assert oracle.eliminated[-1] <= 1 / tolerance**2 or not oracle.alive.sum() > 1
-    for mask in masks[oracle.alive]:
-        y = lower_bounds.parity(z, int(mask))
+    pairs = [(1, m) for m in masks[oracle.alive]] + [(-1, m) for m in masks[oracle.flipped]]
+    for sign, mask in pairs:
+        y = sign * lower_bounds.parity(z, int(mask))
         for positive, negative, answer in asked:
             assert abs(np.where(y > 0, positive, negative).mean() - answer) <= tolerance + 1e-12
     assert oracle.alive.sum() < len(masks)

@@ -1,6 +1,7 @@
 """Claims on the general setting: a fault planted in what they measure contradicts them."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -81,3 +82,24 @@ def test_columns_that_are_no_unit_vectors_contradict_a_typical_start():
     seen = claim.observe(1.3 * claim.settings(Key("columns")), Key("columns"))
     findings = [judge(s, seen) for s in claim.statements(claim.settings(Key("columns")))]
     assert sum(f.outcome == "contradicted" for f in findings) >= 2
+
+
+def test_counts_that_look_alike_cost_what_the_best_rule_costs():
+    k = 3
+    law = general_network.counts_law(k)
+    y = np.where(np.arange(k + 1) % 2 == 1, 1.0, -1.0)
+    centred = np.arange(k + 1) / k - 0.5
+    assert (law.sum(), law @ y, law @ (y * centred)) == pytest.approx((1.0, 0.0, 0.25))
+    wrong = []
+    for rule in itertools.product((-1.0, 1.0), repeat=k + 2):  # an answer for every count -+ 1/2
+        lower, upper = np.array(rule[:-1]), np.array(rule[1:])
+        wrong.append(0.5 * float(law @ ((lower != y).astype(float) + (upper != y))))
+    assert general_network.least_rate(k) == pytest.approx(min(wrong))
+    assert general_network.tied_rate(k, 1 / (k * general_network.REST)) >= min(wrong)
+
+
+def test_biases_keep_their_distance_from_0_by_the_smallest_move():
+    for mu in np.linspace(0, 4, 65):
+        g = build(4, mu, (1, 3))
+        assert np.abs(g.b).min() * 8 * 4 >= 0.125 - 1e-12
+        assert np.abs(g.a).max() == 64 * 4

@@ -277,7 +277,15 @@ def test_cosines_of_the_embedding_alone_contradict_that_they_are_learned(tables)
 
 def test_one_transformer_that_fails_contradicts_that_all_learn(tables):
     worse = changed(tables(Learned), lambda r: {"test_acc": 90.0} if (r.k, r.seed) == (3, 1) else {})
-    assert set(outcomes(judged("transformer_accuracy", worse)).values()) == {"contradicted"}
+    found = outcomes(judged("transformer_accuracy", worse))
+    assert (found[transformers.AT_LAST], found[transformers.AT_EQUALS]) == ("contradicted", "contradicted")
+    one = changed(tables(Learned), lambda r: {"test_acc": 99.0} if (r.k, r.readout, r.seed) == (5, "equals", 1) else {})
+    assert outcomes(judged("transformer_accuracy", one))[transformers.LATE] == "contradicted"
+
+
+def test_starts_that_all_reach_the_inventorys_number_contradict_that_some_do_not(tables):
+    fine = changed(tables(Minimised), lambda r: {"margin": max(r.margin, 0.95)})
+    assert outcomes(judged("trained_starts", fine))[minimised.EVERY] == "contradicted"
 
 
 # grokking ------------------------------------------------------------------------------------------------------------

@@ -8,16 +8,22 @@ import pytest
 
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
+from featlearn.measure import signal_heavy
 from featlearn.works.xor_sgd.claims import clean, phase2, phase2_growth
-from featlearn.works.xor_sgd.setup import centres, cube, heavy_net, labels
+from featlearn.works.xor_sgd.setup import centres, cube, heavy_net, labels, tensors
 
 BY_NAME = {c.id.removeprefix("xor_sgd."): c for c in (*phase2.CLAIMS, *phase2_growth.CLAIMS)}
 
 
-@pytest.mark.parametrize("name", ["lemmaD6", "gmin_D1"])
-def test_contradicted_as_reported_and_confirmed_as_corrected(name):
-    verdict = verdict_of(BY_NAME[name], Key("verify"))
+def test_contradicted_as_reported_and_confirmed_as_corrected():
+    verdict = verdict_of(BY_NAME["gmin_D1"], Key("verify"))
     assert (verdict.reported, verdict.corrected) == ("contradicted", "confirmed")
+
+
+def test_the_network_that_contradicts_eq_d1_is_signal_heavy():
+    """One neuron of H = 4, with H = 2.1 and zeta = exp(-21) of Definition 4.2."""
+    w, a, means = tensors(phase2_growth.one_direction(4.0))
+    assert bool(signal_heavy(w, a, means, zeta=math.exp(-21), H=2.1).holds)
 
 
 def test_g_min_where_hand_work_found_it():

@@ -1,6 +1,5 @@
 """The same prompts through several ways of handling a long context, and paired differences with intervals."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,8 @@ from featlearn.apply.gemfilter.answer import protection
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
+from featlearn.lab.quantity import SHARE
+from featlearn.lab.uncertainty import mean_of
 from featlearn.methods.gemfilter.selecting import count_of
 from featlearn.tasks.prompts import TokenizedPrompt
 
@@ -18,17 +19,25 @@ FULL = "full"
 TWO_PASSES = ("gemfilter", "gemfilter_raw")
 LAYERED = {*TWO_PASSES, "one_run"}
 """Methods with a filter layer."""
-NORMAL_95 = 1.959964
+ROUNDING = 1e-12
+"""Differences between units that are none."""
+FEW = 5
+"""Units that gain, and that lose, from which on Student's t covers."""
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Method minus full model, paired by question: mean and its 95 % interval."""
+    """Method minus full model: the mean over units, its 95 % interval, and the number of units.
+
+    A unit is what was drawn independently, such as a text with all questions about it. low, high: None where too little
+    is known for an interval.
+    """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    units: int
 
 
 def method_names(methods: Sequence[str]) -> tuple[str, ...]:
@@ -99,23 +108,41 @@ def replies(
     return out
 
 
-def paired(values: Sequence[float], full: Sequence[float]) -> Difference:
-    """Mean difference with a Student-t interval; both ends equal the mean for a single pair."""
-    return Difference(*interval(np.asarray(values, dtype=float) - np.asarray(full, dtype=float)))
+def by_unit(values: Sequence[float] | Sequence[bool] | np.ndarray, units: Sequence[str]) -> np.ndarray:
+    """The mean of every unit, in the order in which units appear."""
+    found: dict[str, list[float]] = {}
+    for value, unit in zip(values, units, strict=True):
+        found.setdefault(unit, []).append(float(value))
+    return np.array([sum(own) / len(own) for own in found.values()])
 
 
-def paired_shares(right: Sequence[bool], full: Sequence[bool]) -> Difference:
-    """Difference of two shares of the same questions, with the interval of Agresti and Min (2005).
+def paired(values: Sequence[float], full: Sequence[float], units: Sequence[str]) -> Difference:
+    """Mean difference over units with a Student-t interval; none for a single unit or where all units are the same."""
+    x = by_unit(np.subtract(values, full, dtype=float), units)
+    if not np.ptp(x) > ROUNDING:
+        return Difference(float(x.mean()), None, None, len(x))
+    return Difference(*interval(x), len(x))
 
-    Half a question is added to each of the four outcomes, so that the interval has a width where all questions agree.
+
+def paired_shares(right: Sequence[bool], full: Sequence[bool], units: Sequence[str]) -> Difference:
+    """Difference of two shares of the same questions, over units, with an interval within -1 and 1.
+
+    Student's t where five units or more gain and as many lose. Else mean gains less mean losses, each with an interval
+    that is exact near 0 and 1 and covers with 97.5 %, so that both do with 95 %: units that all agree have a width, and
+    a loss that few of them show is not taken for a narrow one.
     """
-    n = len(full)
-    gained = sum(a and not b for a, b in zip(right, full, strict=True))
-    lost = sum(b and not a for a, b in zip(right, full, strict=True))
-    b, c, total = gained + 0.5, lost + 0.5, n + 2
-    middle = (b - c) / total
-    half = NORMAL_95 * math.sqrt(b + c - (b - c) ** 2 / total) / total
-    return Difference((gained - lost) / n, max(-1.0, middle - half), min(1.0, middle + half))
+    x = by_unit(np.subtract(right, full, dtype=float), units)
+    gains, losses = np.clip(x, 0, None), np.clip(-x, 0, None)
+    if min((gains > ROUNDING).sum(), (losses > ROUNDING).sum()) >= FEW:
+        return Difference(*interval(x), len(x))
+    (least, most), (few, many) = (mean_of(part, SHARE, "unit").at(0.975) for part in (gains, losses))
+    return Difference(float(x.mean()), max(-1.0, least - many), min(1.0, most - few), len(x))
+
+
+def share(right: Sequence[bool], units: Sequence[str]) -> Difference:
+    """A share over units with its interval, exact (Clopper and Pearson) near 0 and 1."""
+    found = mean_of(by_unit(right, units), SHARE, "unit")
+    return Difference(found.value, *found.at(0.95), found.n)
 
 
 def expected(

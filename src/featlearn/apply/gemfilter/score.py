@@ -17,11 +17,14 @@ from featlearn.apply.gemfilter.compare import (
     TWO_PASSES,
     Difference,
     Progress,
+    by_unit,
     paired,
     paired_shares,
     replies,
+    share,
 )
 from featlearn.apply.gemfilter.files import lines_of, word, words
+from featlearn.apply.gemfilter.partial import Rows
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.selecting import RAW, count_of, select
@@ -33,42 +36,65 @@ from featlearn.tasks.prompts import Item, TokenizedPrompt, prompt
 METHODS = ("full", "gemfilter", "gemfilter_raw", "snapkv", "h2o", "streaming")
 
 
+FEWEST_UNITS = 6
+"""Below it a warning says that intervals are wide: a paired difference has to be larger than its own spread."""
+
+
+@dataclass(frozen=True)
+class Question(Item):
+    """An item with the name of its unit: questions of one unit are no independent evidence."""
+
+    unit: str = ""
+
+
 @dataclass(frozen=True)
 class Cost:
-    """One method on all questions.
+    """One method on the questions that are compared: those longer than `keep`, or all where none is.
 
-    accuracy: share of replies that contain a right answer; likelihood: mean over questions of the mean log-probability
-    per token of the first right answer; accuracy_difference, likelihood_difference: against the full model, paired,
-    with 95 % intervals; seconds: mean per question; kept: mean tokens.
+    accuracy: share of replies that contain a right answer; likelihood: mean log-probability per token of the first
+    right answer; both are means over units of the means of their questions. accuracy_difference,
+    likelihood_difference: against the full model, paired, with 95 % intervals over units; None of the full model, and
+    where nothing was filtered. cut: replies that ended at the limit; seconds: mean per question; kept: mean tokens.
     """
 
     method: str
     questions: int
-    accuracy: float
+    accuracy: Difference
     accuracy_difference: Difference | None
     likelihood: float
     likelihood_difference: Difference | None
+    cut: int
     seconds: float
     kept: float
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Costs by method, full model first, and a row per question and method."""
+    """Costs by method, full model first, a row per question and method, and what a reader should know.
+
+    units: of the questions that are compared; filtered: how many questions are longer than `keep`.
+    """
 
     costs: tuple[Cost, ...]
     rows: tuple[dict[str, Any], ...]
+    units: int
+    filtered: int
+    warnings: tuple[str, ...]
 
 
-def questions_of(path: str | Path) -> tuple[Item, ...]:
-    """A JSONL file of {"context", "question", "answer" or "answers"} as items."""
+def questions_of(path: str | Path) -> tuple[Question, ...]:
+    """A JSONL file of {"context", "question", "answer" or "answers"} as items.
+
+    "unit" names what was drawn independently, such as the document of an excerpt; without it, questions about the same
+    context are one unit.
+    """
     out = []
     for where, data in lines_of(path):
         context, question = word(data, "context", where), word(data, "question", where)
         request = REQUEST.format(question=question)
-        out.append(
-            Item("questions", INTRODUCTION, context, request, words(data, ("answers", "answer"), where), name=where)
-        )
+        answers = words(data, ("answers", "answer"), where)
+        unit = word(data, "unit", where) if "unit" in data else ""
+        out.append(Question("questions", INTRODUCTION, context, request, answers, name=where, unit=unit))
     return tuple(out)
 
 
@@ -98,11 +124,15 @@ def score(
     max_new_tokens: int = 32,
     progress: Progress | None = None,
     answer: Callable[..., Any] | None = None,
+    rows: Rows | None = None,
 ) -> Scored:
     """Ask every question by every method, the full model first, and compare.
 
     A reply is right when it contains one of the answers (case and commas in numbers aside). The likelihood is that of
-    the first answer as the reply (`likelihoods`). Prompts no longer than `keep` are the same for all methods.
+    the first answer as the reply (`likelihoods`). Prompts no longer than `keep` are the same for all methods, so that
+    they are asked and not compared. Intervals are over units (`questions_of`).
+
+    rows: where finished questions are kept and found again; a run that was ended goes on from there.
 
     Raises SettingError for no questions, and as `select`.
 
@@ -115,30 +145,76 @@ def score(
         raise SettingError("file", "no questions", "at least one", "one JSON object a line")
     methods = (FULL, *(name for name in methods if name != FULL))
     tokenized_prompts = prompts(tokenizer, items, chat=chat)
-    setting: dict[str, Any] = {"methods": methods, "keep": keep, "layer": layer}
-    rows = []
+    setting: dict[str, Any] = {"keep": keep, "layer": layer}
+    found: list[dict[str, Any]] = []
     for i, (item, tokenized) in enumerate(zip(items, tokenized_prompts, strict=True)):
-        said = replies(model, tokenizer, [tokenized], [max_new_tokens], answer=answer, **setting)
-        likely = likelihoods(model, tokenizer, item, tokenized, chat=chat, **setting)
+        done = rows.done(item, tokenized) if rows else {}
+        missing = [name for name in methods if name not in done]
+        if missing:
+            more = {**setting, "methods": missing}
+            said = replies(model, tokenizer, [tokenized], [max_new_tokens], answer=answer, **more)
+            likely = likelihoods(model, tokenizer, item, tokenized, chat=chat, **more)
+            for name in missing:
+                done[name] = _row(name, item, tokenized, said[name][0], likely[name])
+            if rows:
+                rows.keep(item, tokenized, [done[name] for name in missing])
         for name in methods:
-            (reply,) = said[name]
-            right = any(found_in(reply.text, a) for a in item.answers)
-            seconds = reply.seconds_prompt + reply.seconds_generate
-            rows.append(
-                {
-                    "method": name,
-                    "question": item.name,
-                    "right": right,
-                    "likelihood": likely[name],
-                    "reply": reply.text,
-                    "kept": _count(reply.kept),
-                    "tokens": tokenized.input_ids.shape[1],
-                    "seconds": seconds,
-                }
-            )
+            found.append({**done[name], "question": item.name, "unit": unit_name(item, items)})
         if progress:
             progress(i + 1, len(items))
-    return Scored(tuple(_cost(name, rows) for name in methods), tuple(rows))
+    return compared(methods, found, keep, max_new_tokens)
+
+
+def unit_name(item: Item, items: Sequence[Item]) -> str:
+    """The name of an item's unit as rows have it: its own, or that of the first question about its context."""
+    return getattr(item, "unit", "") or next(other.name for other in items if other.context == item.context)
+
+
+def _row(name: str, item: Item, tokenized: TokenizedPrompt, reply: Any, likelihood: float) -> dict[str, Any]:
+    kept, n = _count(reply.kept), tokenized.input_ids.shape[1]
+    return {
+        "method": name,
+        "right": any(found_in(reply.text, a) for a in item.answers),
+        "likelihood": likelihood,
+        "reply": reply.text,
+        "cut": bool(reply.cut),
+        "kept": kept,
+        "tokens": n,
+        "seconds": reply.seconds_prompt + reply.seconds_generate,
+    }
+
+
+def compared(methods: Sequence[str], rows: Sequence[dict[str, Any]], keep: int | float, limit: int) -> Scored:
+    """Costs of the questions that are longer than `keep`, of all where none is, and warnings."""
+    asked = [r for r in rows if r["method"] == FULL]
+    longer = {r["question"] for r in asked if count_of(keep, r["tokens"]) < r["tokens"]}
+    own = [r for r in rows if r["question"] in longer] or list(rows)
+    costs = tuple(_cost(name, own, bool(longer)) for name in methods)
+    units = len({r["unit"] for r in own})
+    warnings = []
+    if not longer:
+        shortest = min(r["tokens"] for r in asked)
+        warnings.append(
+            f"none of {len(asked)} prompts is longer than keep = {keep}: nothing was filtered, so that nothing is "
+            f"compared; the shortest has {shortest} tokens, keep fewer"
+        )
+    elif len(longer) < len(asked):
+        warnings.append(
+            f"{len(asked) - len(longer)} of {len(asked)} prompts are no longer than keep = {keep} and are left out of "
+            "the comparison, since nothing of them was filtered"
+        )
+    for c in costs:
+        if c.cut:
+            warnings.append(
+                f"{c.method}: {c.cut} of {c.questions} replies end at max-new-tokens = {limit}, and an answer behind "
+                "it does not count: allow more"
+            )
+    if longer and units < FEWEST_UNITS:
+        warnings.append(
+            f"the questions make {units} unit{'s' * (units > 1)} (a text with all questions about it): fewer than "
+            f"{FEWEST_UNITS} say little, take more texts"
+        )
+    return Scored(costs, tuple(rows), units, len(longer), tuple(warnings))
 
 
 def expected(
@@ -229,23 +305,34 @@ def forced(model: Any, prefilled: Any, cache: Any, reply_ids: Int[Tensor, "1 t"]
     return torch.stack(found)
 
 
-def _cost(name: str, rows: Sequence[dict[str, Any]]) -> Cost:
+def _cost(name: str, rows: Sequence[dict[str, Any]], filtered: bool) -> Cost:
     own, full = ([r for r in rows if r["method"] == m] for m in (name, FULL))
+    units = [r["unit"] for r in own]
     right, full_right = ([bool(r["right"]) for r in side] for side in (own, full))
     likely, full_likely = ([r["likelihood"] for r in side] for side in (own, full))
-    n = len(own)
+    n, same = len(own), name == FULL or not filtered
     return Cost(
         name,
         n,
-        sum(right) / n,
-        None if name == FULL else paired_shares(right, full_right),
-        sum(likely) / n,
-        None if name == FULL else paired(likely, full_likely),
+        share(right, units),
+        None if same else paired_shares(right, full_right, units),
+        float(by_unit(likely, units).mean()),
+        None if same else paired(likely, full_likely, units),
+        sum(r["cut"] for r in own),
         sum(r["seconds"] for r in own) / n,
         sum(r["kept"] for r in own) / n,
     )
 
 
+def differing(found: Scored, most: int) -> list[list[dict[str, Any]]]:
+    """Rows of up to `most` questions, a list a question: first those in which a method is right and another is not."""
+    by_question: dict[str, list[dict[str, Any]]] = {}
+    for row in found.rows:
+        by_question.setdefault(row["question"], []).append(row)
+    return sorted(by_question.values(), key=lambda own: len({r["right"] for r in own}) == 1)[:most]
+
+
 def document(found: Scored) -> dict[str, Any]:
     """As one JSON document holds it."""
-    return {"methods": [asdict(c) for c in found.costs], "rows": list(found.rows)}
+    counts = {"units": found.units, "filtered": found.filtered, "warnings": list(found.warnings)}
+    return {"methods": [asdict(c) for c in found.costs], **counts, "rows": list(found.rows)}

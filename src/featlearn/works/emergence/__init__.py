@@ -11,6 +11,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "figure17",
     "general",
     "rates",
+    "clusters",
+    "filters",
     "teacher",
     "input_structure",
 )
@@ -37,4 +39,5 @@ CLAIMS: tuple[str, ...] = (
     "spread",
     "one_step",
     "other_data",
+    "table7",
 )

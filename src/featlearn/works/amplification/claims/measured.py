@@ -385,8 +385,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_rate,
         premises=few,
         reads=(Fit,),
-        remarks="Judged at a start that is small against a step. At a start as large as a step, which A6 admits with "
-        "the same C, the error is not flat (last statement); a bound that does not depend on d allows it.",
+        remarks="Judged at a start that is small against a step. In the rows of a start that is larger than a step, "
+        "which A6 admits with the same C, the error grows with d; a bound that does not depend on d allows it.",
     ),
     Claim(
         id="amplification.figure1",
@@ -405,6 +405,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_figure2,
         premises=size_of_figure2,
         reads=(Overfit, Point),
-        remarks="The variance is read as 1/d^1.2: our copy has 1/d'2 in the caption and in Appendix E.",
+        remarks="The exponent of d in the variance is hardly legible in our copy, in the caption and in Appendix E; it "
+        "is read as 1.2. n, d and the number of steps are not given: those here are ours.",
     ),
 )

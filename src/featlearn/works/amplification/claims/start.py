@@ -402,6 +402,8 @@ def says_captures(settings: tuple[Tensor, Data]) -> Sequence[Statement]:
 def good_run(d: int, radius: float, n: int, key: Key) -> bool:
     """Whether one start and sample have the events of Lemmas 3 to 6, with C0 = 10, C1 = 2 and an edge of n/200."""
     data, w, own = draw_sample(d, radius, n, key)
+    along = (w[0] @ data.centres[0].T).abs() >= 1e-3 / math.sqrt(M * d) / (2 * CONSTANT)
+    few = 1 - 1 / (2 * CONSTANT) - math.sqrt(2 * math.log(4 / DELTA) / M)
     sizes = torch.bincount(own[own >= 0], minlength=4) / (M / 4)
     norms = w[0].norm(dim=1) / (1e-3 / math.sqrt(M))
     slack = 2 * math.sqrt(math.log(1 / DELTA) / n)
@@ -409,6 +411,7 @@ def good_run(d: int, radius: float, n: int, key: Key) -> bool:
     return all(
         (
             bool((norms > 0.5).all() and (norms < 1.5).all()),
+            bool((along.double().mean(0) >= few).all()),
             bool((sizes >= (1 - 1 / CONSTANT) ** 2).all()),
             bool(z.norm(dim=1).max() <= math.sqrt(2) * radius),
             float(data.flipped.double().mean()) <= 0.15 + slack,
@@ -452,7 +455,11 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_sets,
         observe=sees_sets,
         premises=(
-            Premise("m large enough", None, "the proof asks for 16 C0^2 log(32/delta), which no constant here fixes"),
+            Premise(
+                "m large enough",
+                None,
+                f"no number is given; with {16 * CONSTANT**2 * math.log(32 / DELTA):.0f} the proof works, {M} here",
+            ),
         ),
     ),
     Claim(

@@ -169,7 +169,7 @@ def says_cosines(settings: None) -> Sequence[Statement]:
             "median cosine at T, small start, sigma of Figure 2",
             COSINE,
             np.full(5, 0.9),
-            "Section 1: nearly every neuron becomes highly correlated with one of the means",
+            "Section 3: nearly every neuron becomes highly correlated with one of the means",
             axis="dimension",
             rival=control("median cosine after one step, small start, sigma of Figure 2"),
             rival_says="one step",
@@ -330,7 +330,7 @@ def sees_margins(settings: None, table: Table[Movement], steps: Table[Step]) -> 
 
 
 def says_movement(settings: None) -> Sequence[Statement]:
-    """Hidden features move by a factor 1/(omega sqrt(m d)) or more; in truth by 1/(omega sqrt(m))."""
+    """Hidden features move by a factor 1/(omega sqrt(m d)) or more; where A1 to A7 hold, by about 1/(omega sqrt(m))."""
     return (
         exponent(
             "exponent of the relative movement in omega sqrt(m d)",
@@ -427,8 +427,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_movement,
         premises=small,
         reads=(Movement, Step),
-        remarks="The right end of the display, a pure constant, is unreadable in our copy; by A6 1/(C omega sqrt(m d)) "
-        "is at least 1, whichever stands there. The bound loses a factor sqrt(d).",
+        remarks="The right end of the display, a pure constant, is unreadable in our copy; by A6, as we read it, "
+        "1/(C omega sqrt(m d)) is at least 1. The bound is a lower one: features move by more, by a factor sqrt(d).",
     ),
     Claim(
         id="amplification.lemma12",

@@ -412,7 +412,9 @@ CLAIMS: tuple[Claim, ...] = (
             hits="proof",
             derivation="Given the component, a background bit is 1 at rate 1/2 (weight p_o) or p_o/(2 - 2 p_o) "
             "(weight 1 - p_o). The covariance of two of them is the variance of that rate, p_o (1 - p_o) "
-            "((1 - 2 p_o)/(2 - 2 p_o))^2, which is 0 at p_o = 1/2 alone. The bound of Theorem 2 does not use A2.",
+            "((1 - 2 p_o)/(2 - 2 p_o))^2, which for 0 < p_o <= 1/2 is 0 at 1/2 alone. There the mixture belongs to "
+            "the family. The hinge loss on the mixture has the bound of Theorem 2 at every p_o; whether some member of "
+            "the family has it for p_o < 1/2 is open.",
         ),
     ),
 )

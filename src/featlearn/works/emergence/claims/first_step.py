@@ -408,7 +408,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="emergence.lemma6_orders",
         entries=("emergence.lemma6",),
         says="First step, mechanism: T_j is beta gamma/st on relevant patterns; what is left elsewhere, T_b and T_a by "
-        "their leading orders.",
+        "their leading orders, and |T_a| <= O(max_l q_l).",
         settings=draw_leading,
         statements=leading_statements,
         observe=leading_observe,
@@ -416,9 +416,9 @@ CLAIMS: tuple[Claim, ...] = (
             quote="|T_a| <= O(max_l q_l)",
             place="Lemma 17 of the ICLR paper; thesis, Lemma A.11",
             reading="max_l q_l without an absolute value, as it stands; where every q_l is negative no constant helps",
-            hits="statement",
-            derivation="|T_a| is at least 0, and max_l q_l below 0 where every weight is negative. A misprint: the "
-            "next sentence of the lemma bounds |T_a| by what holds for max_l |q_l|.",
+            hits="misprint",
+            derivation="|T_a| is at least 0, and max_l q_l below 0 where every weight is negative. The next "
+            "sentence of the lemma bounds |T_a| by what holds for max_l |q_l|, which is all that is used.",
         ),
     ),
     Claim(

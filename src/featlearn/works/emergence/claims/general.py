@@ -292,10 +292,11 @@ CLAIMS = (
             quote="is equivalent to ... generating x = M phi + zeta/sigma_zeta",
             place="ICLR paper, Appendix F.1.1; thesis, A.8.1",
             reading="zeta/sigma_zeta has variance 1 a coordinate; zeta/st is right, as in the proof of Lemma A.36",
-            hits="statement",
+            hits="remark",
             derivation="x = (xt - E xt)/st with xt = M phit + zeta gives M phi + zeta/st at once. In the same place "
             "'sum_i (xt_i - E xt_i)^2 = sum_j Var(phit_j) + d sigma_zeta^2' leaves out sum_{j != l} <M_j, M_l> "
-            "Cov(phit_j, phit_l), which is 0 only for orthogonal columns or uncorrelated patterns.",
+            "Cov(phit_j, phit_l), which is 0 for orthogonal columns and for uncorrelated patterns. The definition of x "
+            "itself, x = (xt - E xt)/st, is not touched, and the proofs use zeta/st.",
         ),
     ),
     Claim(
@@ -310,9 +311,9 @@ CLAIMS = (
             quote="E_{xi_i} I[<w_i, x> + b_i in (0, 1)]",
             place="Lemma 38, dL/db; thesis (A.318)",
             reading="xi_i is the noise in the activation, as in dL/dw, (A.317)",
-            hits="statement",
+            hits="misprint",
             derivation="An expectation over xi_i of an indicator without xi_i is no average; the derivative of "
-            "E sigma(z + xi) in b is Pr[z + xi in (0, 1)]. A misprint in both versions, as in Lemma 12.",
+            "E sigma(z + xi) in b is Pr[z + xi in (0, 1)]. Both versions have it so, as in Lemma 12.",
         ),
     ),
 )

@@ -399,9 +399,9 @@ CLAIMS = (
             quote="|T_a| <= O(max_l q_l)",
             place="Lemma 42; thesis, Lemma A.36",
             reading="q_l as the signed components of a weight; max_l |q_l| in its place is true",
-            hits="statement",
-            derivation="All q_l < 0 make the right side negative, the left side is at least 0. A misprint, as in Lemma "
-            "17, whose next sentence bounds |T_a| by what holds for max_l |q_l|.",
+            hits="misprint",
+            derivation="All q_l < 0 make the right side negative, the left side is at least 0. The next sentence of "
+            "the lemma bounds |T_a| by what holds for max_l |q_l|, which is all that is used, as in Lemma 17.",
         ),
     ),
     Claim(

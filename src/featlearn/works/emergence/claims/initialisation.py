@@ -405,11 +405,11 @@ CLAIMS: tuple[Claim, ...] = (
             quote="dL/db_i = -a_i E{y I[y g(x; xi) <= 1] E_{xi_i} I[<w_i, x> + b_i in (0, 1)]}",
             place="Lemma 12 of the ICLR paper; thesis (A.20)",
             reading="xi_i is the noise in the activation, sigma(<w_i, x> + b_i + xi_i), as in (A.19)",
-            hits="statement",
+            hits="misprint",
             derivation="One neuron, x = 0, y = 1, a small enough for an active hinge: the score is a E clip(b + xi), "
             "so dL/db = -a Pr[b + xi in (0, 1)], which at b = -1e-9 is about -a/2 for small noise; the formula as "
             "reported gives 0. An expectation over xi_i of an indicator without xi_i is no average; (A.19) has it "
-            "inside, so that this is a misprint.",
+            "inside, and so has (A.88), where the formula is used.",
         ),
     ),
 )

@@ -259,7 +259,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=theorem34_statements,
         observe=theorem34_observe,
         premises=premises(5, 60, 40 * 60 * 60 / (0.1 * 0.25 * 0.2), "Dmd/(delta gamma p_min)"),
-        remarks="Its proof uses Lemma 35 with sigma_zeta < 1/k, which the theorem does not list; the rest is "
-        "implied by its conditions.",
+        remarks="The theorem lists neither sigma_zeta < 1/k of Lemma 35 nor p_o = Omega(k^2/D) of Lemma 40. Where the "
+        "second makes st as large as k, the first follows from sigma_zeta = O(1/st).",
     ),
 )

@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import linprog, nnls
 
 from featlearn.core import Key
-from featlearn.lab.claim import Claim
+from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import COSINE, POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal, exponent
 from featlearn.lab.uncertainty import Observation
@@ -22,22 +22,34 @@ from featlearn.works.emergence.claims.second_step import (
     D,
     K,
     Start,
-    draw_start,
+    many,
     population_step,
     samples,
 )
 from featlearn.works.emergence.setup import (
     Family,
     background_gate,
+    draw_init,
     eta_1,
     gate,
     network,
+    parity_mix,
     population_terms,
 )
 
 Array = np.ndarray
 
 # Lemma 23 ------------------------------------------------------------------------------------------------------------
+
+
+PAIRS = 128
+"""More than D, as the lemma asks."""
+
+
+def draw_layer(key: Key) -> Start:
+    """The mixture of Table 1 and the first halves of 128 mirrored pairs."""
+    family = parity_mix(D, K, 0.5)
+    return Start(family, draw_init(family, PAIRS, key.numpy()))
 
 
 def _features(family: Family, b: Array, a: Array, noise: float) -> Array:
@@ -231,9 +243,14 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("emergence.lemma23",),
         says="On the two-step features some second layer has zero hinge loss, with norms that fall like 1/m; "
         "||w^(2)||, b^(2) and a^(2) as derived.",
-        settings=draw_start,
+        settings=draw_layer,
         statements=layer_statements,
         observe=layer_observe,
+        premises=(
+            Premise("m >= D", PAIRS >= D, f"{PAIRS} against {D}"),
+            Premise("m >= Omega(k^4), p_o = Omega(k^2/D)", None, f"{PAIRS} against {K**4}; 0.5 against {K**2 / D}"),
+            many(PAIRS, "D m/(delta gamma)"),
+        ),
         remarks="Constants of the bounds are not given. The construction of the proof needs slopes that few neurons "
         "have by chance, so it is planted here; the norms are those of the best layer on drawn neurons.",
     ),

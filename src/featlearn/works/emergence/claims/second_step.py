@@ -356,6 +356,12 @@ def directions_observe(at: Start, key: Key) -> Mapping[str, Observation]:
     return found
 
 
+def many(m: int, name: str) -> Premise:
+    """k = Omega(log^2(.)), whose constant is not given."""
+    need = math.log(D * m / (0.1 * GAMMA)) ** 2
+    return Premise(f"k = Omega(log^2({name}))", None, f"{K} against {need:.0f}")
+
+
 PREMISE = Premise("eta_1 <= gamma/(k m sigma_a)", bool((steps_of(60) <= steps_of(60)[2]).all()), "three step sizes")
 
 CLAIMS: tuple[Claim, ...] = (
@@ -367,8 +373,8 @@ CLAIMS: tuple[Claim, ...] = (
         statements=small_statements,
         observe=small_observe,
         premises=(PREMISE,),
-        remarks="The proof has O(eta/gamma) for |<w^(1), x>| in (A.135), and (A.127) derives O(eta (1+p_o st)/gamma), "
-        "which is what is used.",
+        remarks="For |<w^(1), x>| (A.127) derives O(eta (1 + p_o st)/gamma), and (A.135) goes on with O(eta/gamma); at "
+        "the steps of Lemma 23 and Theorem 26 either leaves |g| far below 1.",
     ),
     Claim(
         id="emergence.lemma20",
@@ -378,6 +384,7 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_second,
         statements=second_statements,
         observe=second_observe,
+        premises=(many(60, "D m/delta"),),
         remarks="Population gradients: with the samples of the simulations, noise hides the gain in direction.",
     ),
     Claim(

@@ -17,6 +17,7 @@ from featlearn.works.emergence.claims.simulated_tables import (
     AS_FIXED,
     FIXED,
     RATES,
+    SAME_IN_D,
     TABLES,
     Simulation,
     against,
@@ -162,6 +163,7 @@ def _claims(n: int, sim: Simulation) -> tuple[Claim, Claim]:
         observe=partial(sees_parity, sim) if plain else sees_interval,
         premises=partial(sizes, sim),
         reads=(sim.rows.final, sim.rows.curve, sim.rows.cause) if plain else (sim.rows.final, sim.rows.curve),
+        remarks=SAME_IN_D if sim.one else "",
     )
     gathering = Claim(
         id=f"emergence.gathering{n}",
@@ -171,6 +173,7 @@ def _claims(n: int, sim: Simulation) -> tuple[Claim, Claim]:
         observe=partial(sees_gathering, sim),
         premises=partial(sizes, sim),
         reads=(sim.rows.gathered, sim.rows.curve),
+        remarks=SAME_IN_D if sim.one else "",
     )
     return curves, gathering
 

@@ -27,12 +27,14 @@ METHODS = ("Network", "NTK", "RF", "One Step", "Two Step")
 
 @dataclass(frozen=True)
 class Simulation:
-    """A table. settings: what it varies; least: the accuracy that its check asks for; steps: T as reported."""
+    """A table. settings: what it varies; least: the accuracy that its check asks for; steps: T as reported; one:
+    whether our runs of all settings are one computation."""
 
     number: int
     settings: tuple[str, ...] = ("",)
     least: float = 99.5
     steps: int = 600
+    one: bool = False
 
     @property
     def entry(self) -> str:
@@ -48,7 +50,7 @@ class Simulation:
 TABLES: Mapping[int, Simulation] = {
     1: Simulation(1),
     2: Simulation(2, least=99.0, steps=200),
-    3: Simulation(3, ("d=100", "d=2000")),
+    3: Simulation(3, ("d=100", "d=2000"), one=True),
     4: Simulation(4, ("ratio=0.8", "ratio=0.9"), least=99.0),
     5: Simulation(5, ("n=25000", "n=10000")),
 }
@@ -237,7 +239,8 @@ def sees_interval(settings: None, final: Table[rows.Final], curve: Table[rows.Cu
 
 def separated(sim: Simulation) -> Mapping[str, tuple[str, str, str]]:
     """(setting, better, worse) by name: every pair whose reported accuracies differ by more than a point, that is twice
-    the deviation that the paper states for one of them."""
+    the deviation that the paper states for one of them. Where all settings are one computation, without pairs whose
+    reported order depends on the setting."""
     found: dict[str, tuple[str, str, str]] = {}
     for setting in sim.settings:
         value = {p.row: p.value for p in reported(sim.entry, metric="test_acc", setting=setting)}
@@ -245,12 +248,12 @@ def separated(sim: Simulation) -> Mapping[str, tuple[str, str, str]]:
             worse, better = sorted(pair, key=lambda m: value[m])
             if value[better] - value[worse] > 1:
                 found[f"{setting}: {better} less {worse}".removeprefix(": ")] = (setting, better, worse)
-    return found
+    orders = {(better, worse) for _, better, worse in found.values()}
+    return {n: p for n, p in found.items() if not (sim.one and (p[2], p[1]) in orders)}
 
 
 PAIRS = {n: separated(sim) for n, sim in TABLES.items()}
 OTHERWISE: Mapping[str, Outcome] = {
-    "d=2000: RF less NTK": "contradicted",
     "ratio=0.8: NTK less RF": "inconclusive",
     "ratio=0.9: NTK less RF": "inconclusive",
 }
@@ -306,7 +309,13 @@ INTERVAL = {
     "interval_ntk": ("NTK reaches what Network does, above random features.", says_ntk),
     "interval_one_step": ("a classifier on one-step features fails.", says_one),
 }
+SAME_IN_D = (
+    "Inputs lie in the span of the D = 100 patterns, so that in pattern coordinates both dimensions are one "
+    "computation: accuracies are the same for both, and only cosines of weights with a part outside of the span "
+    "differ."
+)
 REMARKS = {
+    3: f"{SAME_IN_D} NTK is reported above RF at d = 100 and below it at d = 2000, which our runs cannot tell.",
     2: "The reported One Step, 41.0 %, is below the 58.5 % of the answer +1 on every input.",
     4: "The reported RF, 70.4 and 72.4 %, is below the 80 and 90 % of the answer -1 on every input.",
 }
@@ -314,7 +323,15 @@ ORDER = "Every pair of methods whose reported accuracies differ by more than a p
 
 CLAIMS: tuple[Claim, ...] = (
     *(
-        _claim(f"simulation{n}", n, text, partial(says_parity, TABLES[n]), partial(sees_parity, TABLES[n]), causes=True)
+        _claim(
+            f"simulation{n}",
+            n,
+            text,
+            partial(says_parity, TABLES[n]),
+            partial(sees_parity, TABLES[n]),
+            SAME_IN_D if TABLES[n].one else "",
+            causes=True,
+        )
         for n, text in SAYS.items()
     ),
     *(_claim(slug, 2, f"Interval labels: {text}", says, sees_interval) for slug, (text, says) in INTERVAL.items()),

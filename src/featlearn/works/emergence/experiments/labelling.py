@@ -19,6 +19,7 @@ from torch.nn import functional
 from featlearn.core import Key, SettingError
 from featlearn.data import digits, fashion_mnist, labelled_images, mnist
 from featlearn.learn.balance import regulariser
+from featlearn.works.emergence.experiments.resnet import ResNet18
 from featlearn.works.emergence.rows_teachers import Injected, Net, Target
 
 CLASSES = 10
@@ -151,32 +152,8 @@ class FC(nn.Module):
         return (x.flatten(1) @ self.w.mT + self.b).square() @ self.a.mT + self.c
 
 
-class Block(nn.Module):
-    """Two 3 x 3 convolutions with norms, and what they are added to: the input, or a 1 x 1 convolution of it."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.inner = nn.Sequential(
-            nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
-            nn.BatchNorm2d(outputs),
-            nn.ReLU(),
-            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
-            nn.BatchNorm2d(outputs),
-        )
-        self.past: nn.Module = nn.Identity()
-        if stride > 1:
-            self.past = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-    def forward(self, x: Float[Tensor, "n i h w"]) -> Float[Tensor, "n o k l"]:
-        """relu(f(x) + past(x))."""
-        return functional.relu(self.inner(x) + self.past(x))
-
-
-class ResNet(nn.Module):
-    """ResNet(m): the ResNet-18 with m filters in its first block instead of 64, and in proportion elsewhere.
-
-    A 3 x 3 convolution of stride 1 in front without pooling, four stages of two blocks with m, 2m, 4m and 8m filters,
-    the mean over places, a linear map.
+class ResNet(ResNet18):
+    """ResNet(m): the ResNet-18 for small images with m filters in its first block, and a score for each class.
 
     Shapes: images (n, channels, h, w) -> scores (n, 10).
 
@@ -188,24 +165,17 @@ class ResNet(nn.Module):
     """
 
     def __init__(self, channels: int, m: int, key: Key) -> None:
-        super().__init__()
+        super().__init__(channels, m, key)
         with torch.random.fork_rng(devices=[]):  # layers draw from the global state: it is set, and comes back
-            torch.manual_seed(key.seed)
-            layers: list[nn.Module] = [nn.Conv2d(channels, m, 3, padding=1, bias=False), nn.BatchNorm2d(m), nn.ReLU()]
-            inputs = m
-            for stage in range(4):
-                outputs = m * 2**stage
-                layers += [Block(inputs, outputs, 2 if stage else 1), Block(outputs, outputs, 1)]
-                inputs = outputs
-            self.layers = nn.Sequential(*layers)
-            self.map = nn.Linear(inputs, CLASSES)
-            for module in self.modules():
-                if isinstance(module, nn.Conv2d):
-                    nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            torch.manual_seed((key / "map").seed)
+            self.map = nn.Linear(self.map.in_features, CLASSES)
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k"]:
         """Scores."""
-        return self.map(self.layers(x).mean((2, 3)))
+        x = functional.relu(self.norm(self.stem(x)))
+        for stage in self.stages:
+            x = stage(x)
+        return self.map(x.mean((2, 3)))
 
 
 def built(net: Net, m: int, x: Float[Tensor, "n c h w"], key: Key) -> nn.Module:

@@ -279,6 +279,6 @@ CLAIMS: tuple[Claim, ...] = (
         statements=parity_statements,
         observe=parity_observed,
         remarks="Why the theorem stops at odd p: at p/2 sine and cosine collapse into one vector, which needs half the "
-        "norm; neurons at p/2 alone tell only parities apart, so no network attains that bound.",
+        "norm; neurons at p/2 alone tell only parities apart, so for even p > 2 no network attains that bound.",
     ),
 )

@@ -269,13 +269,14 @@ CLAIMS: tuple[Claim, ...] = (
         accuses=Accusation(
             quote="1 - 1/(p-1) = p/(p-1)",
             place="proofs of Lemmas C.10 and C.14",
-            reading="As it stands. The right side is the one that is used, and the lemmas hold.",
+            reading="As it stands in our copy, a sign in the reason given for Eq. (C.2) and Eq. (C.9). These use the "
+            "right side, which is the right factor, and the lemmas hold.",
             hits="proof",
             derivation="p = 3: 1 - 1/2 = 1/2, and 3/2 = 1 + 1/2. eta(0) less the mean of the p - 1 others is eta(0) - "
             "(p mean - eta(0))/(p-1) = p/(p-1) (eta(0) - mean).",
         ),
-        remarks="Vectors with means that are not 0. The other monomials vanish since they do not depend on delta and "
-        "cancel in the difference, not only for a w of mean 0.",
+        remarks="Vectors with means that are not 0: the other monomials, which are 0 for a w of mean 0, do not depend "
+        "on delta for any w and cancel in the difference.",
     ),
     Claim(
         id="fourier.normalised_power",

@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import linprog, minimize_scalar
 
 from featlearn.core import Key
-from featlearn.lab.claim import Accusation, Claim
+from featlearn.lab.claim import Claim
 from featlearn.lab.inventory import entry
 from featlearn.lab.quantity import POSITIVE, REAL
 from featlearn.lab.statement import Statement, at_least, at_most, control, equal
@@ -294,25 +294,13 @@ def saddle_statements(settings: tuple[tuple[Network, ...], ...]) -> Sequence[Sta
             rival=control(FEWER),
             rival_says=FEWER,
         ),
-        at_least(
-            f"{BEST}, as reported",
-            REAL,
-            1.0,
-            "Definition 4.5, Eq. (4.4): theta* is in the arg min",
-            of=BEST,
-            margin=EXACT,
-            axis="network",
-            expect="contradicted",
-        ),
         at_most(
             BEST,
             REAL,
             1.0,
-            "Definition 4.5, Eq. (4.4), corrected: arg max",
+            "Definition 4.5: theta* maximises the expected margin, by the sentence after Eq. (4.4)",
             margin=EXACT,
             axis="network",
-            form="corrected",
-            twin=f"{BEST}, as reported",
         ),
     )
 
@@ -474,16 +462,9 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_saddle,
         statements=saddle_statements,
         observe=saddle_observed,
-        accuses=Accusation(
-            quote="theta* ∈ arg min_{theta ∈ Theta} E_{(x,y) ~ q*}[g(theta, x, y)]",
-            place="Definition 4.5, Eq. (4.4), and the same in Eq. (C.1)",
-            reading="theta* minimises the expected margin. A misprint for arg max, since the next sentence has theta* "
-            "as 'a solution that maximizes the expected margin', which is the corrected form.",
-            hits="statement",
-            derivation="theta = 0 is in Theta and has g = 0 at every point, so E g = 0, below gamma* > 0, the expected "
-            "margin of theta* under q* whose mass is on points of margin gamma*.",
-        ),
-        remarks="The proofs of Lemmas C.17 and C.18 write 'q = unif(Z_p)' for the uniform law of the points, on Z_p^k.",
+        remarks="Eq. (4.4) and Eq. (C.1) write arg min over theta; the sentence after (4.4) has theta* maximise the "
+        "expected margin, as every proof uses it, and so it is read. In the proofs of Lemmas C.17 and C.18 "
+        "'unif(Z_p)' is read as the uniform law of the points, on Z_p^k.",
     ),
     Claim(
         id="fourier.class_weighted",

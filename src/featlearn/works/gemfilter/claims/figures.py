@@ -24,7 +24,7 @@ def says_compression(settings: None) -> Sequence[Statement]:
             "tokens of Figure 9.1 over those kept",
             POSITIVE,
             1000.0,
-            "Section 1: 1000 times",
+            "caption of Figure 9.1: a 1000x compression",
             rival=131072 / 1024,
             rival_says="from 128K to 1024 tokens, which Section 9.3.1 names for this figure",
         ),

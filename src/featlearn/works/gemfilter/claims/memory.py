@@ -339,11 +339,11 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_as_reported,
         accuses=Accusation(
             quote="mw + 2mhd",
-            place="Theorem 9.3 (and G.4), prompt memory of standard attention",
+            place="Thesis, Theorem 9.3 (and G.4), prompt memory of standard attention",
             reading="bytes of the key and value cache of the prompt; no reading of the symbols has its length in them",
             hits="statement",
             derivation="Every token of the prompt has its own keys and values in each layer: 2mhnd. The generation row "
-            "of the same table, 2mh(n + t)d, has the n.",
+            "of the same table, 2mh(n + t)d, has the n, so that it is a letter left out.",
         ),
     ),
     Claim(
@@ -354,9 +354,10 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_llama,
         observe=sees_llama,
         remarks="r w is reached only by a program that keeps layers past the filter out of memory during pass one, as "
-        "`offload=True` does; the released code holds all m. At the sizes of the case study GemFilter's generation, "
-        "which needs all weights, takes more than its prompt; for long enough prompts the sentence on the bottleneck "
-        "holds for it, too. Embeddings, lm_head and activations are left out, as in the theorem; the figure measures a "
+        "`offload=True` does; the released code holds all m. With all layers "
+        "resident its prompt takes more than its generation at the sizes of the case study too, as the sentence on the "
+        "bottleneck has it; with r w, generation, which needs all weights, takes more up to about 2 million tokens. "
+        "Embeddings, lm_head and activations are left out, as in the theorem; the figure measures a "
         "program with them.",
     ),
     Claim(
@@ -367,11 +368,12 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_case,
         accuses=Accusation(
             quote="Standard attention : SnapKV/H2O : GemFilter ≈ mw + mhd : mw + hnd : rw + hnd",
-            place=CASE,
+            place=f"Thesis, {CASE}",
             reading="prompt memory for n = 128K, up to factors of 2 and what n much larger than m k allows to drop",
             hits="statement",
-            derivation="By the generation row of Theorem 9.3 the first term is mw + mhnd. Without n, standard "
-            "attention, which keeps every key and value, would need less than SnapKV, which keeps a part of them.",
+            derivation="It is the letter that is left out in Theorem 9.3, once more (gemfilter.memory_as_reported): by "
+            "its generation row the first term is mw + mhnd. Without n, standard attention, which keeps every key and "
+            "value, would need less than SnapKV, which keeps a part of them. The conclusion drawn from it holds.",
         ),
     ),
 )

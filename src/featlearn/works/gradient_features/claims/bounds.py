@@ -338,9 +338,9 @@ CLAIMS: tuple[Claim, ...] = (
         settings=sweep,
         statements=says_main,
         observe=sees_main,
-        remarks="All constants set to 1. The start term comes to B_a1 eps and the leading term of sampling to "
-        "eps/B_a1, so O(eps) takes B_a1 as a constant. |l'(0)|, which the full statement carries, is Theta(1) by "
-        "Assumption 3.1. "
+        remarks="All constants set to 1. At the bt of Theorem B.23 the start term comes to B_a1 eps and the leading "
+        "term of sampling to eps/B_a1, so that O(eps) takes B_a1 as a constant there. |l'(0)|, which the full "
+        "statement carries, is Theta(1) by Assumption 3.1. "
         "The theorem itself is set beside trained networks in theorem3_12_trained.",
     ),
     Claim(

@@ -400,10 +400,10 @@ CLAIMS: tuple[Claim, ...] = (
             quote="||w_i^(t) - w_i^(1)|| <= O(eta B_x1 |a_i^(1)| + eta^2 B_x1^2 ||w_i^(1)|| + eta^2 B_x1 bt)",
             place="Lemma B.21, (B.151) and (B.152)",
             reading="for every t up to O(1/(eta B_x1)), as in Lemma B.9, with one constant for all t",
-            hits="statement",
+            hits="misprint",
             derivation="A neuron that meets one point x = 1, y = 1 with a margin below 1 moves by eta a at every step, "
-            "so w^(t) - w^(1) is at least (t - 1) eta a^(1), while the bound does not depend on t. Lemma B.9, (B.61), "
-            "and (B.192), where B.21 is used, have the factor t, so nothing else is touched.",
+            "so w^(t) - w^(1) is at least (t - 1) eta a^(1), while the bound does not depend on t. The proof follows "
+            "that of Lemma B.9, whose (B.61) has the factor t, and so has (B.192), where B.21 is used.",
         ),
         remarks="One neuron on one point shows that no constant in the bounds can be smaller by much.",
     ),
@@ -430,8 +430,9 @@ CLAIMS: tuple[Claim, ...] = (
         settings=lambda key: GaussianMixture.xor(d=10).draw(key / "truth"),
         statements=says_concentration,
         observe=sees_concentration,
-        remarks="The root of the mean square deviation is at most sqrt(B_x2/n), so what is allowed is at least "
-        "sqrt(8) n^(1/6) of it: the bound bites at no n, and less the larger n is.",
+        remarks="A bound on the tail: to be exceeded with a chance of exp(-n^(1/3)) only, it allows sqrt(8) n^(1/6) "
+        "times the root of the mean square deviation, which is at most sqrt(B_x2/n). Samples of any size stay far "
+        "below.",
     ),
     Claim(
         id="gradient_features.lemma_b19",

@@ -157,6 +157,12 @@ def premises(settings: None, fits: Table[Fit]) -> Sequence[Premise]:
     )
 
 
+def large(settings: None, fits: Table[Fit]) -> Sequence[Premise]:
+    """The rates of Section 3.4.1 are for large d."""
+    dims = sorted({r.d for r in full(fits, XOR).rows})
+    return (Premise("d large enough", None, f"d = {', '.join(map(str, dims))}"),)
+
+
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gradient_features.claim_xor_beyond_kernel",
@@ -165,6 +171,7 @@ CLAIMS: tuple[Claim, ...] = (
         "is 10 points better than d random features at the largest sigma where it succeeds.",
         statements=says_network,
         observe=sees_network,
+        premises=large,
         reads=(Fit,),
     ),
     Claim(
@@ -173,6 +180,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="XOR mixture: the network needs no more than d^1.5 samples, the NTK more than the network.",
         statements=says_samples,
         observe=sees_samples,
+        premises=large,
         reads=(Fit,),
         remarks="For large enough d fixed features need Omega(d^2) samples. With the constant and the smallest d "
         "open, what the NTK and a Gaussian kernel need at three dimensions is compatible with that rate and with "

@@ -148,28 +148,30 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_tail,
         observe=sees_tail,
         accuses=Accusation(
-            quote="Pr[N(0, 1) > sqrt(tau log d)] <= O(1/d^tau)",
-            place="proof of Lemma B.34, (B.315) and (B.319)",
-            reading="a standard normal beyond sqrt(tau log d)",
+            quote="Pr[<D_l, x> >= sqrt(tau log d) sigma_B+] <= 1/d^tau",
+            place="proof of Lemma B.34, (B.318) and (B.319), and in the same way (B.314) and (B.315)",
+            reading="x centred with standard deviation sigma_j, up to sigma_B+, as the other tail bounds have it; with "
+            "sigma_j a variance the step holds from sigma_B+ = 2 on",
             hits="proof",
             derivation="Pr[N(0, 1) > t] is exp(-t^2/2) up to a factor of order 1/t, so at t^2 = tau log d it is "
-            "d^(-tau/2). The lemma asks for a separation of Omega(.) only, and with a constant of 4.35 its bound "
-            "holds.",
+            "d^(-tau/2). The lemma asks for a separation of Omega(.) only: the network's loss stays within its bound "
+            "where the constant 4 of the proof is 4.35, so the lemma is not touched.",
         ),
     ),
     Claim(
         id="gradient_features.theorem3_18",
         entries=("gradient_features.theorem3_18",),
-        says="Error of at most sqrt 2 r/d^(0.4 tau - 0.8) + eps follows from the mixture's numbers.",
+        says="The proof's third term, (B.338), and what follows from the mixture's numbers: an error of at most "
+        "sqrt 2 r/d^(0.4 tau - 0.8) + eps.",
         statements=says_theorem,
         observe=sees_theorem,
         accuses=Accusation(
-            quote="sqrt 2 r B_mu2 / d^((0.9 tau - 1.5)/2)",
+            quote="sqrt 2 r B_mu2 / (d^((0.9 tau - 1.5)/2) sqrt(tau log d) sigma_B+)",
             place="proof of Theorem B.35, (B.338), third term",
             reading="r B_a1 B_x1 sqrt(2 gamma) with gamma = d^-(0.9 tau - 1.5) and B_x1 = (B_mu2 + sigma_B+) sqrt d",
             hits="proof",
-            derivation="B_x1 has a factor sqrt d, which the term lacks. The final bound stands with it, for every d if "
-            "tau >= 9 and up to d = e^45 at tau = 8.",
+            derivation="B_x1 has a factor sqrt d, which the term lacks; the rest is the same up to a factor of 2. With "
+            "the factor the final bound stands, for every d if tau >= 9 and up to d = e^45 at tau = 8.",
         ),
     ),
 )

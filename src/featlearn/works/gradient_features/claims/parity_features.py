@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 from scipy.stats import binom, norm
 
 from featlearn.core import Key, Truth
-from featlearn.lab.claim import Accusation, Claim
+from featlearn.lab.claim import Accusation, Claim, Premise
 from featlearn.lab.quantity import COSINE, POSITIVE, REAL, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, both, control, equal
 from featlearn.lab.uncertainty import Observation
@@ -263,6 +263,15 @@ def sees_activation(settings: Rare, key: Key) -> Mapping[str, Observation]:
     }
 
 
+def premises(settings: Rare) -> tuple[Premise, ...]:
+    """Those of Assumption 3.19 and Lemma B.47, whose constants are not given."""
+    k, need = settings.task.k, TAU * math.log(settings.task.d)
+    return (
+        Premise("k >= Omega(tau log d)", None, f"{k} against {need:.0f}, tau = {TAU:g}"),
+        Premise("C_b large enough", None, "C_b = 1"),
+    )
+
+
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gradient_features.lemma3_21_features",
@@ -271,6 +280,7 @@ CLAIMS: tuple[Claim, ...] = (
         settings=lambda key: draw_rare(3, 100, 30, key),
         statements=says_features,
         observe=sees_features,
+        premises=premises,
         remarks="r = 3, k = 11, d = 100, C_b = 1. Sampling noise of 40 000 inputs alone costs about 0.005 of cosine.",
     ),
     Claim(
@@ -298,6 +308,7 @@ CLAIMS: tuple[Claim, ...] = (
         settings=lambda key: draw_rare(3, 100, 30, key),
         statements=says_activation,
         observe=sees_activation,
+        premises=premises,
         remarks="(B.416) is read with the projection on the background, as its d - r k asks; our copy has P_A. The "
         "bound on fair inputs gives half of b to either part, so that nothing comes near it.",
     ),

@@ -364,14 +364,14 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_first,
         observe=sees_first,
         accuses=Accusation(
-            quote="g_ij = xi_{k-1} prod_{l in A} (w_i)_l (w_i)_j, if i is not in A",
+            quote="If i is not in A, then g_ij = xi_{k-1} prod_{l in A u {j}} w_il",
             place="Lemma B.63, (B.548) and (B.549)",
             reading="g_ij as defined in (B.546), the expectation with relu', for coordinates j in A and outside",
             hits="statement",
             derivation="relu' = (1 + sign)/2 and the half without sign has mean 0, so g_ij is 1/2 E[y x_j sign(<w, x> "
             "- b)], half a Fourier coefficient of majority: at A without j for j in A, which has k - 1 members, and "
-            "at A with j for j outside, which has k + 1. (B.554) has that index right. The factor cancels in the "
-            "directions, which is all that Lemma B.64 uses.",
+            "at A with j for j outside, which has k + 1. The indices, i for j and k - 1 for k + 1, are misprints: "
+            "(B.554) has them right. The factor cancels in the directions, which Lemma B.64 uses.",
         ),
         remarks="d >= 2 (k + 1)^2 is not needed for the identity; d odd, |b| < 1 and k even are.",
     ),
@@ -386,7 +386,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gradient_features.lemma_b64",
         entries=("gradient_features.lemma_b64", "gradient_features.definition_b57"),
-        says="Uniform parity has a feature in the largest coordinate and a network without loss.",
+        says="Uniform parity has a feature in the largest coordinate, with gradients of norm Theta(d^-k), and a "
+        "network without loss.",
         statements=says_network,
         observe=sees_network,
         accuses=Accusation(
@@ -395,8 +396,8 @@ CLAIMS: tuple[Claim, ...] = (
             reading="k fixed and d large",
             hits="statement",
             derivation="By (B.557) the norm of the gradient is sqrt(k xi_{k-1}^2 + (d - k) xi_{k+1}^2) up to a factor, "
-            "and |xi_{k-1}| is of order d^(-(k-1)/2), |xi_{k+1}| smaller by k/d: the norm is of order d^(-(k-1)/2). As "
-            "d^(-Theta(k)), which is what the theorem needs, it is right.",
+            "and |xi_{k-1}| is of order d^(-(k-1)/2), |xi_{k+1}| smaller by k/d: the norm is of order d^(-(k-1)/2). "
+            "Read as d^(-Theta(k)), as (B.557) suggests and Theorem B.65 needs, it is right.",
         ),
         remarks="For even k the centre bump has its tip at b = 0, where a bias has no sign. With every tip as two "
         "neurons ||a|| is within B_a2, as in lemma3_21_norm.",

@@ -269,7 +269,7 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_coordinates,
         statements=says_concentration,
         observe=sees_concentration,
-        remarks="A two-sided tail has twice the chance of a one-sided one, which the O() absorbs. What is allowed is "
-        "at least sqrt(8) n^(1/6) standard deviations, so it bites at no n.",
+        remarks="A two-sided tail has twice the chance of a one-sided one, which the O() absorbs. As in Lemma B.18 the "
+        "tail allows sqrt(8) n^(1/6) standard deviations, of which samples of any size stay far below.",
     ),
 )

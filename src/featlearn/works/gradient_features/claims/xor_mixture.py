@@ -374,7 +374,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="gradient_features.lemma_b37",
         entries=("gradient_features.lemma_b37",),
-        says="XOR: D_j are gradient features, with Pr[S_sure] exact and a cosine that improves slowly with d.",
+        says="XOR: gradients of sure neurons lie along D_j, Pr[S_sure] exact, and |<G, D_perp>| <= sigma_B O((log d)^"
+        "(-0.018 tau)).",
         settings=draw_features,
         statements=says_features,
         observe=sees_features,

@@ -368,6 +368,6 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_swad,
         observe=sees_swad,
         settings=draw_curves,
-        remarks="The published code also takes segments before the valley in that are under its threshold.",
+        remarks="The published code also takes in those segments before the valley that are under its threshold.",
     ),
 )

@@ -150,7 +150,7 @@ def theory_said(settings: None) -> tuple[Statement, ...]:
             37.0,
             "(3 / sqrt(r), 1/2) is not empty from r > 36",
             rival=20.0,
-            rival_says="r > C, C < 20 (Proposition 6.3), which so restricts nothing",
+            rival_says="20, above any C of Proposition 6.3",
         ),
     )
 

@@ -421,7 +421,7 @@ CLAIMS: tuple[Claim, ...] = (
         statements=gains_said,
         observe=gains_observed,
         remarks="The text gives no threshold for 'significantly'; two standard errors are ours. The row of ERM is "
-        "quoted from another code base with another search, so that its gap mixes code and method.",
+        "quoted from Gulrajani and Lopez-Paz (2021), as the caption says: a gap to it is one of two programs, too.",
     ),
     Claim(
         id="nuclear.table6_2_averages",

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from featlearn.lab.claim import Accusation, Claim
+from featlearn.lab.claim import Claim
 from featlearn.lab.inventory import reported
 from featlearn.lab.quantity import POSITIVE, REAL, SHARE
-from featlearn.lab.statement import Statement, at_least, at_most, both, equal, order
+from featlearn.lab.statement import Statement, at_least, at_most, equal, order
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate, Observation, mean_of
 from featlearn.works.nuclear.claims.figures import accuracies
@@ -27,7 +27,8 @@ from featlearn.works.nuclear.rows import (
 
 LOSSES = (0.25, 0.35, 0.5, 0.6)
 """Training losses at which two penalties are compared."""
-SOURCE = "Section 6.3.1, 'using gradient descent until convergence'"
+ENOUGH = 100
+"""Samples from which the largest margin is near that of the law."""
 
 
 def said(figure: str, row: str) -> float:
@@ -44,22 +45,19 @@ def last(table: Table[Path]) -> Table[Path]:
 
 
 def erm_said(settings: None) -> tuple[Statement, ...]:
-    """0.76 at the end of training in some run, against what passes 0.76 at once and ends at 1 on the law."""
+    """What passes 0.76 at once, and ends near 1 on large samples and on the law."""
     reported_ = said("fig6_2", ERM)
     runs = "n, size of the start, seed"
     return (
-        equal(
-            "accuracy of plain training at its end",
+        at_least(
+            f"accuracy of plain training at its end, {ENOUGH} samples or more",
             SHARE,
-            reported_,
-            SOURCE,
-            margin=NEAR,
+            0.9,
+            "the largest margin is near that of x1 alone (nuclear.fig6_2_accuracy)",
             axis=runs,
-            quantifier="some",
-            quantifier_says="one run is reported, its sample size and start are not",
-            rival=1.0,
-            rival_says="that of the largest margin",
-            expect="contradicted",
+            rival=reported_,
+            rival_says="the reported accuracy, of a sample of unstated size",
+            form="derived",
         ),
         equal(
             "the same on the law",
@@ -93,7 +91,9 @@ def erm_observed(settings: None, table: Table[Path]) -> Mapping[str, Observation
         steps = [r.step for r in part.rows if r.ood > 0.76]
         first.append(min(steps, default=np.inf) / max(r.step for r in part.rows))
     return {
-        "accuracy of plain training at its end": last(plain).column("ood"),
+        f"accuracy of plain training at its end, {ENOUGH} samples or more": last(plain)
+        .keep(lambda r: r.n == 0 or r.n >= ENOUGH, f"the law, and {ENOUGH} samples or more")
+        .column("ood"),
         "the same on the law": last(plain).where(n=0).column("ood"),
         "part of training until it is above 0.76": np.array(first).clip(0, 1),
     }
@@ -103,16 +103,19 @@ GAIN = "accuracy of ERM-NU less that of ERM at the end of training"
 
 
 def order_said(settings: None) -> tuple[Statement, ...]:
-    """0.94 against 0.76, and none at the end of long training."""
-    return both(
-        GAIN,
-        REAL,
-        SOURCE,
-        reported=said("fig6_3", NU) - said("fig6_3", ERM),
-        corrected=0.0,
-        says="with a free head both go on towards the largest margin",
-        margin=0.05,
-        axis="n, size of the start",
+    """No gain at the end of long training."""
+    return (
+        equal(
+            GAIN,
+            REAL,
+            0.0,
+            "with a free head both go on towards the largest margin",
+            margin=0.05,
+            axis="n, size of the start",
+            rival=said("fig6_3", NU) - said("fig6_3", ERM),
+            rival_says="the reported gain, of a sample and a head that are not stated",
+            form="derived",
+        ),
     )
 
 
@@ -221,36 +224,24 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="nuclear.trained_erm",
         entries=("nuclear.fig6_2",),
-        says="Linear features and a head trained without a penalty end at an OOD accuracy of 0.76.",
+        says="Linear features and a head trained without a penalty pass an OOD accuracy of 0.76 early and end above "
+        "0.9 on 100 samples or more.",
         statements=erm_said,
         observe=erm_observed,
         reads=(Path,),
-        accuses=Accusation(
-            quote="using gradient descent until convergence ... only achieves an accuracy of 0.76",
-            place="Thesis, Section 6.3.1",
-            reading="the end of long training on the law or on 30 samples or more; sample size, start and what ends "
-            "training are not stated, and a stop after a few steps gives such a number",
-            hits="number",
-            derivation="the data are separable by x1 alone, to whose direction gradient descent converges "
-            "(nuclear.fig6_2_accuracy).",
-        ),
-        remarks="How far a run ends from 1 falls with its sample: the picture of nuclear/synthetic shows each size.",
+        remarks="None of these runs ends within 0.02 of the reported 0.76, but sample size, start and what ends "
+        "training are not stated: a stop after a few steps or a sample of ten points can give it. How far a run ends "
+        "from 1 falls with its sample: the picture of nuclear/synthetic shows each size.",
     ),
     Claim(
         id="nuclear.trained_order",
         entries=("nuclear.fig6_3",),
-        says="Trained to the end with a free head, ERM-NU has a higher OOD accuracy than ERM, by 0.18.",
+        says="Trained to the end with a free head, ERM-NU and ERM have the same OOD accuracy, up to 0.05.",
         statements=order_said,
         observe=order_observed,
         reads=(Path,),
-        accuses=Accusation(
-            quote="using gradient descent until convergence",
-            place="Thesis, Section 6.3.1, 0.94 with ERM-NU against 0.76 with ERM",
-            reading="the end of long training with a free head",
-            hits="number",
-            derivation="plain training makes no errors in the limit (nuclear.fig6_2_accuracy), so that nothing can be "
-            "0.18 above it.",
-        ),
+        remarks="The reported 0.94 against 0.76 is of a sample, a head and a stop that are not stated: these runs do "
+        "not speak against it.",
     ),
     Claim(
         id="nuclear.trained_matched",

@@ -1,15 +1,16 @@
 """Contrastive regularisation against fine-tuning and linear probing, from a diverse encoder and from a specific one.
 
-Settings and criteria, fixed before any row. The unit is a seed, as in `curve`; encoders are pretrained there on the
-first source alone and on all four growing ones. From each, with a share of the target's labels: LP, the linear probe of
-`curve`; FT, fine-tuning on augmented views; CR, the same with the contrastive regulariser on two views; CR then LP, the
-contrastive loss alone on unlabelled images of the target for a quarter of the epochs, then LP. FT and CR of a seed have
-the same steps, the same rows in each and the same first views. Each has six settings: FT three step sizes by two weight
-decays, CR the same step sizes by two weights of the regulariser at the first decay. One of them is chosen for each
-encoder, share and way by the mean accuracy of validation seeds on training images that nothing else uses; what is
-reported is the test accuracy of other seeds there. CR gains where it does by 0.1 points or more: seen where the
-interval over seeds excludes less. Clusters of training images are cleaner where 20 nearest neighbours are right more
-often by 0.1 points, and where the silhouette of normalised features is larger by 0.01.
+Settings and criteria, fixed before any row. The unit is a seed, which draws images, labels and a start of its own. Two
+encoders of it are pretrained, on the first source alone and on all four growing ones, by the recipe of `curve` with
+other random numbers. From each, with a share of the target's labels: LP, the linear probe of `curve`; FT, fine-tuning
+on augmented views; CR, the same with the contrastive regulariser on two views; CR then LP, the contrastive loss alone
+on unlabelled images of the target for a quarter of the epochs, then LP. FT and CR of a seed have the same steps, the
+same rows in each and the same first views. Each has six settings: FT three step sizes by two weight decays, CR the same
+step sizes by two weights of the regulariser at the first decay. One of them is chosen for each encoder, share and way
+by the mean accuracy of validation seeds on training images that nothing else uses; what is reported is the test
+accuracy of other seeds there. CR gains where it does by 0.1 points or more: seen where the interval over seeds excludes
+less. Clusters of training images are cleaner where 20 nearest neighbours are right more often by 0.1 points, and where
+the silhouette of normalised features is larger by 0.01.
 
 All presets but `smoke` need `featlearn data fetch mnist` and the same for `fashion-mnist`.
 """

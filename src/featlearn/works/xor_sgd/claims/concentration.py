@@ -371,8 +371,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="xor_sgd.control_params",
         entries=("xor_sgd.control_params",),
-        says="In phase 1a ||w_sig||^2 stays below B_t^2, which grows by 1 + 2 eta tau (1 + 1/log d) a step, "
-        "tau = 1/sqrt(2 pi).",
+        says="In phase 1a ||w_sig||^2 grows no faster than the envelope B_t^2, which grows by "
+        "1 + 2 eta tau (1 + 1/log d) a step, tau = 1/sqrt(2 pi).",
         statements=says_envelope,
         observe=sees_envelope,
         premises=(

@@ -450,7 +450,8 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_model,
         observe=sees_model,
         remarks="Theorem 3.1 has the 'initialization scale' theta/sqrt(p), its restatement Theorem E.1 and Section 2.2 "
-        "theta; the code follows the latter.",
+        "theta: the same start where the factor 1/p of f is shared out between the layers. Here f has that factor, and "
+        "the scale is theta.",
     ),
     Claim(
         id="xor_sgd.loss",

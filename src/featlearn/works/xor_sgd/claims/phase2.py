@@ -7,9 +7,9 @@ import numpy as np
 from numpy.linalg import norm
 
 from featlearn.core import Key
-from featlearn.lab.claim import Accusation, Claim, Premise
+from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import POSITIVE, REAL
-from featlearn.lab.statement import Statement, at_most, both, control, equal, exponent
+from featlearn.lab.statement import Statement, at_most, control, equal, exponent
 from featlearn.works.xor_sgd.claims.clean import (
     EXACT,
     ZETA,
@@ -208,21 +208,22 @@ def d6_statements(nets: list[Net]) -> tuple[Statement, ...]:
     sig = np.concatenate([norm(n.sig, axis=1) for n in nets])
     rest = np.concatenate([norm(n.perp + n.opp, axis=1) for n in nets])
     return (
-        *both(
+        equal(
             "mu . clean grad_w",
             REAL,
-            "Claim D.6, first line",
-            reported=-a * TAU2 * g,
-            corrected=-a * g / 2,
-            says="||mu|| = sqrt(2), so the rate along mu is 1/2; tau is that along mu/||mu||",
+            -a * g / 2,
+            "Claim D.6, first line, times ||mu|| = sqrt(2): the rate along a centre itself",
             axis="neuron",
             margin=EXACT + ROOT2 * a * top * (rest / sig) ** 2,
+            rival=-a * TAU2 * g,
+            rival_says="tau, the rate along mu/||mu||",
+            form="derived",
         ),
         equal(
             "u . clean grad_w, u = w_sig/||w_sig||",
             REAL,
             -a * TAU2 * g,
-            "Section 4.1.1, item 1 of phase 2: -w_sig . clean grad_w = |a| tau ||w_sig|| g",
+            "Claim D.6, first line, and Section 4.1.1, item 1 of phase 2: -w_sig . clean grad_w = |a| tau ||w_sig|| g",
             axis="neuron",
             margin=EXACT + a * top * (rest / sig) ** 2,
             rival=-a * g / 2,
@@ -279,16 +280,7 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_d6,
         statements=d6_statements,
         observe=d6_observe,
-        accuses=Accusation(
-            quote="mu^T grad^cl_w L = -|a_w| tau g_mu (1 +- o(1)) and -y(mu) grad^cl_a L = (1 +- o(1)) ||w_sig|| tau "
-            "g_mu",
-            place="Claim D.6",
-            reading="one tau = sqrt(2)/4 in both lines, mu = +-e_1 +- e_2 itself",
-            hits="statement",
-            derivation="At w = w_sig the gate is open at z = mu, a quarter of the inputs, shut at z = -mu, and the "
-            "other two centres are orthogonal to mu; l' = -y g_mu and mu.mu = 2, so mu . clean grad_w = -|a| g_mu / 2, "
-            "sqrt(2) times -|a| tau g_mu. The second line is right, and the first holds for mu/||mu||: the growth "
-            "rates that the phase needs are those of mu/||mu||.",
-        ),
+        remarks="mu is read as the direction of w_sig, as Section 4.1.1 has it: along +-e_1 +- e_2 itself, of length "
+        "sqrt(2), the rate of the first line is 1/2. Both layers grow at one rate, which is what the phase needs.",
     ),
 )

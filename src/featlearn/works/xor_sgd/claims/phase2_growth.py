@@ -316,11 +316,13 @@ CLAIMS: tuple[Claim, ...] = (
         accuses=Accusation(
             quote="exp(-H_rho) <= g_min <= g_max <= 2",
             place="Appendix D, Eq. (D.1)",
-            reading="for every network, as it is stated, with H_rho = E||a_w w||",
+            reading="for every network, or every signal-heavy one, with H_rho = E||a_w w||; of the networks on the "
+            "path of training, whose margins balance, nothing is said",
             hits="statement",
-            derivation="One neuron along mu_1 with label +1 has f(mu_1) = ||mu_1|| |a| ||w|| = sqrt(2) H_rho, so that "
-            "g_min = 2 / (1 + exp(sqrt(2) H_rho)): 0.00696 at H_rho = 4, below exp(-4) = 0.0183. exp(-sqrt(2) H_rho) "
-            "<= g_min holds for all networks, and (D.1) itself where the four margins are balanced.",
+            derivation="One neuron along mu_1 with label +1, which is signal-heavy at H = 2.1, has f(mu_1) = ||mu_1|| "
+            "|a| ||w|| = sqrt(2) H_rho, so that g_min = 2 / (1 + exp(sqrt(2) H_rho)): 0.00696 at H_rho = 4, below "
+            "exp(-4) = 0.0183. exp(-sqrt(2) H_rho) <= g_min holds for all networks, and serves where (D.1) is cited, "
+            "as zeta <= exp(-10 H); (D.1) itself holds where the four margins are balanced.",
         ),
     ),
 )

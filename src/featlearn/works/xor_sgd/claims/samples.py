@@ -128,8 +128,7 @@ CLAIMS: tuple[Claim, ...] = (
         premises=theorem_premises,
         reads=(Budget,),
         remarks="Batches are swept down to a single sample, which is where samples, not steps, are measured. Theorem "
-        "3.1 has the radius theta/sqrt(p) and batches m >= d/theta, Theorem E.1 theta and d/theta, Lemma C.1 "
-        "d/theta^2: powers of log d apart.",
+        "3.1 has batches m >= d/theta, Lemma C.1 d/theta^2: a power of log d apart.",
     ),
     Claim(
         id="xor_sgd.prior_rates",
@@ -138,6 +137,6 @@ CLAIMS: tuple[Claim, ...] = (
         statements=prior_statements,
         observe=prior_observed,
         reads=(Budget,),
-        remarks="Budgets over d^2 still fall with d, so the exponents near 2 from below.",
+        remarks="Budgets over d^2 still fall with d: both exponents are a little below 2.",
     ),
 )
