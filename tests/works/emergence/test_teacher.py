@@ -71,20 +71,20 @@ def test_starts_come_from_their_key_alone():
 
 def test_gaussian_inputs_have_the_mean_and_variance_of_each_pixel():
     found = labelling.drawn("digits", "Gaussian", 8, 1300, 400, Key("moments"))
-    for u in (found.u, found.u_fresh):
+    for u in (found.u, found.u_new):
         apart = (u.var(0) - found.x.var(0, correction=0)).abs().max()
         assert apart < 6 * (2 / len(u)) ** 0.5 * float(found.x.var(0).max())
         assert u.mean(0).abs().max() < 6 * float(found.x.std(0).max()) / len(u) ** 0.5
     assert found.x.mean(0).abs().max() < 1e-4
     assert float(found.x.var(0, correction=0).mean()) == pytest.approx(1, rel=1e-3)
-    assert not torch.equal(found.u[:400], found.u_fresh)
+    assert not torch.equal(found.u[:400], found.u_new)
 
 
 def test_other_images_are_moved_as_the_set_is_and_leave_its_images_alone():
     one = labelling.drawn("digits", "images", 8, 300, 100, Key("others"))
     two = labelling.drawn("digits", "Gaussian", 8, 300, 100, Key("others"))
     assert torch.equal(one.x, two.x)
-    assert torch.equal(one.y_fresh, two.y_fresh)
+    assert torch.equal(one.y_new, two.y_new)
     x, _ = labelling.loaded("", 8, "train")
     rows = torch.from_numpy((Key("others") / "train").numpy().permutation(len(x)))[:300]
     mean, scale = x[rows].mean(0), x[rows].var(0, correction=0).mean().sqrt()

@@ -46,10 +46,10 @@ def premises(settings: object, table: Table[Agreement], said: Table[Labels]) -> 
     """The sets and sizes of the figures."""
     found = sorted({(r.target, r.teacher) for r in said.where(net="ResNet").rows})
     words = ", ".join(f"{target}, teacher ResNet({m})" for target, m in found)
-    return Premise("CIFAR-10 and SVHN, teachers ResNet(5) and ResNet(2)", found == PRINTED, words), OPEN
+    return Premise("CIFAR-10 and SVHN, teachers ResNet(5) and ResNet(2)", found == REPORTED, words), OPEN
 
 
-PRINTED = [("CIFAR-10", 5), ("SVHN", 2)]
+REPORTED = [("CIFAR-10", 5), ("SVHN", 2)]
 
 # --- Gaussian inputs -------------------------------------------------------------------------------------------------
 

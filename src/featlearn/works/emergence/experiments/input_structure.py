@@ -197,13 +197,13 @@ def run_trial(trial: Trial) -> TrialResult:
     device, settings, n = resolve(trial.device), training(trial, trial.net), count(trial, trial.net)
     key = Key(STRUCTURE) / trial.target / trial.net / trial.seed
     found = drawn(trial.target, trial.injected, edge(trial, trial.target), n, trial.tested, key / "inputs")
-    x, y, u, x_fresh, y_fresh, u_fresh = (
-        v.to(device) for v in (found.x, found.y, found.u, found.x_fresh, found.y_fresh, found.u_fresh)
+    x, y, u, x_new, y_new, u_new = (
+        v.to(device) for v in (found.x, found.y, found.u, found.x_new, found.y_new, found.u_new)
     )
     size, students = sizes(trial.target, trial.net)
     teacher = train(built(trial.net, size, x, key / "teacher"), x, y, settings, key / "teacher order", balance=u)
     y_x, y_u = labels(teacher, x), labels(teacher, u)
-    fresh = {"data": (x_fresh, labels(teacher, x_fresh)), "injected": (u_fresh, labels(teacher, u_fresh))}
+    new = {"data": (x_new, labels(teacher, x_new)), "injected": (u_new, labels(teacher, u_new))}
     same: dict[str, Any] = {k: getattr(trial, k) for k in ("target", "net", "injected", "seed")}
     rows: list[Labels | Agreement] = []
     rows += [
@@ -214,19 +214,19 @@ def run_trial(trial: Trial) -> TrialResult:
             teacher=size,
             largest=largest(v),
             divergence=divergence(shares(v)),
-            accuracy=agreement(v, y_fresh) if part == "data" else None,
+            accuracy=agreement(v, y_new) if part == "data" else None,
             **same,
         )
-        for part, (_, v) in fresh.items()
+        for part, (_, v) in new.items()
     ]
     for m in students:
         for alpha in (0.0, *trial.alphas, 1.0):
             k = round(alpha * n)
             inputs, told = torch.cat([x[: n - k], u[:k]]), torch.cat([y_x[: n - k], y_u[:k]])
             start = built(trial.net, m, x, key / "student" / m)
-            for done, step, right in learnt(start, inputs, told, settings, key / "student order", fresh):
+            for done, step, right in learnt(start, inputs, told, settings, key / "student order", new):
                 at: dict[str, Any] = {"student": m, "alpha": alpha, "done": done, "step": step, **same}
-                rows += measured(right, {p: largest(v) for p, (_, v) in fresh.items()}, at)
+                rows += measured(right, {p: largest(v) for p, (_, v) in new.items()}, at)
     return TrialResult(rows)
 
 
@@ -236,7 +236,7 @@ def learnt(
     y: Tensor,
     settings: Training,
     key: Key,
-    fresh: Mapping[str, tuple[Tensor, Tensor]],
+    new: Mapping[str, tuple[Tensor, Tensor]],
 ) -> list[tuple[float, int, dict[str, float]]]:
     """(share of the training, step, accuracy by part) of a student that is trained, at all times."""
     steps = {max(1, round(done * settings.steps(len(y)))): done for done in TIMES}
@@ -244,7 +244,7 @@ def learnt(
 
     def watch(step: int) -> None:
         if step in steps:
-            right = {part: agreement(labels(net, v), told) for part, (v, told) in fresh.items()}
+            right = {part: agreement(labels(net, v), told) for part, (v, told) in new.items()}
             seen.append((steps[step], step, right))
 
     train(net, x, y, settings, key, watch=watch)

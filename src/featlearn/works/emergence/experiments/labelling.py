@@ -87,9 +87,9 @@ class Inputs:
     x: Float[Tensor, "n c h w"]
     y: Int[Tensor, " n"]
     u: Float[Tensor, "n c h w"]
-    x_fresh: Float[Tensor, "k c h w"]
-    y_fresh: Int[Tensor, " k"]
-    u_fresh: Float[Tensor, "k c h w"]
+    x_new: Float[Tensor, "k c h w"]
+    y_new: Int[Tensor, " k"]
+    u_new: Float[Tensor, "k c h w"]
 
 
 def drawn(target: Target, injected: Injected, size: int, n: int, tested: int, key: Key) -> Inputs:
@@ -97,19 +97,19 @@ def drawn(target: Target, injected: Injected, size: int, n: int, tested: int, ke
 
     Images of the set depend on the key and not on what is injected.
     """
-    (x, y), (x_fresh, y_fresh) = (_some(*loaded(NAMES[target], size, s), m, key / s) for s, m in splits(n, tested))
+    (x, y), (x_new, y_new) = (_some(*loaded(NAMES[target], size, s), m, key / s) for s, m in splits(n, tested))
     mean = x.mean(0)
     deviation = (x - mean).square().mean(0).sqrt()
     scale = deviation.square().mean().sqrt()
     if injected == "Gaussian":
         shape = (n + tested, *x.shape[1:])
         both = deviation / scale * torch.randn(shape, generator=(key / "gaussian").torch())
-        u, u_fresh = both[:n], both[n:]
+        u, u_new = both[:n], both[n:]
     else:
         turned = (lambda v: v.rot90(1, (2, 3))) if target == "digits" else (lambda v: v)
         others = [_some(*loaded(OTHERS[target], size, s), m, key / "others" / s)[0] for s, m in splits(n, tested)]
-        u, u_fresh = ((turned(v) - mean) / scale for v in others)
-    return Inputs((x - mean) / scale, y, u, (x_fresh - mean) / scale, y_fresh, u_fresh)
+        u, u_new = ((turned(v) - mean) / scale for v in others)
+    return Inputs((x - mean) / scale, y, u, (x_new - mean) / scale, y_new, u_new)
 
 
 def splits(n: int, tested: int) -> tuple[tuple[Literal["train", "test"], int], ...]:

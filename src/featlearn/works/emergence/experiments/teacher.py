@@ -174,26 +174,26 @@ def run_trial(trial: Trial) -> TrialResult:
     device, settings = resolve(trial.device), training(trial)
     key = Key(TEACHER) / trial.target / trial.seed
     found = drawn(trial.target, "Gaussian", trial.size, trial.n, trial.tested, key / "inputs")
-    x, y, u, x_fresh, y_fresh, u_fresh = (
-        v.to(device) for v in (found.x, found.y, found.u, found.x_fresh, found.y_fresh, found.u_fresh)
+    x, y, u, x_new, y_new, u_new = (
+        v.to(device) for v in (found.x, found.y, found.u, found.x_new, found.y_new, found.u_new)
     )
-    own = curve(trial, settings, "set", (x, y), (x_fresh, y_fresh), key / "curve")
+    own = curve(trial, settings, "set", (x, y), (x_new, y_new), key / "curve")
     at = shape({r.size: r.test_loss for r in own})
     rows: list[Fitted | Minimum | Balance] = [*own, minimum(trial, "set", 0, at)]
     size = trial.teachers[0] if at is None else at.least  # where nothing is chosen, R is seen on the first teacher
     ways: tuple[tuple[Literal["yes", "no"], Tensor | None], ...] = (("yes", u), ("no", None))
     for name, on in ways:
         teacher = train(built("FC", size, x, key / "start" / size), x, y, settings, key / "teacher", balance=on)
-        y_u = labels(teacher, u_fresh)
+        y_u = labels(teacher, u_new)
         rows.append(
             Balance(
                 regularised=name,
                 seed=trial.seed,
                 size=size,
                 divergence=divergence(shares(y_u)),
-                mean_divergence=divergence(scores(teacher, u_fresh).double().softmax(1).mean(0)),
+                mean_divergence=divergence(scores(teacher, u_new).double().softmax(1).mean(0)),
                 largest=largest(y_u),
-                test_acc=agreement(labels(teacher, x_fresh), y_fresh),
+                test_acc=agreement(labels(teacher, x_new), y_new),
             )
         )
     arms: dict[Arm, int | None] = {"chosen": at and at.least, **dict(zip(FIXED, trial.teachers, strict=True))}
@@ -204,7 +204,7 @@ def run_trial(trial: Trial) -> TrialResult:
             continue
         if m not in seen:
             teacher = train(built("FC", m, x, key / "start" / m), x, y, settings, key / "teacher", balance=u)
-            of = [(v, labels(teacher, v)) for v in (u, u_fresh)]
+            of = [(v, labels(teacher, v)) for v in (u, u_new)]
             seen[m] = curve(trial, settings, arm, of[0], of[1], key / "students")
         mine = [Fitted(**{**vars(r), "arm": arm}) for r in seen[m]]
         rows += [*mine, minimum(trial, arm, m, shape({r.size: r.test_loss for r in mine}))]
@@ -212,7 +212,7 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def curve(
-    trial: Trial, settings: Training, arm: Arm, on: tuple[Tensor, Tensor], fresh: tuple[Tensor, Tensor], key: Key
+    trial: Trial, settings: Training, arm: Arm, on: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor], key: Key
 ) -> list[Fitted]:
     """Networks of all sizes on examples, and their losses there and on fresh ones."""
     rows = []
@@ -220,7 +220,7 @@ def curve(
         net = train(built("FC", m, on[0], key / m), *on, settings, key / m / "order")
         (loss, acc), (test_loss, test_acc) = (
             (float(functional.cross_entropy(s.double(), y)), agreement(s.argmax(1), y))
-            for s, y in ((scores(net, x), y) for x, y in (on, fresh))
+            for s, y in ((scores(net, x), y) for x, y in (on, new))
         )
         rows.append(
             Fitted(
@@ -307,7 +307,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
     for arm, part in sorted(table.of(Fitted).by("arm").items(), key=lambda item: list(NAMED).index(item[0])):
         lines = [
             Series.of(words, {m: rows.mean(column) for m, rows in part.by("size").items()})
-            for column, words in (("test_loss", "fresh"), ("train_loss", "training"))
+            for column, words in (("test_loss", "new inputs"), ("train_loss", "training"))
         ]
         panels.append(Panel(lines, "hidden units", "cross-entropy", title=named(arm, teachers[arm]), log="x"))
     caption = (
