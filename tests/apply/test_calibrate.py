@@ -1,6 +1,7 @@
 """Every layer is scored as `select` would, the recommendation is the stated rule, and what is saved is found again."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tiny import made_model
 from featlearn.apply.gemfilter import calibrate as tool
 from featlearn.core import Key, SettingError
 from featlearn.methods.gemfilter import Scoring, recommended, select
-from featlearn.methods.gemfilter.recommended import fingerprint
+from featlearn.methods.gemfilter.recommended import KNOWN, Setting, fingerprint, shape_of
 from featlearn.tasks.needles import needles
 
 KEY = Key("tests/calibrate")
@@ -68,30 +69,102 @@ def test_recall_and_distance(kept, needle, recall, distance):
     assert tool.distance(torch.tensor(kept), needle) == distance
 
 
-def test_the_earliest_layer_within_one_paired_standard_error():
-    # against the best (layer 3): layer 1 is below it by 0.1 +- 0.1, layer 0 by 0.5 +- 0, layer 2 not at all
+def test_layers_within_one_paired_standard_error_are_in_question():
+    # against the best (layer 2, with the same means as 3): layer 1 is below it by 0.1 +- 0.1, layer 0 by 0.5 +- 0
     softmax = np.array([[0.4, 0.3, 0.5, 0.4], [0.9, 0.8, 0.6, 0.9], [0.9, 0.8, 1.0, 0.9], [0.9, 0.8, 1.0, 0.9]])
     raw = np.zeros_like(softmax)
     less = softmax[3] - softmax[1]
     assert less.mean() == pytest.approx(0.1)
     assert tool.standard_error(less) == pytest.approx(0.1)
-    assert tool.recommend({"softmax": softmax, "raw": raw}, range(4)) == (1, "softmax")
+    best = (2, "softmax")
+    assert tool.in_question({"softmax": softmax, "raw": raw}, range(4)) == (
+        [(1, "softmax"), best, (3, "softmax")],
+        best,
+    )
     softmax[1, 0] = 0.89  # now a little more than one
-    assert tool.recommend({"softmax": softmax, "raw": raw}, range(4)) == (2, "softmax")
+    assert tool.in_question({"softmax": softmax, "raw": raw}, range(4)) == ([best, (3, "softmax")], best)
 
 
 def test_layers_that_may_not_filter_are_left_out_and_the_better_scoring_is_taken():
     softmax, raw = np.full((3, 2), 0.5), np.full((3, 2), 0.2)
     softmax[0] = raw[0] = np.nan
     raw[1] = 0.9
-    assert tool.recommend({"softmax": softmax, "raw": raw}, (1, 2)) == (1, "raw")
+    assert tool.in_question({"softmax": softmax, "raw": raw}, (1, 2)) == ([(1, "raw")], (1, "raw"))
     raw[1], softmax[2] = 0.5, 0.5  # all equal: the scoring that is named first
-    assert tool.recommend({"softmax": softmax, "raw": raw}, (1, 2)) == (1, "softmax")
+    found = tool.in_question({"softmax": softmax, "raw": raw}, (1, 2))
+    assert found == ([(1, "softmax"), (2, "softmax")], (1, "softmax"))
 
 
 def test_a_single_prompt_has_no_standard_error():
     assert tool.standard_error(np.array([0.3])) == 0
-    assert tool.recommend({"softmax": np.array([[0.5], [0.6], [0.6]])}, range(3)) == (1, "softmax")
+    found, _ = tool.in_question({"softmax": np.array([[0.5], [0.6], [0.6]])}, range(3))
+    assert found == [(1, "softmax"), (2, "softmax")]
+
+
+def test_answers_decide_between_layers_in_question():
+    """The earliest whose right answers are not below the best by more than one paired standard error."""
+    by = {(1, "raw"): np.array([0.0, 0, 1, 0]), (3, "raw"): np.array([1.0, 1, 1, 0]), (4, "raw"): np.ones(4)}
+    less = by[4, "raw"] - by[3, "raw"]
+    assert less.mean() == tool.standard_error(less) == 0.25
+    assert tool.recommend_answers(by) == (3, "raw")
+    by[3, "raw"] = np.array([1.0, 1, 0, 0])  # by 0.5 +- 0.29
+    assert tool.recommend_answers(by) == (4, "raw")
+
+
+def test_answers_of_layers_and_of_the_full_model(model, tokenizer, prompts, monkeypatch):
+    """Only what the last layer keeps, and everything, is answered right: the recommendation moves there."""
+    asked = []
+
+    def greedy(model, ids, new):
+        asked.append((tuple(ids[0].tolist()), new))
+        return ids[:, :1]
+
+    def is_right(reply, answer):
+        ids = asked[-1][0]
+        own = next(p for p in prompts if set(ids) <= set(p.input_ids.tolist()) and p.answer == answer)
+        kept = tool.kept_by_layer(
+            model, own.input_ids[None], keep=48, scorings=SCORINGS[:2], protected=own.protected(), layers=[4]
+        )
+        last = {tuple(own.input_ids[k].tolist()) for k in kept.values()}
+        return len(ids) == len(own.input_ids) or ids in last
+
+    monkeypatch.setattr(tool, "SCORINGS", dict(zip(("softmax", "raw"), SCORINGS[:2], strict=True)))
+    monkeypatch.setattr(tool, "greedy", greedy)
+    monkeypatch.setattr(tool, "found_in", is_right)
+    everything = [(layer, "softmax") for layer in range(5)]
+    monkeypatch.setattr(tool, "in_question", lambda recalls, layers: (everything, (2, "softmax")))
+    seen = []
+    made = tool.calibrate(
+        model,
+        prompts,
+        keep=48,
+        tokenizer=tokenizer,
+        candidates=5,
+        max_new_tokens=7,
+        save=False,
+        progress=lambda *at: seen.append(at),
+    )
+    assert made.answered.full.tolist() == [1] * 6
+    assert {at: right.mean() for at, right in made.answered.by.items()} == {
+        **dict.fromkeys(everything[:4], 0),
+        (4, "softmax"): 1,
+    }
+    assert made.layer == 4
+    assert [row["answers_softmax"] for row in made.rows()] == [0, 0, 0, 0, 1]
+    assert {new for _, new in asked} == {7}
+    assert seen == [(i + 1, 12) for i in range(12)]
+    few = tool.calibrate(model, prompts, keep=48, tokenizer=tokenizer, candidates=1, save=False)
+    assert list(few.answered.by) == [(0, "softmax"), (2, "softmax")]  # the earliest, and the best by recall
+
+
+def test_a_recall_of_one_has_an_interval(model, prompts, monkeypatch):
+    monkeypatch.setattr(tool, "recall", lambda kept, needle: 1.0)
+    made = tool.calibrate(model, prompts, keep=48, save=False)
+    value, low, high = made.recall(made.scoring, made.layer)
+    assert (value, high) == (1, 1)
+    assert low**6 == pytest.approx(0.025)
+    assert tool.prompts_for(low + 1e-9) == 7
+    assert 0.95 ** tool.prompts_for(0.95) < 0.025 < 0.95 ** (tool.prompts_for(0.95) - 1)
 
 
 def test_what_is_saved_is_what_auto_takes(tokenizer, prompts):
@@ -109,6 +182,53 @@ def test_what_is_saved_is_what_auto_takes(tokenizer, prompts):
     assert made.path.stem == fingerprint(model)
     assert saved["evidence"]["layers"] == json.loads(json.dumps(made.rows()))
     assert saved["evidence"]["lengths"] == [160, 224]
+
+
+def test_what_rests_on_more_prompts_is_not_replaced(tokenizer, prompts):
+    model = made_model(len(tokenizer))
+    first = tool.calibrate(model, prompts, keep=48, about="many")
+    assert first.replaces == ""
+    kept = first.path.read_text()
+    fewer = tool.calibrate(model, prompts[:5], keep=48, about="few")
+    assert fewer.path is None
+    assert fewer.unsaved == f"layer {first.layer} rests on 6 prompts and this on 5"
+    assert "6 prompts of many" in fewer.replaces
+    assert first.path.read_text() == kept
+    same = tool.calibrate(model, prompts, keep=48, about="as many")
+    assert same.path == first.path
+    assert "of many" in same.replaces
+    forced = tool.calibrate(model, prompts[:2], keep=48, force=True)
+    assert forced.path == first.path
+    assert "2 prompts" in recommended(model).source
+    first.path.write_text("{")  # damaged: it keeps nobody from calibrating
+    assert tool.calibrate(model, prompts[:1], keep=48).path == first.path
+
+
+def test_shipped_layers_that_were_measured_are_not_replaced_by_a_few_prompts(tokenizer, prompts, monkeypatch):
+    model = made_model(len(tokenizer))
+    known = Setting(3, Scoring(), "rows")
+    monkeypatch.setitem(KNOWN, shape_of(model), known)
+    assert tool.current(model) == (known, 0)  # published: anything that was measured is more
+    monkeypatch.setitem(tool.SHIPPED, shape_of(model), 30)
+    made = tool.calibrate(model, prompts, keep=48)
+    assert made.unsaved == "layer 3 rests on 30 prompts and this on 6"
+    assert recommended(model) == known
+    monkeypatch.setitem(tool.SHIPPED, shape_of(model), 6)
+    assert tool.calibrate(model, prompts, keep=48).path is not None
+
+
+def test_shipped_layers_rest_on_the_prompts_of_committed_rows():
+    """Those with the chat template, where there are some."""
+    seen = {}
+    for path in (Path(__file__).parents[2] / "evidence/gemfilter/layers").glob("*.json"):
+        record = json.loads(path.read_text())
+        for r in record.get("rows", ()):
+            if r["kind"] == "kept":
+                prompt = (r["length"], r["sentence"], r["needle"], r["depth"])
+                seen.setdefault(record["trial"]["model"], {}).setdefault(r["chat"], set()).add(prompt)
+    counts = {model: len(found.get(True) or found[False]) for model, found in seen.items()}
+    shapes = {"smollm2-135m": ("llama", 30, 576, 49152), "gemma3-270m": ("gemma3_text", 18, 640, 262144)}
+    assert {shapes[model]: n for model, n in counts.items()} == tool.SHIPPED
 
 
 def test_not_saving_leaves_nothing(model, prompts, tmp_path):

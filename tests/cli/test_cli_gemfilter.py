@@ -162,8 +162,11 @@ def test_a_model_of_another_family(refused, loaded, monkeypatch, text):
 
 def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
     words = ("--haystack", loaded.haystack, "--lengths", "160,200", "--count", "4", "--keep", "48")
-    status, out, err = featlearn("gemfilter", "calibrate", "mine", *words)
+    status, out, err = featlearn("gemfilter", "calibrate", "mine", *words, "--max-new-tokens", "2")
     assert status == 0, err
+    assert "4 prompts: a recall of" in err
+    assert "72 prompts that are kept whole would say above 0.95" in err
+    assert "answers right," in out
     assert "expected: about" in out
     assert "estimated from" in out
     assert "4 prompts" in out
@@ -172,6 +175,14 @@ def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
     (saved,) = loaded.calibrations.glob("*.json")
     assert saved.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
     layer = json.loads(saved.read_text())["layer"]
+    fewer = ("--haystack", loaded.haystack, "--lengths", "160", "--count", "3", "--keep", "48", "--answers", "0")
+    status, out, err = featlearn("gemfilter", "calibrate", "mine", *fewer)
+    assert (
+        f"not kept for layer = auto: layer {layer} rests on 4 prompts and this on 3; take more prompts, or --force"
+        in err
+    )
+    assert "takes it from now on" not in out
+    assert "answers right" not in out
     status, out, err = featlearn(
         "gemfilter",
         "generate",
@@ -192,7 +203,7 @@ def test_calibrate_saves_and_generate_finds_it(featlearn, loaded, text):
 
 def test_calibrate_json_on_prompts_of_the_user(featlearn, loaded):
     path = jsonl("mine.jsonl", *questions(loaded))
-    words = ("--prompts", path, "--keep", "0.4", "--no-save", "--picture", "new/x.png", "--json")
+    words = ("--prompts", path, "--keep", "0.4", "--no-save", "--picture", "new/x.png", "--answers", "0", "--json")
     status, out, err = featlearn("gemfilter", "calibrate", "mine", *words)
     assert status == 0, err
     found = one_document(out)

@@ -1,10 +1,11 @@
 """Which layer of a model should filter: where the last query sees the needle, by layer and scoring (Figure 9.5)."""
 
 import contextlib
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from featlearn.apply.gemfilter.answer import greedy
 from featlearn.apply.gemfilter.files import lines_of, word
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.apply.gemfilter.speed import speed_of as speed_of
 from featlearn.core import Key, SettingError
+from featlearn.lab.quantity import SHARE
+from featlearn.lab.uncertainty import mean_of
 from featlearn.methods.gemfilter.layouts import Layout, layout_of
-from featlearn.methods.gemfilter.recommended import Setting
+from featlearn.methods.gemfilter.recommended import Setting, fingerprint, folder, recommended, shape_of
 from featlearn.methods.gemfilter.recommended import save as save_setting
 from featlearn.methods.gemfilter.selecting import (
     RAW,
@@ -30,11 +34,13 @@ from featlearn.methods.gemfilter.selecting import (
     score_layer,
 )
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
-from featlearn.tasks.needles import INTRODUCTION, REQUEST, distance, hide, needles, recall
+from featlearn.tasks.needles import INTRODUCTION, REQUEST, distance, found_in, hide, needles, recall
 from featlearn.tasks.prompts import read
 
 SCORINGS: dict[str, Scoring] = {"softmax": SOFTMAX, "raw": RAW}
 SHORTEST = 128
+SHIPPED = {("llama", 30, 576, 49152): 30, ("gemma3_text", 18, 640, 262144): 20}
+"""Prompts on which the known layers of shapes rest that were measured here; the others are published only."""
 Progress = Callable[[int, int], None]
 
 
@@ -43,13 +49,14 @@ class Marked:
     """A prompt whose relevant tokens are known.
 
     input_ids: (n); needles: (first, end) of every place where the answer stands, one of which is enough; tail: tokens
-    of the question at the end; where: what to call it in messages.
+    of the question at the end; where: what to call it in messages; answer: what a right reply contains, "" if unknown.
     """
 
     input_ids: Int[Tensor, " n"]
     needles: tuple[tuple[int, int], ...]
     tail: int
     where: str
+    answer: str = ""
 
     def protected(self) -> Tensor:
         """The start token and the question: Bool 1 n, as `answer` protects them."""
@@ -72,8 +79,21 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Answered:
+    """Which prompts were answered right: by the full model, and with the tokens that a layer and its scoring keep."""
+
+    full: np.ndarray
+    by: dict[tuple[int, str], np.ndarray]
+
+
+@dataclass(frozen=True)
 class Calibration:
-    """The advice and what it rests on. windows: by layer the window it sees, None for all; path: where it was saved."""
+    """The advice and what it rests on.
+
+    windows: by layer the window it sees, None for all. answered: of the layers that recall puts first, None where no
+    prompt has an answer or none was asked for. replaces: what `layer="auto"` took before, "" for nothing; path: where
+    the advice was saved, None where it was not, with the reason in `unsaved`.
+    """
 
     curves: dict[str, Curve]
     windows: tuple[int | None, ...]
@@ -81,21 +101,28 @@ class Calibration:
     scoring: str
     keep: int | float
     lengths: tuple[int, ...]
+    answered: Answered | None = None
+    replaces: str = ""
+    unsaved: str = ""
     path: Path | None = None
 
-    def mean(self, scoring: str, layer: int) -> tuple[float, float, float]:
-        """Mean recall, its standard error, and median distance of a layer; NaN for those that see a window only."""
-        recall, distance = self.curves[scoring].recall[layer], self.curves[scoring].distance[layer]
-        return float(recall.mean()), standard_error(recall), float(np.median(distance))
+    def recall(self, scoring: str, layer: int) -> tuple[float, float, float]:
+        """Mean recall of a layer and its 95 % interval over prompts, exact near 0 and 1."""
+        found = mean_of(self.curves[scoring].recall[layer], SHARE, "prompt")
+        return found.value, *found.at(0.95)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per layer for tables and JSON; None where a layer sees a window only."""
+        """A row per layer for tables and JSON; None where a layer sees a window only, or was not asked to answer."""
         out = []
         for layer, window in enumerate(self.windows):
             row: dict[str, Any] = {"layer": layer, "window": window}
             for name in self.curves:
-                values = self.mean(name, layer) if window is None else (None, None, None)
-                row |= dict(zip((f"recall_{name}", f"error_{name}", f"distance_{name}"), values, strict=True))
+                seen = (None,) * 3 if window is not None else self.recall(name, layer)
+                row |= dict(zip((f"recall_{name}", f"low_{name}", f"high_{name}"), seen, strict=True))
+                distance = self.curves[name].distance[layer]
+                row[f"distance_{name}"] = None if window is not None else float(np.median(distance))
+                right = self.answered.by.get((layer, name)) if self.answered else None
+                row[f"answers_{name}"] = None if right is None else float(right.mean())
             out.append(row)
         return out
 
@@ -127,7 +154,7 @@ def hidden(
             straw.append(texts[(first + len(straw)) % len(texts)])
         prompt = hide(tokenizer, "\n\n".join(straw), needle, length=length, depth=float(depths[i]), chat=chat)
         tail = prompt.question[1] - prompt.question[0]
-        out.append(Marked(prompt.input_ids, (prompt.needle,), tail, f"needle {i}"))
+        out.append(Marked(prompt.input_ids, (prompt.needle,), tail, f"needle {i}", needle.answer))
     return tuple(out)
 
 
@@ -168,7 +195,7 @@ def marked(
             at = [i for i, (a, b) in enumerate(spans["offset_mapping"]) if a < end and b > first]
             if at:
                 needles.append((tokenized.head + at[0], tokenized.head + at[-1] + 1))
-        out.append(Marked(tokenized.input_ids[0], tuple(needles), tokenized.tail, where))
+        out.append(Marked(tokenized.input_ids[0], tuple(needles), tokenized.tail, where, answer))
     return tuple(out)
 
 
@@ -256,17 +283,24 @@ def calibrate(
     prompts: Sequence[Marked],
     *,
     keep: int | float = 256,
+    tokenizer: Any = None,
+    candidates: int = 3,
+    max_new_tokens: int = 32,
     save: bool = True,
+    force: bool = False,
     about: str = "",
     progress: Progress | None = None,
 ) -> Calibration:
     """Needle recall and distance of every layer, and the filter layer that `layer="auto"` will take.
 
-    Of all layers and both scorings the one with the best mean recall sets the mark; the earliest layer whose mean,
-    paired by prompt, is below it by no more than one standard error is recommended, for it costs least. Start token
-    and question are protected, as in use.
+    Of all layers and both scorings the one with the best mean recall sets the mark; layers whose mean, paired by
+    prompt, is below it by no more than one standard error are in question, for early layers cost less. With a
+    tokenizer, the prompts are answered with what the earliest `candidates` of them and the best keep, and by the full
+    model: the earliest whose share of right answers is not below the best of them by more than one standard error is
+    recommended. Without, it is the earliest of all in question. Start token and question are protected, as in use.
 
-    save: keep the setting and this evidence for `layer="auto"`. about: where the prompts come from.
+    save: keep the setting and this evidence for `layer="auto"`. force: also where what it takes now rests on more
+    prompts. about: where the prompts come from. progress: of prompts, whose answers come with them.
 
     Source: Figure 9.5 and section 9.4.3 (gemfilter.fig9_5), which shows the distance on single prompts with raw scores.
 
@@ -275,8 +309,8 @@ def calibrate(
 
     Example:
         >>> found = calibrate(model, hidden(tokenizer, essays("sotu"), (512, 1024), 4, Key("calibrate")))
-        >>> share, low, high = found.mean(found.scoring, found.layer)
-        >>> 0 <= share <= 1
+        >>> share, low, high = found.recall(found.scoring, found.layer)
+        >>> 0 <= low <= share <= high <= 1
         True
     """
     check(model, prompts, keep)
@@ -286,6 +320,7 @@ def calibrate(
     total = len(layout.layers(model))
     names = list(SCORINGS)
     curves = {name: Curve(*(np.full((total, len(prompts)), np.nan) for _ in range(2))) for name in names}
+    steps = len(prompts) * (2 if tokenizer is not None else 1)
     for p, prompt in enumerate(prompts):
         kept = kept_by_layer(
             model,
@@ -299,48 +334,144 @@ def calibrate(
             curves[names[i]].recall[layer, p] = max(recall(indices, needle) for needle in prompt.needles)
             curves[names[i]].distance[layer, p] = min(distance(indices, needle) for needle in prompt.needles)
         if progress:
-            progress(p + 1, len(prompts))
-    layer, scoring = recommend({name: curve.recall for name, curve in curves.items()}, layers)
+            progress(p + 1, steps)
+    asked, top = in_question({name: curve.recall for name, curve in curves.items()}, layers)
+    answered = None
+    if tokenizer is not None and all(p.answer for p in prompts):
+        tried = list(dict.fromkeys([*asked[:candidates], top]))
+        told = (lambda done: progress(len(prompts) + done, steps)) if progress else None
+        answered = answers(model, tokenizer, prompts, tried, keep, max_new_tokens, told)
+        layer, scoring = recommend_answers(answered.by)
+    else:
+        layer, scoring = asked[0]
     windows = tuple(None if i in layers else layout.window(model, i) for i in range(total))
     lengths = tuple(sorted({len(p.input_ids) for p in prompts}))
-    made = Calibration(curves, windows, layer, scoring, keep, lengths)
+    made = Calibration(curves, windows, layer, scoring, keep, lengths, answered)
     if not save:
-        return made
-    mean, error, _ = made.mean(scoring, layer)
-    told = f"recall {mean:.2f} (+- {error:.2f}) at keep={keep} on {len(prompts)} prompts"
+        return replace(made, unsaved="it was not asked for")
+    return _saved(model, made, len(prompts), about, force)
+
+
+def _saved(model: Any, made: Calibration, count: int, about: str, force: bool) -> Calibration:
+    """With the advice kept, unless what there is rests on more prompts."""
+    now, rests_on = current(model)
+    replaces = f"layer {now.layer}, {now.source}" if now else ""
+    if count < rests_on and not force:
+        why = f"layer {now.layer} rests on {rests_on} prompts and this on {count}" if now else ""
+        return replace(made, replaces=replaces, unsaved=why)
+    mean, low, high = made.recall(made.scoring, made.layer)
+    told = f"recall {mean:.2f} [{low:.2f}, {high:.2f}] at keep={made.keep} on {count} prompts"
+    if made.answered:
+        right = made.answered.by[made.layer, made.scoring]
+        told += f", {right.sum():.0f} answered ({made.answered.full.sum():.0f} by the full model)"
     source = f"calibrated: {told}{f' of {about}' if about else ''}"
-    evidence = {"keep": keep, "prompts": len(prompts), "lengths": lengths, "about": about, "layers": made.rows()}
-    path = save_setting(model, Setting(layer, SCORINGS[scoring], source), evidence)
-    return Calibration(curves, windows, layer, scoring, keep, lengths, path)
+    evidence = {
+        "keep": made.keep,
+        "prompts": count,
+        "lengths": made.lengths,
+        "about": about,
+        "layers": made.rows(),
+        "full": float(made.answered.full.mean()) if made.answered else None,
+    }
+    path = save_setting(model, Setting(made.layer, SCORINGS[made.scoring], source), evidence)
+    return replace(made, replaces=replaces, path=path)
 
 
-def recommend(recalls: dict[str, np.ndarray], layers: Sequence[int]) -> tuple[int, str]:
-    """(layer, scoring): the earliest layer not below the best by more than one paired standard error.
+def current(model: Any) -> tuple[Setting | None, int]:
+    """What `layer="auto"` takes now, and the number of prompts that it rests on; 0 where nothing was measured."""
+    path = folder() / f"{fingerprint(model)}.json"
+    try:
+        now = recommended(model)
+    except SettingError:  # nothing, or a damaged file, which may be replaced
+        return None, 0
+    if not path.is_file():
+        return now, SHIPPED.get(shape_of(model), 0)
+    evidence = json.loads(path.read_text()).get("evidence")
+    count = evidence.get("prompts", 0) if isinstance(evidence, dict) else 0
+    return now, count if isinstance(count, int) else 0
 
-    recalls: scoring -> (layers, prompts). At one layer the scoring with the higher mean; equal means go to the first
-    scoring named and to the earlier layer.
+
+def in_question(recalls: dict[str, np.ndarray], layers: Sequence[int]) -> tuple[list[tuple[int, str]], tuple[int, str]]:
+    """(layer, scoring) of layers that are not below the best by more than one paired standard error, and the best.
+
+    recalls: scoring -> (layers, prompts). Ascending, at one layer the scoring with the higher mean; equal means go to
+    the first scoring named and to the earlier layer.
     """
     means = {(layer, name): float(found[layer].mean()) for layer in layers for name, found in recalls.items()}
     top = max(means, key=lambda at: means[at])
+    out = []
     for layer in sorted(layers):
-        for name in sorted(recalls, key=lambda name: -means[layer, name]):
-            less = recalls[top[1]][top[0]] - recalls[name][layer]
-            if less.mean() <= standard_error(less):
-                return layer, name
-    raise AssertionError("the best layer is not below itself")
+        name = max(recalls, key=lambda name: means[layer, name])
+        less = recalls[top[1]][top[0]] - recalls[name][layer]
+        if less.mean() <= standard_error(less):
+            out.append((layer, name))
+    return out, top
 
 
-def expected(speed: Speed, prompts: Sequence[Marked]) -> tuple[float, float]:
-    """Seconds and bytes at the peak that `calibrate` will need."""
+def answers(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Marked],
+    tried: Sequence[tuple[int, str]],
+    keep: int | float,
+    max_new_tokens: int,
+    progress: Callable[[int], None] | None = None,
+) -> Answered:
+    """Ask every prompt of the full model and with what each (layer, scoring) keeps; right is what holds the answer."""
+    full, by = np.zeros(len(prompts)), {at: np.zeros(len(prompts)) for at in tried}
+
+    def is_right(ids: Tensor, answer: str) -> bool:
+        return found_in(tokenizer.decode(greedy(model, ids, max_new_tokens)[0], skip_special_tokens=True), answer)
+
+    for p, prompt in enumerate(prompts):
+        ids = prompt.input_ids[None]
+        full[p] = is_right(ids, prompt.answer)
+        for (layer, name), right in by.items():
+            kept = kept_by_layer(
+                model, ids, keep=keep, scorings=[SCORINGS[name]], protected=prompt.protected(), layers=[layer]
+            )
+            right[p] = is_right(ids[:, kept[layer, 0]], prompt.answer)
+        if progress:
+            progress(p + 1)
+    return Answered(full, by)
+
+
+def recommend_answers(by: dict[tuple[int, str], np.ndarray]) -> tuple[int, str]:
+    """The earliest (layer, scoring) whose right answers are not below the best by more than one standard error."""
+    top = max(by.values(), key=lambda right: right.mean())
+    return min(at for at, right in by.items() if (top - right).mean() <= standard_error(top - right))
+
+
+def prompts_for(share: float) -> int:
+    """How many prompts have to be kept whole for the 95 % interval of the recall to lie above a share.
+
+    Example:
+        >>> prompts_for(0.95)
+        72
+    """
+    return math.ceil(math.log(0.025) / math.log(share))
+
+
+def expected(
+    speed: Speed, prompts: Sequence[Marked], keep: int | float = 256, candidates: int = 0, max_new_tokens: int = 32
+) -> tuple[float, float]:
+    """Seconds, at most, and bytes at the peak that `calibrate` will need; candidates: 0 without answers."""
     lengths = [len(p.input_ids) for p in prompts]
-    return sum(map(speed.prompt, lengths)), speed.peak(max(lengths), cached=False)
+    seconds = sum(map(speed.prompt, lengths))
+    if not candidates:
+        return seconds, speed.peak(max(lengths), cached=False)
+    for n in lengths:
+        k = min(n, count_of(keep, n))
+        seconds += speed.reply(n, max_new_tokens)
+        seconds += (candidates + 1) * (speed.prompt(n) + speed.reply(k, max_new_tokens))
+    return seconds, speed.peak(max(lengths) + max_new_tokens)
 
 
 # --- picture ---------------------------------------------------------------------------------------------------------
 
 
 def picture(made: Calibration, title: str = "") -> Any:
-    """Recall with its standard error above the median distance, by layer and scoring; a matplotlib figure."""
+    """Recall with its 95 % interval above the median distance, by layer and scoring; a matplotlib figure."""
     from matplotlib.figure import Figure
 
     from featlearn.report.plots import Series, curves
@@ -348,10 +479,11 @@ def picture(made: Calibration, title: str = "") -> Any:
     figure = Figure(figsize=(8, 7.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
     layers = [i for i, window in enumerate(made.windows) if window is None]
-    seen = {name: np.array([made.mean(name, i) for i in layers]) for name in made.curves}
-    recalls = [Series(n, layers, v[:, 0], v[:, 0] - v[:, 1], v[:, 0] + v[:, 1]) for n, v in seen.items()]
+    seen = {name: np.array([made.recall(name, i) for i in layers]) for name in made.curves}
+    recalls = [Series(n, layers, *v.T) for n, v in seen.items()]
     curves(above, recalls, "", "needle recall", title=title, ylim=(-0.05, 1.05))
-    curves(below, [Series(n, layers, v[:, 2]) for n, v in seen.items()], "layer", "median distance (tokens)")
+    apart = {name: np.median(curve.distance[layers], axis=1) for name, curve in made.curves.items()}
+    curves(below, [Series(n, layers, v) for n, v in apart.items()], "layer", "median distance (tokens)")
     for axes in (above, below):
         axes.axvline(made.layer, color="#1F2328", linestyle=":", linewidth=1.2, zorder=1)
     below.set_yscale("symlog", linthresh=1)
