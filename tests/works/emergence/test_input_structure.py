@@ -49,7 +49,10 @@ def test_smoke_has_every_student_part_and_time(net):
             assert at[name].above == pytest.approx(at[name].accuracy - most[name])
     table = Rows(tuple({**plain(r), "trial": "0"} for r in rows))
     assert input_structure.summarise(table)
-    assert set(input_structure.draw(table)) == {"emergence.figure22"}
+    pictures = input_structure.draw(table)
+    assert set(pictures) == {"emergence.figure22", "emergence.figure24"} | (
+        {"emergence.figure25"} if net == "FC" else set()
+    )
     assert input_structure.draw(Rows(())) == {}
 
 

@@ -323,7 +323,8 @@ def cost(trial: Trial) -> Cost:
     d = {8: 64, 14: 196, 28: 784}[trial.size]
     units = 5 * sum(trial.sizes) + 2 * sum(trial.teachers)
     runs = 5 * len(trial.sizes) + len(trial.teachers) + 3
-    return Cost(3 + steps * (runs * 6.5e-4 + 1e-10 * trial.batch * d * units), 700 + 4e-6 * 8 * trial.n * d)
+    each = 1e-10 if trial.device == "cpu" else 1e-12
+    return Cost(3 + steps * (runs * 6.5e-4 + each * trial.batch * d * units), 700 + 4e-6 * 8 * trial.n * d)
 
 
 EXPERIMENT = Experiment(
