@@ -13,6 +13,8 @@ EXPERIMENTS: tuple[str, ...] = (
     "rates",
     "clusters",
     "filters",
+    "teacher",
+    "input_structure",
 )
 CLAIMS: tuple[str, ...] = (
     "definitions",

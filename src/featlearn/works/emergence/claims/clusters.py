@@ -84,7 +84,8 @@ def sees_forms(parted: Table[Parted], k: int) -> dict[str, Observation]:
 def sees_two(settings: None, parted: Table[Parted], learnt: Table[Learnt]) -> Mapping[str, Observation]:
     """Of all pairs but those of SVHN, or of all where there are no others."""
     pairs = kept(parted)
-    parted, learnt = (t.keep(lambda r: r.pair in pairs, "pairs that are not of SVHN") for t in (parted, learnt))
+    parted = parted.keep(lambda r: r.pair in pairs, "pairs that are not of SVHN")
+    learnt = learnt.keep(lambda r: r.pair in pairs, "pairs that are not of SVHN")
     true = [part.where(labels="true") for part in parted.by("pair").values()]
     return {
         **sees_forms(parted, 2),

@@ -10,13 +10,11 @@ from typing import Any, TypeVar
 
 from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.quantity import COSINE, PERCENT, SHARE
-from featlearn.lab.row import Row
 from featlearn.lab.statement import Statement, at_least, control, order
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate, Observation, mean_of
 from featlearn.works.emergence.rows_images import Early, Grouped, Moved, Trained
 
-R = TypeVar("R", bound=Row)
 T = TypeVar("T", Early, Grouped, Moved, Trained)
 PAIR = "CIFAR-10 airplane/automobile"
 WALK = math.sqrt(3) / (math.sqrt(3) + math.sqrt(17))

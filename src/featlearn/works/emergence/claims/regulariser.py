@@ -13,14 +13,9 @@ from featlearn.lab.claim import Claim
 from featlearn.lab.quantity import POSITIVE, REAL
 from featlearn.lab.statement import Statement, at_most, control, equal
 from featlearn.lab.uncertainty import Observation
+from featlearn.learn.balance import regulariser
 
 Array = np.ndarray
-
-
-def regulariser(prob: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """R1 = sum_j pbar_j ln pbar_j (minus the entropy of the mean prediction), R2 = mean entropy; prob (n, C)."""
-    mean = prob.mean(0)
-    return torch.xlogy(mean, mean).sum(), -torch.xlogy(prob, prob).sum(1).mean()
 
 
 @dataclass(frozen=True)
@@ -135,6 +130,6 @@ CLAIMS: tuple[Claim, ...] = (
         settings=balance_settings,
         statements=balance_statements,
         observe=balance_observe,
-        remarks="Only the regulariser; the teacher search and the pseudo-label experiments of Algorithm 1 are not run.",
+        remarks="Only the regulariser; the search for a teacher and its labels are the experiment `emergence/teacher`.",
     ),
 )
