@@ -67,8 +67,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_VIEWS, "own = _copy(module, changed)", "own = module", f"{_REQUESTS}requests_of_equal_length{_OTHERS}[kinds1]"),
     (
         _VIEWS,
-        "_view(model, {}, evaluating=True)",
-        "_view(model.eval(), {}, evaluating=True)",
+        "view(model, {}, evaluating=True)",
+        "view(model.eval(), {}, evaluating=True)",
         f"{_REQUESTS}a_model_in_training_mode_is_read_without_dropout_and_never_leaves_it[select]",
     ),
     (

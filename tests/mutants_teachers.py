@@ -1,4 +1,4 @@
-"""Committed mutants of teachers and mixtures of inputs: the rule for a teacher's size, its regulariser, parts, pairs."""
+"""Mutants of teachers and mixtures of inputs: the rule for the size of a teacher, its regulariser, parts, pairs."""
 
 TEACHER = "tests/works/emergence/test_teacher.py::"
 STRUCTURE = "tests/works/emergence/test_input_structure.py::"
