@@ -117,7 +117,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_GENERATING, 'generate_kwargs["tokenizer"] = tokenizer', "pass", f"{_G}stop_strings_stop"),
     (_CHAT, "cut = found.start() + 1", "cut = found.end()", f"{_R}the_users_text_opens_no_role[context]"),
     (_CHAT, "while mark in introduction + request:", "while False:", f"{_R}a_question_may_hold_the_mark"),
-    (_CHAT, "if len(parts) != 2:", "if len(parts) < 2:", f"{_R}a_template_that_fails_is_one_line[2]"),
+    (_CHAT, "if len(parts) != 2:", "if len(parts) < 2:", f"{_R}a_template_that_fails_is_one_line[twice]"),
     (
         _PROMPTS,
         "forged = after.startswith(own) and spoken != encode(own)",

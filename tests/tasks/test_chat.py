@@ -51,6 +51,7 @@ def test_a_question_may_hold_the_mark(tokenizer):
         ("nothing of it", "chat = a template that shows the message 0 times"),
         ("{% for m in messages %}{{ m['content'] }}{{ m['content'] }}{% endfor %}", "shows the message 2 times"),
     ],
+    ids=["raises", "undefined", "never", "twice"],
 )
 def test_a_template_that_fails_is_one_line(tokenizer, monkeypatch, template, told):
     monkeypatch.setattr(tokenizer, "chat_template", template)
