@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -110,7 +110,7 @@ def _named(code: CodeType, names: Mapping[str, Any], beside: frozenset[str]) -> 
         one = codes.pop()
         codes += [c for c in one.co_consts if isinstance(c, CodeType)]
         for name in one.co_names:
-            thing = names.get(name)
+            thing = None if name == "__file__" else names.get(name)  # where the code lies changes nothing
             if isinstance(thing, ModuleType):
                 if _ours(thing.__name__, beside):
                     out += [vars(thing)[n] for n in one.co_names if n in vars(thing) and n != name]
@@ -120,10 +120,21 @@ def _named(code: CodeType, names: Mapping[str, Any], beside: frozenset[str]) -> 
                 out.append(_Constant(name, repr(thing)))
             elif isinstance(thing, tuple | list | Mapping):
                 inner = list(thing.values()) if isinstance(thing, Mapping) else list(thing)
-                out += [v for v in inner if isinstance(v, FunctionType | type)]
-                if all(isinstance(v, bool | int | float | str | tuple) for v in inner):
+                leaves = list(_leaves(inner))
+                out += [v for v in leaves if isinstance(v, FunctionType | type)]
+                plain = all(isinstance(v, bool | int | float | str | tuple) for v in inner)
+                if plain and not any(callable(v) for v in leaves):  # a function's repr is its address
                     out.append(_Constant(name, repr(thing)))
     return out
+
+
+def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+    """What stands in nested tuples and lists."""
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _leaves(value)
+        else:
+            yield value
 
 
 @functools.cache
