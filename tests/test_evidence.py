@@ -63,6 +63,7 @@ WAITING = (
     "emergence/filters",
     "emergence/teacher",
     "emergence/input_structure",
+    "tradeoff/regularised",
 )
 """Experiments whose settings are committed and whose rows are not made yet: hours of two cores."""
 

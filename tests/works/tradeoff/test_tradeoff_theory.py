@@ -10,7 +10,6 @@ import torch
 
 from featlearn.core import Key
 from featlearn.lab import inventory
-from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import predict, settle, verdict_of
 from featlearn.works.tradeoff import claims as package
 from featlearn.works.tradeoff.claims import (
@@ -28,31 +27,6 @@ from featlearn.works.tradeoff.setup import Mixture
 MODULES = (hidden, invariance, example_xor, linear_setting, linear_data, bounds, definitions)
 CLAIMS = {c.id.removeprefix("tradeoff."): c for module in MODULES for c in module.CLAIMS}
 ALL = {**CLAIMS, **{c.id.removeprefix("tradeoff."): c for c in mixtures.CLAIMS}}
-
-
-def measured_once(claim):
-    """The claim with a measurement that is made once."""
-    found = []
-
-    def observe(settings, key):
-        if not found:
-            found.append(claim.observe(settings, key))
-        return found[0]
-
-    return dataclasses.replace(claim, observe=observe)
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_the_verdict_stands_and_planted_numbers_are_told_apart(name):
-    claim = measured_once(CLAIMS[name])
-    verdict = verdict_of(claim, Key("verify"))
-    assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
-    assert blind(claim, Key("verify")) == []
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_prediction_and_observation_share_no_function(name):
-    assert apart(CLAIMS[name], Key("apart")) == []
 
 
 def test_checks_of_the_inventory_name_statements_or_reasons():

@@ -1,4 +1,16 @@
 """Universality against label efficiency: names of the modules of its experiments and claims."""
 
 EXPERIMENTS: tuple[str, ...] = ("mixtures", "curve", "regularised")
-CLAIMS: tuple[str, ...] = ()
+CLAIMS: tuple[str, ...] = (
+    "definitions",
+    "hidden",
+    "invariance",
+    "example_xor",
+    "linear_setting",
+    "linear_data",
+    "bounds",
+    "mixtures",
+    "tables",
+    "tables_data",
+    "curve",
+)
