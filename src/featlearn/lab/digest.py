@@ -123,7 +123,7 @@ def _named(code: CodeType, names: Mapping[str, Any], beside: frozenset[str]) -> 
                 leaves = list(_leaves(inner))
                 out += [v for v in leaves if isinstance(v, FunctionType | type)]
                 plain = all(isinstance(v, bool | int | float | str | tuple) for v in inner)
-                if plain and not any(callable(v) for v in leaves):  # a function's repr is its address
+                if plain and " at 0x" not in repr(thing):  # an address is no part of what it is
                     out.append(_Constant(name, repr(thing)))
     return out
 
