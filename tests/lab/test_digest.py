@@ -89,6 +89,29 @@ def test_what_is_reached_changes_it(digest, change):
     assert digest(SOURCE) != digest(SOURCE.replace(*change))
 
 
+PLACED = SOURCE.replace(
+    'TABLE = {"a": 1}',
+    """import weakref
+TABLE = {"a": 1}
+def one(x):
+    return x + 10
+BY_NAME = {"a": (1, one)}
+NAMES = [("b", 2)]
+SEEN = weakref.WeakKeyDictionary()""",
+).replace("cached(x)\n", 'cached(x) + len(__file__) + BY_NAME["a"][0] + len(NAMES) + len(SEEN)\n')
+
+
+def test_where_the_code_lies_and_where_functions_lie_in_memory_change_nothing(digest):
+    """Every copy has a file of another name, functions at other addresses, and a table that shows its own."""
+    assert "BY_NAME[" in PLACED
+    assert digest(PLACED) == digest(PLACED)
+
+
+@pytest.mark.parametrize("change", [("return x + 10", "return x + 11"), ('("b", 2)', '("b", 3)')])
+def test_functions_and_values_in_nested_tables_count(digest, change):
+    assert digest(PLACED) != digest(PLACED.replace(*change))
+
+
 @dataclass(frozen=True)
 class Pair:
     d: int
