@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-FORMAT = 2
+FORMAT = 3
 PACKAGE = Path(__file__).parent
 SHIPPED = PACKAGE / "catalog.json"
 CACHE = PACKAGE / "__pycache__" / "catalog.json"
@@ -124,6 +124,7 @@ class Kept:
     scope: str
     why: str
     covers: bool
+    hits: str
 
 
 KEPT = tuple(f.name for f in fields(Kept))
@@ -138,7 +139,7 @@ def _claim(claim: Any, store: Any) -> dict[str, Any]:
     kept = read_verdict(store, claim.id)
     if kept is None:
         empty = {"verdict": "not run", "scope": "as stated", "corrected": "", "why": f"featlearn verify {claim.id}"}
-        return out | empty | {"covers": False, "stale": "", "expected": ""}
+        return out | empty | {"covers": False, "hits": "", "stale": "", "expected": ""}
     old = stale(kept, claim)
     return out | {
         "verdict": kept.verdict,
@@ -146,6 +147,7 @@ def _claim(claim: Any, store: Any) -> dict[str, Any]:
         "corrected": kept.corrected,
         "why": kept.why,
         "covers": kept.covers and not old,
+        "hits": kept.hits,
         "stale": old,
         "expected": kept.verdict if kept.as_expected else "",
     }

@@ -18,6 +18,7 @@ class State:
     covers: bool = True
     entries: tuple[str, ...] = ("w.e",)
     why: str = "because"
+    hits: str = ""
 
 
 def state(*claims, runs=(), **more):
@@ -28,6 +29,19 @@ def test_the_worst_outcome_and_the_worst_scope_of_its_claims():
     found = state(State("w.a", "confirmed", "premise unmet"), State("w.b", "inconclusive", covers=False))
     assert (found.verdict, found.scope, found.by) == ("inconclusive", "premise unmet", ("w.a", "w.b"))
     assert found.covered  # by the first
+
+
+def test_a_contradiction_says_what_of_the_paper_it_hits():
+    """The gravest of all that contradict; a claim that holds has no say in it."""
+    proof, number = State("w.a", "contradicted", hits="proof"), State("w.b", "contradicted", hits="number")
+    whole = State("w.c", "contradicted", hits="statement")
+    assert state(proof).why == "Contradicts a step of the proof, not the statement: because"
+    assert state(number, proof).why.startswith("Contradicts a step of the proof")
+    assert state(number, proof, whole).why.startswith("Contradicts the statement as reported: ")
+    assert state(proof, State("w.d", "confirmed", hits="statement")).why.startswith("Contradicts a step of the proof")
+    ours = state(State("w.a", "contradicted"))
+    assert ours.why == "Contradicts a reading or criterion of ours, and shows nothing of the paper wrong: because"
+    assert state(State("w.a", "inconclusive", hits="proof")).why == "because"
 
 
 def test_claims_of_other_entries_do_not_count():

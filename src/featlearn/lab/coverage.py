@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from featlearn.lab.claim import SCOPES
+from featlearn.lab.claim import HITS, SCOPES
 from featlearn.lab.experiment import Experiment, SummaryRow
 from featlearn.lab.inventory import Entry, entry, known
 from featlearn.lab.statement import OUTCOMES
@@ -27,6 +27,8 @@ class ClaimState(Protocol):
     def why(self) -> str: ...
     @property
     def covers(self) -> bool: ...
+    @property
+    def hits(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,10 @@ def entry_state(
         outcomes = [o for o in OUTCOMES if any(c.verdict == o for c in mine)]
         verdict = outcomes[0] if outcomes else "not run"
         scope = min((c.scope for c in mine), key=[*SCOPES].index)
-        why = next((c.why for c in mine if c.verdict == verdict), "")
+        deciding = [c for c in mine if c.verdict == verdict]
+        why = deciding[0].why if deciding else ""
+        if verdict == "contradicted":
+            why = f"{what_is_hit([c.hits for c in deciding])}{': ' if why else ''}{why}"
         return EntryState(entry, verdict, scope, why, covered, by)
     if with_rows:
         good, reported = sum(r.good for r in with_rows), sum(r.reported for r in with_rows)
@@ -89,6 +94,19 @@ def entry_state(
     if reasons:
         return EntryState(entry, "no check", "", "; ".join(reasons), False, by)
     return EntryState(entry, "not run", "", "no claim or experiment yet", False, by)
+
+
+def what_is_hit(hits: Sequence[str]) -> str:
+    """Of the paper, by the contradicted claims of one entry: the gravest of HITS in words, or that nothing is.
+
+    Example:
+        >>> what_is_hit(["", "proof"])
+        'Contradicts a step of the proof, not the statement'
+        >>> what_is_hit([""])
+        'Contradicts a reading or criterion of ours, and shows nothing of the paper wrong'
+    """
+    found = next((words for name, words in HITS.items() if name in hits), "")
+    return found or "Contradicts a reading or criterion of ours, and shows nothing of the paper wrong"
 
 
 NUMBERS = ("reproduced", "deviates", "not comparable", "not compared")

@@ -101,6 +101,11 @@ class Judged:
     seconds: float = 0.0
     made: Mapping[str, Any] | None = None
 
+    @property
+    def hits(self) -> str:
+        """What of the paper it accuses, a name of HITS; "" for nothing."""
+        return self.accuses.get("hits", "")
+
 
 def digest_of(claim: Claim) -> str:
     """Digest of what a claim's halves reach."""

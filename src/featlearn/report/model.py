@@ -85,6 +85,11 @@ class ClaimPage:
         return self.judged.why
 
     @property
+    def hits(self) -> str:
+        """What of the paper it accuses."""
+        return self.judged.hits
+
+    @property
     def covers(self) -> bool:
         """Whether it covers its entries: never where it is stale."""
         return self.judged.covers and not self.stale
