@@ -1,7 +1,8 @@
 """Mutants of GemFilter, its rivals and needles, for the runner of `tests/test_mutants.py`."""
 
-_LAYOUTS, _SELECTING, _GENERATING, _RECOMMENDED = (
-    f"src/featlearn/methods/gemfilter/{name}.py" for name in ("layouts", "selecting", "generating", "recommended")
+_LAYOUT, _LAYOUTS, _SELECTING, _GENERATING, _RECOMMENDED = (
+    f"src/featlearn/methods/gemfilter/{name}.py"
+    for name in ("layout", "layouts", "selecting", "generating", "recommended")
 )
 _VIEWS = "src/featlearn/methods/gemfilter/views.py"
 _REQUESTS = "tests/methods/test_gemfilter_requests.py::test_"
@@ -22,17 +23,17 @@ _WINDOW = f"{_TEST}window_layers_are_refused_with_those_that_see_all"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     # what a family does between hidden states and logits
-    (_LAYOUTS, "x = (x if norm is None else norm(x)).transpose(1, 2)", "x = x.transpose(1, 2)", f"{_BRUTE}[qwen3-raw]"),
-    (_LAYOUTS, 'if getattr(attn, "use_rope", True) else x', "", f"{_BRUTE}[smollm3-raw]"),
-    (_LAYOUTS, "torch.cat([-b, a], dim=-1)", "torch.cat([b, -a], dim=-1)", _LLAMA),
+    (_LAYOUT, "x = (x if norm is None else norm(x)).transpose(1, 2)", "x = x.transpose(1, 2)", f"{_BRUTE}[qwen3-raw]"),
+    (_LAYOUT, 'if getattr(attn, "use_rope", True) else x', "", f"{_BRUTE}[smollm3-raw]"),
+    (_LAYOUT, "torch.cat([-b, a], dim=-1)", "torch.cat([b, -a], dim=-1)", _LLAMA),
     (
-        _LAYOUTS,
+        _LAYOUT,
         "x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]",
         "x[..., -cos.shape[-1] :], x[..., : -cos.shape[-1]]",
         f"{_BRUTE}[phi3-raw]",
     ),
-    (_LAYOUTS, "[..., first * d : (first + heads) * d]", "[..., : heads * d]", f"{_BRUTE}[phi3-raw]"),
-    (_LAYOUTS, 'return size if kinds[layer] == "sliding_attention" else None', "return None", _WINDOW),
+    (_LAYOUT, "[..., first * d : (first + heads) * d]", "[..., : heads * d]", f"{_BRUTE}[phi3-raw]"),
+    (_LAYOUT, 'return size if kinds[layer] == "sliding_attention" else None', "return None", _WINDOW),
     (_LAYOUTS, "(everywhere or window < length)", "window < length and everywhere", _WINDOW),
     # scores
     (_SELECTING, "votes.to(wide).sum(2)", "votes.to(wide).mean(2)", _GROUPED),

@@ -15,7 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout, layout_of
+from featlearn.methods.gemfilter.layout import Layout
+from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.selecting import (
     POOLINGS,
     check_prompt,

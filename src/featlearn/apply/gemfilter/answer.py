@@ -161,6 +161,13 @@ def answer(
     return tuple(out)
 
 
+def printer(tokenizer: Any) -> Any:
+    """A streamer that prints the words of a reply as they come."""
+    from transformers import TextStreamer
+
+    return TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+
+
 def filter_of(model: Any, layer: int | str, scoring: Scoring | None = None) -> tuple[int, Scoring]:
     """The filter layer and scoring that are meant: "auto" is the calibrated or the known one of this model."""
     if isinstance(layer, str):

@@ -21,7 +21,8 @@ from featlearn.apply.gemfilter.speed import speed_of as speed_of
 from featlearn.core import Key, SettingError
 from featlearn.lab.quantity import SHARE
 from featlearn.lab.uncertainty import mean_of
-from featlearn.methods.gemfilter.layouts import Layout, layout_of
+from featlearn.methods.gemfilter.layout import Layout
+from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.recommended import Setting, fingerprint, folder, recommended, shape_of
 from featlearn.methods.gemfilter.recommended import save as save_setting
 from featlearn.methods.gemfilter.selecting import (

@@ -110,7 +110,7 @@ def generate_command(args: Sequence[str]) -> int:
             layer=options.layer,
             chat=chat,
             protect=options.protect,
-            streamer=_streamer(tokenizer) if options.stream else None,
+            streamer=tool.printer(tokenizer) if options.stream else None,
             progress=progress,
             **setting,
             **blind,
@@ -154,12 +154,6 @@ def _chat(options: GenerateOptions) -> Any:
             template[name] = value
     turns = tuple(data for _, data in lines_of(options.turns, "turns")) if options.turns else ()
     return Chat(template, options.system, turns)
-
-
-def _streamer(tokenizer: Any) -> Any:
-    from transformers import TextStreamer
-
-    return TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
 
 
 def _reply_json(reply: Any, kept: bool) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from featlearn.methods.gemfilter.chunked import select_chunked as select_chunked
 from featlearn.methods.gemfilter.chunked_attention import SinksAndWindow as SinksAndWindow
 from featlearn.methods.gemfilter.generating import Result as Result
 from featlearn.methods.gemfilter.generating import generate as generate
+from featlearn.methods.gemfilter.layout import Layout as Layout
 from featlearn.methods.gemfilter.layouts import FAMILIES as FAMILIES
-from featlearn.methods.gemfilter.layouts import Layout as Layout
 from featlearn.methods.gemfilter.layouts import layout_of as layout_of
 from featlearn.methods.gemfilter.layouts import register as register
 from featlearn.methods.gemfilter.offload import offloaded_for_filter as offloaded_for_filter

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.chunked_attention import SinksAndWindow as SinksAndWindow
 from featlearn.methods.gemfilter.chunked_attention import attend
-from featlearn.methods.gemfilter.layouts import Layout, rotate
+from featlearn.methods.gemfilter.layout import Layout, rotate
 from featlearn.methods.gemfilter.offload import offloaded_for_filter as offloaded_for_filter
 from featlearn.methods.gemfilter.offload import read_by_filter
 from featlearn.methods.gemfilter.selecting import (

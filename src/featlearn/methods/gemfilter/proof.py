@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout
+from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, received, uncompiled, view
 from featlearn.methods.memory import device_of_model
 

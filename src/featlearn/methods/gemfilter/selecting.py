@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout, check_layer, layout_of
+from featlearn.methods.gemfilter.layout import Layout
+from featlearn.methods.gemfilter.layouts import check_layer, layout_of
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, See, undisturbed, watched
 from featlearn.methods.memory import PassCost, device_of_model, measured
 

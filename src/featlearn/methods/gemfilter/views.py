@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.layouts import Layout
+from featlearn.methods.gemfilter.layout import Layout
 
 See = Callable[[int, nn.Module, Tensor, tuple[Tensor, Tensor]], None]
 Forward = Callable[[nn.Module, Callable[..., Any]], Callable[..., Any]]

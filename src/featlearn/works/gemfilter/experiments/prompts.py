@@ -12,7 +12,7 @@ from torch import Tensor
 from featlearn.core import Key, SettingError
 from featlearn.data.models import BUNDLED, check_model, load_model
 from featlearn.data.texts import COLLECTIONS, check_essays, essays, split
-from featlearn.methods.gemfilter.layouts import Layout
+from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.selecting import Scoring, best, score_layer
 from featlearn.methods.gemfilter.views import watched
 from featlearn.tasks.needle_kinds import of_kind
