@@ -57,8 +57,6 @@ def test_verdicts_are_of_the_code_as_it_stands(work):
 
 WAITING = (
     "gemfilter/kinds",
-    "icl_scale/label_noise",
-    "icl_scale/attention",
     "emergence/clusters",
     "emergence/filters",
     "emergence/teacher",

@@ -13,4 +13,5 @@ CLAIMS: tuple[str, ...] = (
     "parity_heads",
     "parity_noise",
     "label_flip",
+    "language_models",
 )
