@@ -40,4 +40,5 @@ CLAIMS: tuple[str, ...] = (
     "one_step",
     "other_data",
     "table7",
+    "clusters",
 )

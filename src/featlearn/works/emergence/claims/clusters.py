@@ -43,6 +43,7 @@ def forms(k: int) -> list[Statement]:
             f"{TEXT[k]}; by the larger silhouette, in more than half of the seeds, by our criterion",
             rival=0.0,
             rival_says={2: "four", 4: "two"}[k],
+            expect="inconclusive" if k == 2 else "confirmed",  # as the rows of the preset cpu have it, on three of four
             **EACH,
         ),
     ]
@@ -55,7 +56,16 @@ def says_two(settings: None) -> Sequence[Statement]:
     )
     return [
         *forms(2),
-        at_most(OPPOSITE, COSINE, -0.5, check, rival=control(BEFORE), rival_says="the start", **EACH),
+        at_most(
+            OPPOSITE,
+            COSINE,
+            -0.5,
+            check,
+            rival=control(BEFORE),
+            rival_says="the start",
+            expect="inconclusive",  # as the rows of the preset cpu have it, on three of four pairs
+            **EACH,
+        ),
         order(RIGHT, PERCENT, "a control: true labels are learnt", delta=10.0, rival_says="nothing is learnt", **EACH),
     ]
 
@@ -139,6 +149,9 @@ CLAIMS: tuple[Claim, ...] = (
         remarks="The figure is a picture of one run. Images that are not centred have a mean along which any training "
         "gathers weights, so that a silhouette above the start's alone says little: hence the shuffled labels.",
     ),
+)
+
+ON_SVHN: tuple[Claim, ...] = (
     Claim(
         id="emergence.four_clusters",
         entries=("emergence.figure19",),
@@ -152,3 +165,4 @@ CLAIMS: tuple[Claim, ...] = (
         "On other pairs of classes than SVHN 0/1 the paper says nothing of four.",
     ),
 )
+"""Of SVHN alone: on the other pairs the paper itself sees two clusters, so that rows of them decide nothing here."""
