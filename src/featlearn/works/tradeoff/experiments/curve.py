@@ -203,7 +203,8 @@ def draw(table: Rows) -> Mapping[str, Picture]:
         for mode in ("growing", "fixed", "single"):
             first = part.where(mode=mode, one=1).by("two").items()
             lines.append(Series.of(mode, {k: r.mean("cka") for k, r in first}))
-        near.append(Panel(lines, "mixture or source", "CKA to the first", title=f"{target}, {method}"))
+        ticks = [float(two) for two in part.where(one=1).by("two")]
+        near.append(Panel(lines, "mixture or source", "CKA to the first", title=f"{target}, {method}", ticks=ticks))
     return {
         ENTRIES[0]: line_picture(
             panels,
