@@ -4,7 +4,8 @@ A network that stays close to its linearisation trains as a kernel machine with 
 leaves it has learnt features; it is rich. The statistic is the largest spectral change ||W' - W||_2 / ||W||_2 of any
 matrix of the body. The read-out is left out, since outputs are linear in it: it may move far in a network that learns
 no feature. Spectral norms and not those of Frobenius, since a change in few directions acts on activations by its
-spectral norm, and is a vanishing part of a wide matrix's squares.
+spectral norm, and is a vanishing part of a wide matrix's squares; on the networks of the benchmark below, whose widths
+are at most 512, norms of Frobenius part the regimes as well.
 
 Thresholds come from networks whose regime is known by construction: of two-layer networks that were trained beside
 their linearisation, those that ended within 1 % of it and those that ended 20 % away or more (`benchmarks/regimes.py`,
