@@ -52,9 +52,9 @@ def on_target(part: Table[Probed], share: float) -> Table[Probed]:
     return part.where(task=part.rows[0].target, share=share)
 
 
-def found(name: str) -> dict[str, Outcome]:
-    """The outcome that the rows of the preset cpu gave, where it is not that the statement holds."""
-    return {"expect": "inconclusive"} if name in OPEN else {}
+def found(name: str) -> Outcome:
+    """The outcome that the rows of the preset cpu gave."""
+    return "inconclusive" if name in OPEN else "confirmed"
 
 
 # --- the trade-off ---------------------------------------------------------------------------------------------------
@@ -75,7 +75,10 @@ def curve_said(settings: None) -> Sequence[Statement]:
     common = {"axis": ARMS, "form": "criterion"}
     return (
         *(order(LOSS[m], PERCENT, DROP, delta=TENTH, rival_says="no trade-off", **common) for m in MODES),
-        *(order(RISE[m], PERCENT, GAIN, delta=TENTH, rival_says="no gain", **common, **found(RISE[m])) for m in MODES),
+        *(
+            order(RISE[m], PERCENT, GAIN, delta=TENTH, rival_says="no gain", **common, expect=found(RISE[m]))
+            for m in MODES
+        ),
         order(
             LEARNT,
             PERCENT,
@@ -126,7 +129,7 @@ def fewer_said(settings: None) -> Sequence[Statement]:
             axis=ARMS,
             rival_says="the same loss at all shares",
             form="criterion",
-            **found(name),
+            expect=found(name),
         )
         for names, quantity, words, delta in (
             (SHARPER, POINTS, "tenth of a point", TENTH),
@@ -172,7 +175,7 @@ def cka_said(settings: None) -> Sequence[Statement]:
     common = {"form": "criterion", "delta": HUNDREDTH}
     return (
         order(TREND, REAL, ROWS, axis=ARMS, rival_says="level", **common),
-        order(STEPS, REAL, ROWS, axis=f"{ARMS}, row and column", rival_says="level", **common, **found(STEPS)),
+        order(STEPS, REAL, ROWS, axis=f"{ARMS}, row and column", rival_says="level", **common, expect=found(STEPS)),
         order(
             APART,
             REAL,
