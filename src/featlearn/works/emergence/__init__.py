@@ -41,4 +41,5 @@ CLAIMS: tuple[str, ...] = (
     "other_data",
     "table7",
     "clusters",
+    "teacher",
 )
