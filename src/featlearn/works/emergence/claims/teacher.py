@@ -180,7 +180,8 @@ CLAIMS: tuple[Claim, ...] = (
         remarks="Minima of a plot can be read otherwise; the rule is on the page of the experiment. Seeds "
         "whose set's curve or a student's has no peak are left out, and a premise says so. Sizes are steps of the root "
         "of 2, so that a factor of two is two steps either way. With as few images as here the labels of FC(500) are "
-        "hardly learnt by any student, so that the order of its minimum and that of FC(50) says little of the paper's size.",
+        "hardly learnt by any student, so that the order of its minimum and that of FC(50) says little of the paper's "
+        "size.",
     ),
     Claim(
         id="emergence.algorithm1_labels",
