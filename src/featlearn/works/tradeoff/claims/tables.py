@@ -71,7 +71,7 @@ def cells_said(settings: None) -> tuple[Statement, ...]:
             POINTS,
             first[name],
             source,
-            axis="cell",
+            axis="number",
             margin=EXACT,
             rival=off(first[name]),
             rival_says="one cell off by a digit",
