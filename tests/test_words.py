@@ -62,7 +62,6 @@ TEXTS = {
     ("choose", "apply/gemfilter/answer.py"): "a verb: the function that chooses tokens",
     ("choose", "cli/gemfilter/generate.py"): "a verb: the function that chooses tokens",
     ("cells", "works/xor_sgd/claims/limits.py"): "of a cube that hyperplanes cut",
-    ("cell", "works/tradeoff/claims/tables.py"): TABLES,
 }
 """(text, file): the sense that it has there."""
 
