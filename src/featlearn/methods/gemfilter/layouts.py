@@ -48,7 +48,8 @@ def register(layout: Layout) -> None:
     Example:
         >>> class Interleaved(Layout):
         ...     def queries(self, attn, hidden, rotary): ...
-        >>> register(Interleaved("mine"))
+        >>> Interleaved("mine").model_type  # `register(Interleaved("mine"))` lets it read such models
+        'mine'
     """
     if not isinstance(layout, Layout) or not layout.model_type:
         raise SettingError("layout", repr(layout), "a Layout with a model_type", "derive a class from gemfilter.Layout")
