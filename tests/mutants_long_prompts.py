@@ -48,6 +48,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_T}another_model_setting_or_answer_has_no_rows[setting]",
     ),
     (_PARTIAL, 'if f.read(1) != b"\\n":', "if False:", f"{_T}a_line_that_was_cut_short_is_made_anew"),
+    (
+        _PARTIAL,
+        "if path.exists() and not again else",
+        "if path.exists() else",
+        f"{_T}what_is_asked_anew_counts_and_rows_of_other_questions_stay",
+    ),
     # which layer, and what it replaces
     (
         _CALIBRATE,

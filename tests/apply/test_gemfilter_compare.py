@@ -333,9 +333,17 @@ def test_another_model_setting_or_answer_has_no_rows(model, tokenizer, tmp_path,
             weight -= 1e-3
 
 
-def test_rows_are_asked_anew_when_told(model, tokenizer, tmp_path):
+def test_what_is_asked_anew_counts_and_rows_of_other_questions_stay(model, tokenizer, tmp_path):
     asked(model, tokenizer, rows_in(tmp_path, model))
-    assert not partial.open_rows(tmp_path, model, again=True, keep=40, layer=(1, "softmax")).found
+    again = partial.open_rows(tmp_path, model, again=True, keep=40, layer=(1, "softmax"))
+    assert not again.found
+    setting = {"methods": (), "keep": 40, "layer": 1}
+    score.score(model, tokenizer, (ITEM,), answer=Canned(lambda method, i: "another"), rows=again, **setting)
+    kept = rows_in(tmp_path, model)
+    assert len(kept.found) == 4
+    one, two = score.prompts(tokenizer, (ITEM, OTHER))
+    assert kept.done(ITEM, one)["full"]["reply"] == "another"
+    assert kept.done(OTHER, two)["full"]["reply"] == "market"
 
 
 def test_a_store_that_is_no_folder(model, tmp_path):

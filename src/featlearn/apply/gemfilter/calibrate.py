@@ -321,7 +321,8 @@ def calibrate(
     total = len(layout.layers(model))
     names = list(SCORINGS)
     curves = {name: Curve(*(np.full((total, len(prompts)), np.nan) for _ in range(2))) for name in names}
-    steps = len(prompts) * (2 if tokenizer is not None else 1)
+    answering = tokenizer is not None and all(p.answer for p in prompts)
+    steps = len(prompts) * (2 if answering else 1)
     for p, prompt in enumerate(prompts):
         kept = kept_by_layer(
             model,
@@ -338,7 +339,7 @@ def calibrate(
             progress(p + 1, steps)
     asked, top = in_question({name: curve.recall for name, curve in curves.items()}, layers)
     answered = None
-    if tokenizer is not None and all(p.answer for p in prompts):
+    if answering:
         tried = list(dict.fromkeys([*asked[:candidates], top]))
         told = (lambda done: progress(len(prompts) + done, steps)) if progress else None
         answered = answers(model, tokenizer, prompts, tried, keep, max_new_tokens, told)

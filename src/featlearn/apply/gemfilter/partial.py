@@ -71,9 +71,10 @@ def weights_key(model: Any) -> str:
 
 
 def open_rows(folder: str | Path, model: Any, again: bool = False, **setting: Any) -> Rows:
-    """The file in a folder that belongs to a model and a setting, with what it holds; `again` begins it anew.
+    """The file in a folder that belongs to a model and a setting, with what it holds.
 
-    The setting counts, and so does the version of the code that reads and answers.
+    again: nothing of it is taken; what is asked anew stands behind it and counts from then on, and rows of other
+    questions stay. The setting counts, and so does the version of the code that reads and answers.
     Errors: SettingError for a folder that cannot be made, or a file that cannot be read.
     """
     device = str(model.device).partition(":")[0]
@@ -81,9 +82,7 @@ def open_rows(folder: str | Path, model: Any, again: bool = False, **setting: An
     path = Path(folder) / f"score-{hashlib.blake2b(told.encode(), digest_size=8).hexdigest()}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if again:
-            path.unlink(missing_ok=True)
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = path.read_text(encoding="utf-8") if path.exists() and not again else ""
     except (OSError, UnicodeDecodeError) as e:
         why = getattr(e, "strerror", None) or type(e).__name__
         raise SettingError("store", folder, f"a folder that can be written ({why})", "name another") from None
