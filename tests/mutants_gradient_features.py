@@ -56,7 +56,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         'r["row"] == NETWORK and r["seed"] >= VALIDATION',
         'r["row"] == NETWORK',
         "tests/works/gradient_features/test_trained_claims.py::"
-        "test_the_step_size_is_chosen_on_other_seeds_than_reported",
+        "test_a_step_size_is_chosen_on_validation_seeds_and_must_stay_finite",
     ),
     (
         "src/featlearn/learn/framework.py",

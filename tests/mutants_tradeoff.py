@@ -2,7 +2,7 @@
 
 THEORY = "tests/works/tradeoff/test_tradeoff_theory.py::"
 MIXTURES = "tests/works/tradeoff/test_tradeoff_mixtures.py::"
-STANDS = "test_the_verdict_stands_and_planted_numbers_are_told_apart"
+STANDS = "tests/works/test_typed_claims.py::test_the_verdict_stands_and_planted_numbers_are_told_apart"
 MUTANTS = (
     (
         "tasks/task_mixture.py",
@@ -56,30 +56,30 @@ MUTANTS = (
         "works/tradeoff/claims/hidden.py",
         'smooth = np.einsum("u,ruk->rk", s.q, s.phi)',
         "smooth = s.phi.mean(1)",
-        THEORY + STANDS + "[theorem7_1]",
+        STANDS + "[tradeoff.theorem7_1]",
     ),
     (
         "works/tradeoff/claims/invariance.py",
         "math.exp(2 * p * (math.log(2)",
         "math.exp(p * (math.log(2)",
-        THEORY + STANDS + "[theorem7_2_2]",
+        STANDS + "[tradeoff.theorem7_2_2]",
     ),
     (
         "works/tradeoff/claims/invariance.py",
         "math.log((3 * c - 1) / (1 - c))",
         "math.log(2 * c / (1 - c))",
-        THEORY + STANDS + "[theorem7_2_order]",
+        STANDS + "[tradeoff.theorem7_2_order]",
     ),
     (
         "works/tradeoff/claims/linear_data.py",
         "[[-(f * m.s * a / x).sum()], -f * n * b / y]",
         "[[-(f * m.s * a / x).sum()], -f * n * b]",
-        THEORY + STANDS + "[lemmaF_3]",
+        STANDS + "[tradeoff.lemmaF_3]",
     ),
     (
         "works/tradeoff/claims/bounds.py",
         "np.minimum(1, start + g / math.sqrt(s))",
         "start + g / math.sqrt(s)",
-        THEORY + STANDS + "[propF_9]",
+        STANDS + "[tradeoff.propF_9]",
     ),
 )

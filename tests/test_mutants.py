@@ -3,6 +3,7 @@
 A run takes a tenth of them, drawn by the commit; `make mutants` takes all. FEATLEARN_MUTANTS is `all` or another seed.
 """
 
+import ast
 import importlib
 import os
 import queue
@@ -10,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,7 @@ def collected() -> list[Mutant]:
 
 
 MUTANTS = collected()
+NAMED = (ast.FunctionDef, ast.ClassDef)
 NAMES = {m: f"{m.file}-{i}" for i, m in enumerate(MUTANTS)}
 SEED = os.environ.get("FEATLEARN_MUTANTS") or commit(CHECKOUT)
 DRAWN = MUTANTS if SEED == "all" else draw(MUTANTS, share=0.1, seed=SEED)
@@ -95,6 +98,30 @@ def test_mutant_stands_in_the_file_once(mutant):
     text = (PACKAGE / mutant.file).read_text()
     assert text.count(mutant.old) == 1
     assert mutant.old != mutant.new
+
+
+@cache
+def defined(file: str) -> set[str]:
+    """Names of the functions and classes that a file defines."""
+    return {n.name for n in ast.walk(ast.parse((CHECKOUT / file).read_text())) if isinstance(n, NAMED)}
+
+
+def test_every_mutant_names_a_test_that_is_there(request):
+    absent = set()
+    for test in {m.test for m in MUTANTS}:
+        file, *names = test.partition("[")[0].split("::")
+        if not (CHECKOUT / file).is_file() or not set(names) <= defined(file):
+            absent.add(test)
+    assert not absent
+    if request.config.option.keyword or request.config.option.markexpr or len(request.session.items) < 5000:
+        return  # values of parameters are known only where every file is collected
+    found = {item.nodeid for item in request.session.items}
+    assert {m.test for m in MUTANTS if "[" in m.test} <= found
+
+
+def test_no_two_files_of_tests_share_a_name():
+    names = [p.name for p in Path(__file__).parent.rglob("test_*.py")]
+    assert {n for n in names if names.count(n) > 1} == set()  # pytest imports files by their bare name
 
 
 def test_no_mutant_twice():

@@ -93,3 +93,5 @@ def test_a_step_size_is_chosen_on_validation_seeds_and_must_stay_finite():
     assert {r["seed"] for r in reported(Rows(tuple(flat)), setting, "network")} == {0, 1, 2, 3}
     broken = [r | {"loss": None} if (r["seed"], r["eta"]) == (1001, 0.1) else r for r in flat]
     assert chosen(Rows(tuple(broken)), setting) == 0.001
+    worse = [r | {"loss": 9.0} if r["seed"] < 1000 and r["eta"] == 0.1 else r for r in flat]
+    assert chosen(Rows(tuple(worse)), setting) == 0.1
