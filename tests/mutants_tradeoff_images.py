@@ -1,6 +1,7 @@
-"""Committed mutants of the image experiments of the trade-off work: its mixtures, splits, choices and paired gaps."""
+"""Committed mutants of the experiments on images and texts of the trade-off work: its mixtures, splits, choices and paired gaps."""
 
 CURVE = "tests/works/tradeoff/test_tradeoff_curve.py::"
+REVIEWS = "tests/works/tradeoff/test_tradeoff_reviews.py::"
 REGULARISED = "tests/works/tradeoff/test_tradeoff_regularised.py::"
 AGREE = "test_rows_that_agree_are_confirmed_and_told_apart_from_others"
 MUTANTS = (
@@ -57,5 +58,29 @@ MUTANTS = (
         "many[seed] - few[seed] for seed in many",
         "many[seed] + few[seed] for seed in many",
         REGULARISED + "test_rows_that_disagree_are_contradicted_where_they_do",
+    ),
+    (
+        "works/tradeoff/experiments/reviews.py",
+        "every = [*parts[0][0], *(",
+        "every = [*texts, *(",
+        REVIEWS + "test_texts_of_a_draw_are_balanced_and_those_tested_on_are_kept_from_the_encoder",
+    ),
+    (
+        "works/tradeoff/experiments/reviews.py",
+        'test = texts.held if trial.role == "validation" else texts.test',
+        "test = texts.test",
+        REVIEWS + "test_smoke_has_equal_searches_and_validation_seeds_see_no_test_text",
+    ),
+    (
+        "works/tradeoff/rows_texts.py",
+        'for point, part in table.where(role="validation").by',
+        "for point, part in table.by",
+        REVIEWS + "test_validation_seeds_choose_and_a_run_that_diverged_is_a_guess",
+    ),
+    (
+        "works/tradeoff/claims/reviews.py",
+        '[less(p, "FT", "LP", share) for p in parts]',
+        '[less(p, "LP", "FT", share) for p in parts]',
+        REVIEWS + AGREE,
     ),
 )

@@ -60,6 +60,7 @@ WAITING = (
     "emergence/filters",
     "emergence/input_structure",
     "tradeoff/regularised",
+    "tradeoff/reviews",
 )
 """Experiments whose settings are committed and whose rows are not made yet: hours of two cores."""
 

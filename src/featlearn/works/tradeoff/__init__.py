@@ -1,6 +1,6 @@
 """Universality against label efficiency: names of the modules of its experiments and claims."""
 
-EXPERIMENTS: tuple[str, ...] = ("mixtures", "curve", "regularised")
+EXPERIMENTS: tuple[str, ...] = ("mixtures", "curve", "regularised", "reviews")
 CLAIMS: tuple[str, ...] = (
     "definitions",
     "hidden",
