@@ -1,4 +1,4 @@
-"""Committed mutants of the experiments on images and texts of the trade-off work: its mixtures, splits, choices and paired gaps."""
+"""Committed mutants of the image and text experiments of the trade-off work: mixtures, splits, choices, paired gaps."""
 
 CURVE = "tests/works/tradeoff/test_tradeoff_curve.py::"
 REVIEWS = "tests/works/tradeoff/test_tradeoff_reviews.py::"

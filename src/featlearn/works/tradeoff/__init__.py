@@ -13,4 +13,6 @@ CLAIMS: tuple[str, ...] = (
     "tables",
     "tables_data",
     "curve",
+    "regularised",
+    "reviews",
 )
