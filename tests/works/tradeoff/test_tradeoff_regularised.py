@@ -92,6 +92,14 @@ def test_rows_that_disagree_are_contradicted_where_they_do(name, changed, agains
     assert {statement for statement, outcome in found.items() if outcome == "contradicted"} == against
 
 
+def test_an_encoder_that_has_collapsed_is_told():
+    (table,) = planted()
+    rows = [dataclasses.replace(r, knn=12.0) if r.how == "LP" and r.seed == 2 else r for r in table.rows]
+    for given, met in ((table, True), (Table.of(Tuned, rows), False)):
+        found = {p.says: p.met for claim in CLAIMS for p in claim.premises(None, given)}
+        assert found["no encoder has collapsed"] is met
+
+
 def test_a_reference_at_the_ceiling_leaves_no_room_for_a_gain():
     (table,) = planted()
     rows = [dataclasses.replace(r, accuracy=99.95) if r.how == "FT" and r.share == 1.0 else r for r in table.rows]

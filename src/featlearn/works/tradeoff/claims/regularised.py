@@ -17,14 +17,18 @@ from featlearn.lab.uncertainty import Estimate, Observation, mean_of
 from featlearn.works.tradeoff.rows_images import How, Tuned, arms, at_chosen
 
 TENTH, HUNDREDTH = 0.1, 0.01
+HALF = 50.0
+"""An encoder whose neighbours are right less often, in percent, has collapsed or learnt nothing."""
 SHARES = {"1 %": 0.01, "10 %": 0.1, "100 %": 1.0}
 ARMS = "target and method"
 ENCODERS = f"{ARMS}, encoder of one source and of all"
 
 
 def premises(settings: None, table: Table[Tuned]) -> tuple[Premise, ...]:
-    """What the tables are about."""
+    """What the tables are about, and that no encoder has collapsed."""
+    least = min(r.knn for r in table.where(how="LP").rows if r.knn is not None)
     return (
+        Premise("no encoder has collapsed", least >= HALF, f"20 neighbours right in {least:.0f} % or more"),
         Premise("images of the paper (CINIC-10, SVHN, ...), ResNet-18", False, "MNIST and Fashion-MNIST here"),
         Premise("weight 0.1 and step size 0.06", None, "of six settings one by validation here"),
         Premise("200 epochs", False, "as many steps at every share: few epochs, with all labels the fewest"),
