@@ -181,8 +181,8 @@ CLAIMS: tuple[Claim, ...] = (
         remarks="A gain cannot be put down to the regulariser alone: with it a step sees a second view and a second "
         "pass of batch normalisation. Searches are equal in number and not in kind: CR's is over the regulariser's "
         "weight, which the paper fixes at 0.1, FT's over weight decay; few validation seeds choose (two, or one in the "
-        "preset small), and both mostly choose the largest of the three step sizes, so that larger ones might be better "
-        "for either. With all labels the steps are few epochs and both ways undertrained. " + ENCODED,
+        "preset small), and both mostly choose the largest of three step sizes: larger ones might be better for "
+        "either. With all labels the steps are few epochs and both ways undertrained. " + ENCODED,
     ),
     Claim(
         id="tradeoff.regularised_update",
