@@ -59,7 +59,6 @@ WAITING = (
     "gemfilter/kinds",
     "emergence/filters",
     "emergence/input_structure",
-    "tradeoff/reviews",
 )
 """Experiments whose settings are committed and whose rows are not made yet: hours of two cores."""
 
