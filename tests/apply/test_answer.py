@@ -228,3 +228,7 @@ def test_the_estimate_of_a_blind_run_counts_one_first_pass(model, tokenizer, tex
     compared, _ = tool.expected(speed, tokenized_prompts, 64, 2, 4, blind=True, measure_loss=True)
     assert both - blind == pytest.approx(speed.prompt(tokenized_prompts[1].input_ids.shape[1], 3))
     assert compared == pytest.approx(both + blind)
+    once, held = tool.expected(speed, tokenized_prompts, 64, 2, 4, shared=True)
+    assert once == pytest.approx(blind)
+    longest = max(r.input_ids.shape[1] for r in tokenized_prompts)
+    assert held - tool.expected(speed, tokenized_prompts, 64, 2, 4)[1] == pytest.approx(longest * speed.cache * 3 / 10)

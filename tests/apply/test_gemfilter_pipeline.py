@@ -83,7 +83,8 @@ def test_it_takes_what_answer_takes():
         ("a stone", {"question": "q", "questions": ["q"]}, "question = beside questions"),
         ("a stone", {"question": "q", "kept": 9}, "kept = 9 is not allowed: question, questions, keep, layer"),
         (7, {"question": "q"}, "context = int is not allowed: a text"),
-        ("a stone", {"question": " ", "layer": 1}, "question = "),
+        ("a stone", {"question": "", "layer": 1}, "question = [''] is not allowed"),
+        ("a stone", {"questions": [], "layer": 1}, "question = [] is not allowed"),
         ("a stone", {"question": "q", "layer": 99}, "layer = 99"),
     ],
 )

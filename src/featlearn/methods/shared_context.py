@@ -133,8 +133,9 @@ def read_context(model: Any, input_ids: Any, *, layer: Any = "auto", scoring: Sc
     question: rotary frequencies that follow the length of the prompt, attention in both directions.
 
     Example:
+        >>> from featlearn.methods import gemfilter
         >>> text = read_context(model, ids[:, :1400], layer=13)
-        >>> made = generate(model, ids, layer=13, keep=1024, choose=text.select, max_new_tokens=5)
+        >>> made = gemfilter.generate(model, ids, layer=13, keep=1024, choose=text.select, max_new_tokens=5)
         >>> made.first.tokens
         100
     """

@@ -66,12 +66,15 @@ def pipeline_class() -> Any:
                 raise SettingError("context", type(input_).__name__, "a text, or a list of texts", "give a str")
             if (question is None) == (questions is None):
                 raise SettingError("question", question, "one of question and questions", "pipe(text, question=...)")
-            return {"context": input_, "one": question is not None, "questions": [question] if question else questions}
+            return {
+                "context": input_,
+                "one": question is not None,
+                "questions": questions if question is None else [question],
+            }
 
         def _forward(self, input_tensors: Any, **settings: Any) -> Any:
-            asked = input_tensors
-            replies = answer(self.model, self.tokenizer, asked["context"], asked["questions"], **settings)
-            return {"one": asked["one"], "replies": replies}
+            one, text, questions = (input_tensors[name] for name in ("one", "context", "questions"))
+            return {"one": one, "replies": answer(self.model, self.tokenizer, text, questions, **settings)}
 
         def postprocess(self, model_outputs: Any) -> dict[str, Any]:
             """Texts, and the replies they are from."""
