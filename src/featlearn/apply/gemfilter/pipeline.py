@@ -60,7 +60,7 @@ def pipeline_class() -> Any:
             asked = {name: v for name, v in (("question", question), ("questions", questions)) if v is not None}
             return asked, settings, {}
 
-        def preprocess(self, input_: Any, question: Any = None, questions: Any = None) -> dict[str, Any]:
+        def preprocess(self, input_: Any, question: Any = None, questions: Any = None, **_: Any) -> dict[str, Any]:
             """A text and what is asked about it."""
             if not isinstance(input_, str):
                 raise SettingError("context", type(input_).__name__, "a text, or a list of texts", "give a str")
@@ -76,7 +76,7 @@ def pipeline_class() -> Any:
             one, text, questions = (input_tensors[name] for name in ("one", "context", "questions"))
             return {"one": one, "replies": answer(self.model, self.tokenizer, text, questions, **settings)}
 
-        def postprocess(self, model_outputs: Any) -> dict[str, Any]:
+        def postprocess(self, model_outputs: Any, **_: Any) -> dict[str, Any]:
             """Texts, and the replies they are from."""
             replies: tuple[Reply, ...] = tuple(model_outputs["replies"])
             if model_outputs["one"]:
