@@ -192,14 +192,14 @@ def _read(
     layer: int,
     cache: Any,
     first: int,
-    look: Callable[[nn.Module, Tensor, Rotary], T],
+    made: Callable[[nn.Module, Tensor, Rotary], T],
 ) -> T:
-    """What `look` makes of the attention of a layer and what it receives for tokens from position `first`, which follow
+    """What `made` gives for the attention of a layer and what it receives for tokens from position `first`, which follow
     those in the cache; the cache grows."""
     seen: list[T] = []
 
     def stop(layer: int, attn: nn.Module, hidden: Tensor, rotary: Rotary) -> None:  # noqa: ARG001
-        seen.append(look(attn, hidden, rotary))
+        seen.append(made(attn, hidden, rotary))
         raise _ReadError
 
     places = torch.arange(first, first + ids.shape[1], device=ids.device)[None]
