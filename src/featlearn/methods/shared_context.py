@@ -194,8 +194,8 @@ def _read(
     first: int,
     made: Callable[[nn.Module, Tensor, Rotary], T],
 ) -> T:
-    """What `made` gives for the attention of a layer and what it receives for tokens from position `first`, which follow
-    those in the cache; the cache grows."""
+    """What `made` gives for the attention of a layer and what it receives for tokens from position `first`, after
+    those in the cache, which grows."""
     seen: list[T] = []
 
     def stop(layer: int, attn: nn.Module, hidden: Tensor, rotary: Rotary) -> None:  # noqa: ARG001
