@@ -70,10 +70,12 @@ def given_quantities() -> dict[str, Any]:
 
 GIVEN = {
     "featlearn.apply.gemfilter": given_a_language_model,
+    "featlearn.methods.eviction_block": given_a_language_model,
     "featlearn.methods.gemfilter": given_a_language_model,
     "featlearn.methods.in_context": given_a_language_model,
     "featlearn.methods.kv_eviction": given_a_language_model,
     "featlearn.methods.long_context": given_a_language_model,
+    "featlearn.methods.shared_context": given_a_language_model,
     "featlearn.tasks.miniset": given_a_language_model,
     "featlearn.methods.domains.training": given_domains,
     "featlearn.lab.execute": given_an_experiment,

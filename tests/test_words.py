@@ -60,7 +60,9 @@ IN_FILES = {
 TEXTS = {
     ("choose", "tasks/needles.py"): "a part of the path of random keys, which stays so that committed prompts do",
     ("choose", "apply/gemfilter/answer.py"): "a verb: the function that chooses tokens",
+    ("choose", "apply/gemfilter/pipeline.py"): "a verb: the function that chooses tokens",
     ("choose", "cli/gemfilter/generate.py"): "a verb: the function that chooses tokens",
+    ("choose", "methods/gemfilter/blocks.py"): "a verb: the function that chooses tokens",
     ("cells", "works/xor_sgd/claims/limits.py"): "of a cube that hyperplanes cut",
 }
 """(text, file): the sense that it has there."""

@@ -1,4 +1,4 @@
-"""A small server for long prompts: `POST /answer` filters, `POST /generate` is the plain model, many at a time.
+"""A small server for long prompts: `POST /answer` filters, `POST /generate` is the model's own, many at a time.
 
     python long_prompt_server.py smollm2-135m --port 8000
     curl -d '{"text": "...", "question": "Who owns the mill?", "keep": 512}' localhost:8000/answer
@@ -8,6 +8,7 @@ alone. What is wrong with a request comes back as one line, status 400, and leav
 """
 
 import argparse
+import contextlib
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,25 +23,31 @@ LARGEST = 16 * 2**20
 
 
 def answer(model: Any, tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """The reply to a question about a text, from the tokens that were kept."""
-    (reply,) = gemfilter.answer(
+    """The reply to a question about a text, from the tokens that were kept; to several questions, one reply each."""
+    several = "questions" in asked
+    replies = gemfilter.answer(
         model,
         tokenizer,
         asked["text"],
-        [asked["question"]],
+        asked["questions"] if several else [asked["question"]],
         keep=asked.get("keep", 1024),
         layer=asked.get("layer", "auto"),
         max_new_tokens=asked.get("max_new_tokens", 64),
         chat=gemfilter.Chat(asked.get("template", {}), asked.get("system", ""), tuple(asked.get("turns", ()))),
     )
-    return {"reply": reply.text, "tokens": reply.tokens, "kept": reply.kept, "seconds": reply.first.seconds}
+    told = [{"reply": r.text, "tokens": r.tokens, "kept": r.kept, "seconds": r.first.seconds} for r in replies]
+    return {"replies": told} if several else told[0]
 
 
 def generate(model: Any, tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """What the plain model says after a text."""
+    """What the model says after a text: the plain one, or with `keep` from so many of its tokens."""
     ids = tokenizer(asked["text"], return_tensors="pt").input_ids.to(model.device)
     more = {"attention_mask": torch.ones_like(ids), "max_new_tokens": asked.get("max_new_tokens", 64)}
-    found = model.generate(ids, do_sample=False, **more)
+    block: Any = contextlib.nullcontext()
+    if "keep" in asked:
+        block = gemfilter.filtered(model, keep=asked["keep"], layer=asked.get("layer", "auto"))
+    with block:  # for this thread alone
+        found = model.generate(ids, do_sample=False, **more)
     return {"reply": tokenizer.decode(found[0, ids.shape[1] :], skip_special_tokens=True), "tokens": ids.shape[1]}
 
 

@@ -25,7 +25,7 @@ def hooks(model):
 
 
 def test_a_reply_is_that_of_the_method(model, tokenizer, text):
-    replies = tool.answer(model, tokenizer, text, QUESTIONS, keep=64, layer=2, max_new_tokens=5)
+    replies = tool.answer(model, tokenizer, text, QUESTIONS, keep=64, layer=2, max_new_tokens=5, read_once=False)
     assert [r.question for r in replies] == list(QUESTIONS)
     for reply, tokenized in zip(replies, tool.prompts(tokenizer, text, QUESTIONS), strict=True):
         more = {"do_sample": False, "max_new_tokens": 5, "tokenizer": tokenizer}
@@ -38,6 +38,30 @@ def test_a_reply_is_that_of_the_method(model, tokenizer, text):
         assert reply.first.tokens == ids.shape[1]
         assert reply.second.tokens == 64
     assert hooks(model) == 0
+
+
+def test_a_text_is_read_once_for_several_questions_and_replies_are_those_of_separate_calls(model, tokenizer, text):
+    lengths = []
+    handle = model.model.layers[0].register_forward_pre_hook(lambda m, args: lengths.append(args[0].shape[1]))
+    setting = {"keep": 64, "layer": 2, "max_new_tokens": 5}
+    replies = tool.answer(model, tokenizer, text, QUESTIONS, **setting)
+    handle.remove()
+    sizes = [r.input_ids.shape[1] for r in tool.prompts(tokenizer, text, QUESTIONS)]
+    read = [n for n in lengths if n not in (1, 64)]  # not pass two
+    assert sum(read) == sizes[0] + sizes[1] - read[0]
+    assert replies[0].first.tokens == sizes[0]
+    assert replies[1].first.tokens == sizes[1] - read[0]
+    for question, reply in zip(QUESTIONS, replies, strict=True):
+        (alone,) = tool.answer(model, tokenizer, text, [question], **setting)
+        assert replace(reply, first=alone.first, second=alone.second) == alone
+
+
+@pytest.mark.parametrize("more", [{"keep": 2000}, {"choose": select_chunked}, {"read_once": False}, {"blind": True}])
+def test_a_text_is_not_read_once_where_that_is_not_asked_for_or_brings_nothing(
+    model, tokenizer, text, more, monkeypatch
+):
+    monkeypatch.setattr(tool, "read_context", lambda *a, **k: pytest.fail("read once"))
+    tool.answer(model, tokenizer, text, QUESTIONS, **{"keep": 64, "layer": 2, "max_new_tokens": 2, **more})
 
 
 def test_scoring_and_template_are_passed_on(model, tokenizer, text):
@@ -204,3 +228,7 @@ def test_the_estimate_of_a_blind_run_counts_one_first_pass(model, tokenizer, tex
     compared, _ = tool.expected(speed, tokenized_prompts, 64, 2, 4, blind=True, measure_loss=True)
     assert both - blind == pytest.approx(speed.prompt(tokenized_prompts[1].input_ids.shape[1], 3))
     assert compared == pytest.approx(both + blind)
+    once, held = tool.expected(speed, tokenized_prompts, 64, 2, 4, shared=True)
+    assert once == pytest.approx(blind)
+    longest = max(r.input_ids.shape[1] for r in tokenized_prompts)
+    assert held - tool.expected(speed, tokenized_prompts, 64, 2, 4)[1] == pytest.approx(longest * speed.cache * 3 / 10)

@@ -54,7 +54,8 @@ def test_mixed_requests_get_what_they_get_alone(ask, example, model, tokenizer, 
         if i % 5 == 4:
             wanted.append(("/answer", {"text": text}, 400))
         elif i % 2:
-            wanted.append(("/generate", {"text": text[:400], "max_new_tokens": 4}, 200))
+            more = {"keep": 20 + i, "layer": 2} if i % 3 else {}
+            wanted.append(("/generate", {"text": text[:400], "max_new_tokens": 4, **more}, 200))
         else:
             asked = {"text": text, "question": "Which stone?", "keep": 40 + i, "layer": 1 + i % 3, "max_new_tokens": 4}
             wanted.append(("/answer", asked, 200))
@@ -80,6 +81,24 @@ def test_a_reply_is_that_of_the_function(ask, model, tokenizer, essays):
     assert (status, told["reply"], told["tokens"], told["kept"]) == (200, reply.text, reply.tokens, 50)
 
 
+def test_several_questions_have_a_reply_each(ask, model, tokenizer, essays):
+    text, questions = " ".join(essays[0].text.split()[:200]), ["Which stone?", "Which market?"]
+    replies = gemfilter.answer(model, tokenizer, text, questions, keep=50, layer=2, max_new_tokens=3)
+    status, told = ask("/answer", {"text": text, "questions": questions, "keep": 50, "layer": 2, "max_new_tokens": 3})
+    assert status == 200
+    assert [(r["reply"], r["kept"]) for r in told["replies"]] == [(r.text, 50) for r in replies]
+
+
+def test_generate_with_keep_is_a_block_around_it(ask, model, tokenizer, essays):
+    asked = {"text": " ".join(essays[0].text.split()[:100]), "max_new_tokens": 4}
+    ids = tokenizer(asked["text"], return_tensors="pt").input_ids
+    how = {"layer": 2, "keep": 30, "max_new_tokens": 4, "do_sample": False}
+    direct = gemfilter.generate(model, ids, **how, tokenizer=tokenizer)
+    _, told = ask("/generate", {**asked, "keep": 30, "layer": 2})
+    assert told["reply"] == direct.text[0]
+    assert ask("/generate", asked)[1]["reply"] != told["reply"]
+
+
 @pytest.mark.parametrize(
     "path, asked, told",
     [
@@ -89,6 +108,8 @@ def test_a_reply_is_that_of_the_function(ask, model, tokenizer, essays):
         ("/answer", {"text": " ", "question": "q", "layer": 1}, "context = "),
         ("/answer", {"text": "a", "question": "q", "layer": 99}, "layer = 99 is not allowed: 0 to 4"),
         ("/answer", {"text": "a", "question": "q", "layer": 1, "keep": -1}, "keep = -1 is not allowed"),
+        ("/answer", {"text": "a", "questions": "q", "layer": 1}, "question = 'q' is not allowed: a list of texts"),
+        ("/generate", {"text": "a b c", "keep": 0, "layer": 1}, "keep = 0 is not allowed"),
         ("/answer", {"text": "a", "question": "q", "layer": 1, "turns": [{"role": "me"}]}, "turns = number 1"),
     ],
 )

@@ -233,6 +233,75 @@ def test_generate_prints_replies_and_what_they_took(featlearn, loaded, text):
     ]
 
 
+def test_several_questions_read_the_text_once_and_are_answered_as_before(featlearn, loaded, text):
+    words = ("--prompt-file", text, "--layer", "2", "--keep", "64", "--max-new-tokens", "3", "--show-kept", "--json")
+    asked = ("--question", "Which stone?", "--question", "What market?")
+    _, out, _ = featlearn("gemfilter", "generate", "mine", *words, *asked)
+    _, again, _ = featlearn("gemfilter", "generate", "mine", *words, *asked, "--no-read-once")
+    once, each = (one_document(text)["replies"] for text in (out, again))
+    assert [(r["text"], r["kept_text"]) for r in once] == [(r["text"], r["kept_text"]) for r in each]
+    assert each[1]["first"]["tokens"] == each[1]["tokens"]
+    assert once[0]["first"]["tokens"] == once[0]["tokens"]
+    assert once[1]["first"]["tokens"] < 10
+
+
+LOADING = ("--revision", "v1", "--attn-implementation", "eager", "--quantization", "4bit")
+
+
+@pytest.mark.parametrize(
+    "words, given",
+    [
+        (("--device-map", "auto"), {"device_map": "auto"}),
+        (("--device-map", '{"": "cpu"}', *LOADING), {"device_map": {"": "cpu"}, "revision": "v1"}),
+        (("--device", "cpu", *LOADING), {"device": "cpu", "attn_implementation": "eager", "quantization": "4bit"}),
+    ],
+)
+def test_how_a_model_is_loaded_is_passed_on(featlearn, loaded, text, monkeypatch, words, given):
+    asked = []
+
+    def load(name, **more):
+        asked.append(more)
+        return loaded.model, loaded.tokenizer
+
+    monkeypatch.setattr("featlearn.data.loading.load_model", load)
+    rest = (
+        "--prompt-file",
+        text,
+        "--layer",
+        "2",
+        "--keep",
+        "64",
+        "--max-new-tokens",
+        "2",
+        "--question",
+        "Which stone?",
+    )
+    status, _, err = featlearn("gemfilter", "generate", "mine", *rest, *words)
+    assert status == 0, err
+    (more,) = asked
+    assert given.items() <= more.items()
+    assert ("device" in more) != ("device_map" in more)
+    unsaid = {"revision", "attn_implementation", "quantization"} if len(words) == 2 else set()
+    assert {n for n in more if more[n] is None} == unsaid
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (("--device", "cpu", "--device-map", "auto"), "device = cpu is not allowed beside --device-map"),
+        (("--device-map", "{cpu"), "device-map = {cpu is not allowed: a name, or a JSON object"),
+        (("--quantization", "5bit"), "quantization"),
+        (("--quantization", "8bit"), "quantization = '8bit' needs the package bitsandbytes"),
+        (("--revision", "v1"), "revision = 'v1' is not allowed: smollm2-135m is no hub id"),
+    ],
+)
+def test_ways_of_loading_that_are_refused(refused, text, monkeypatch, words, told):
+    monkeypatch.setattr("featlearn.data.loading.find_spec", lambda name: None)
+    asked = ("--prompt-file", text, "--question", "Which stone?")
+    status = 1 if "8bit" in words else 2  # what is missing here is no bad argument
+    assert told in refused("gemfilter", "generate", "smollm2-135m", *asked, *words, status=status)
+
+
 def test_generate_with_template_system_and_turns(featlearn, loaded, text, monkeypatch):
     """The words of the frame are what the model is given, and what is true or false is no text."""
     monkeypatch.setattr(loaded.tokenizer, "chat_template", FRAME)

@@ -1,7 +1,7 @@
 """Answer questions about a long text from the tokens that GemFilter keeps."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from featlearn.methods.gemfilter.layouts import check_layer
 from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of_model, measured
+from featlearn.methods.shared_context import Context, read_context, text_changes
 from featlearn.tasks.chat import Chat
 from featlearn.tasks.metrics import qa_f1
 from featlearn.tasks.needles import INTRODUCTION
@@ -86,6 +87,7 @@ def answer(
     blind: bool = False,
     measure_loss: bool = False,
     choose: Callable[..., Selection] = select,
+    read_once: bool = True,
     streamer: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Reply, ...]:
@@ -94,7 +96,9 @@ def answer(
     Start token and question are protected (a warning says so where they alone exceed `keep`; then nothing is). blind:
     select once, before any question: what votes is the end of the text with a request that announces questions; each
     question is then added to the same kept tokens. measure_loss: answer every question both ways and compare. choose:
-    pass one, `select` or `select_chunked`, as for `generate` of the method. chat: False for no template, or a Chat with
+    pass one, `select` or `select_chunked`, as for `generate` of the method. read_once: with `select` and several
+    questions, pass one reads the text once and then only each question (see `read_context`), in the memory of the cache
+    of the layers before the filter; replies are those of separate calls. chat: False for no template, or a Chat with
     its arguments, a system prompt and earlier turns. streamer: as Transformers has them, is given the tokens of the
     replies as they come.
 
@@ -117,9 +121,14 @@ def answer(
     setting = {"layer": layer, "keep": keep, "scoring": scoring, "choose": choose}
     out = []
     if not blind:
+        text = _read_once(model, tokenized_prompts, setting) if read_once else None
+        if text is not None:
+            setting["choose"] = text.select
         for question, tokenized in zip(questions, tokenized_prompts, strict=True):
             result, warnings = _aware(model, tokenizer, tokenized, setting, max_new_tokens, protect, streamer)
             out.append(_reply(question, tokenized, result, warnings))
+            if text is not None and len(out) == 1:
+                out[0] = replace(out[0], first=_both(text.cost, out[0].first))
             if progress:
                 progress(len(out), len(tokenized_prompts))
         return tuple(out)
@@ -211,6 +220,29 @@ def protection(
     return mask, ()
 
 
+def shares(model: Any, tokenized_prompts: Sequence[TokenizedPrompt], keep: int | float, choose: Any = select) -> bool:
+    """Whether `answer` reads the text of several questions once: two that are filtered, by `select`."""
+    lengths = [r.input_ids.shape[1] for r in tokenized_prompts]
+    longer = sum(count_of(keep, n) < n for n in lengths)
+    return choose is select and longer > 1 and not text_changes(model)
+
+
+def _read_once(model: Any, tokenized_prompts: Sequence[TokenizedPrompt], setting: dict[str, Any]) -> Context | None:
+    """What all prompts begin with, read by pass one; None where each is better read by itself."""
+    if not shares(model, tokenized_prompts, setting["keep"], setting["choose"]):
+        return None
+    rows = [r.input_ids[0] for r in tokenized_prompts]
+    n = min(map(len, rows))
+    same = torch.stack([row[:n] == rows[0][:n] for row in rows]).all(0)
+    p = min(int(same.int().cumprod(0).sum()), n - 1)
+    return read_context(model, rows[0][None, :p], layer=setting["layer"], scoring=setting["scoring"]) if p else None
+
+
+def _both(one: PassCost, other: PassCost) -> PassCost:
+    peaks = [c.peak_bytes for c in (one, other) if c.peak_bytes is not None]
+    return PassCost(one.seconds + other.seconds, max(peaks, default=None), one.tokens + other.tokens)
+
+
 def _aware(
     model: Any,
     tokenizer: Any,
@@ -283,16 +315,18 @@ def expected(
     blind: bool = False,
     measure_loss: bool = False,
     chunked_prefill: bool = False,
+    shared: bool = False,
 ) -> tuple[float, float]:
     """Seconds, at most, and bytes at the peak that `answer` will need; chunked_prefill: with `select_chunked` as pass
-    one."""
+    one; shared: where it `shares` the reading of the text, which then stays in memory."""
     seconds = peak = 0.0
     for i, tokenized in enumerate(tokenized_prompts):
         n = tokenized.input_ids.shape[1]
         k = min(n, count_of(keep, n))
         both = speed.filtered(n, k, max_new_tokens, layer)
-        seconds += speed.reply(k, max_new_tokens) if blind and i else both
+        seconds += speed.reply(k, max_new_tokens) if (blind or shared) and i else both
         seconds += both if measure_loss else 0
         first = speed.chunked_peak(n) if chunked_prefill else speed.peak(n, cached=False)
-        peak = max(peak, first if k < n else 0, speed.peak(k + max_new_tokens))
+        held = n * speed.cache * (layer + 1) / speed.layers if shared else 0
+        peak = max(peak, first + held if k < n else 0, speed.peak(k + max_new_tokens) + held)
     return seconds, peak

@@ -1,5 +1,6 @@
 """What the commands of `featlearn gemfilter` share: the model and its flags, checks, and what is expected."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,6 +22,14 @@ class ModelOptions:
     """auto: float32 on a CPU, bfloat16 on a GPU."""
     device: str = "auto"
     """auto: the GPU where there is one."""
+    device_map: str = ""
+    """In place of --device: auto, balanced, ..., or a JSON object of modules and devices, as Transformers has it."""
+    revision: str = ""
+    """Branch, tag or commit of a hub id."""
+    attn_implementation: str = ""
+    """sdpa, eager, flash_attention_2, ...: how Transformers computes attention."""
+    quantization: Literal["", "4bit", "8bit"] = ""
+    """Weights in so many bits, by bitsandbytes."""
     json: bool = False
     """One JSON document on stdout; everything else goes to stderr."""
 
@@ -59,13 +68,31 @@ def check_new_tokens(count: int) -> None:
 def load(options: ModelOptions) -> tuple[Any, Any]:
     """The model and its tokenizer."""
     from featlearn.core.device import resolve
-    from featlearn.data.models import load_model
+    from featlearn.data.loading import load_model
 
+    device_map = _device_map(options)
     device = str(resolve(options.device))
     dtype = options.dtype
     if dtype == "auto":
         dtype = "bfloat16" if device.startswith("cuda") else "float32"
-    return load_model(options.model, dtype=dtype, device=device)
+    more = {name: getattr(options, name) or None for name in ("revision", "attn_implementation", "quantization")}
+    where = {"device": device} if device_map is None else {"device_map": device_map}
+    return load_model(options.model, dtype=dtype, **where, **more)
+
+
+def _device_map(options: ModelOptions) -> Any:
+    """A name as it is, a JSON object read, None where there is none."""
+    if not options.device_map:
+        return None
+    if options.device != "auto":
+        raise CommandError(f"device = {options.device} is not allowed beside --device-map: leave one of them out")
+    if not options.device_map.startswith("{"):
+        return options.device_map
+    try:
+        return json.loads(options.device_map)
+    except ValueError as e:
+        what = f"device-map = {options.device_map[:40]} is not allowed"
+        raise CommandError(f"{what}: a name, or a JSON object of modules and devices ({e})") from None
 
 
 def context_of(model: Any) -> int | None:

@@ -45,6 +45,8 @@ class GenerateOptions(ModelOptions):
     """Print the tokens that were kept."""
     protect: bool = True
     """Keep the start token and the question whatever their score."""
+    read_once: bool = True
+    """Pass one reads the text once for several questions, in the memory of the filter's layers of the cache."""
     chunked_prefill: bool = False
     """Pass one in chunks, in the memory of one layer's keys and values: for very long prompts."""
     chat: bool = True
@@ -94,13 +96,12 @@ def generate_command(args: Sequence[str]) -> int:
     speed = speed_of(model)
     setting: dict[str, Any] = {"keep": options.keep, "max_new_tokens": options.max_new_tokens}
     blind: dict[str, Any] = {"blind": options.question_blind, "measure_loss": options.measure_loss}
-    expect(
-        out,
-        speed,
-        tool.expected(
-            speed, tokenized_prompts, layer=layer, **setting, **blind, chunked_prefill=options.chunked_prefill
-        ),
-    )
+    once = options.read_once and not options.question_blind and not options.chunked_prefill
+    how = {
+        "chunked_prefill": options.chunked_prefill,
+        "shared": once and tool.shares(model, tokenized_prompts, options.keep),
+    }
+    expect(out, speed, tool.expected(speed, tokenized_prompts, layer=layer, **setting, **blind, **how))
     with bar("questions") as progress:
         replies = tool.answer(
             model,
@@ -110,6 +111,7 @@ def generate_command(args: Sequence[str]) -> int:
             layer=options.layer,
             chat=chat,
             protect=options.protect,
+            read_once=options.read_once,
             streamer=tool.printer(tokenizer) if options.stream else None,
             progress=progress,
             **setting,

@@ -1,5 +1,7 @@
 """GemFilter: early layers read the long prompt and pick the tokens on which the whole model then runs."""
 
+from featlearn.methods.gemfilter.blocks import Filtered as Filtered
+from featlearn.methods.gemfilter.blocks import filtered as filtered
 from featlearn.methods.gemfilter.chunked import select_chunked as select_chunked
 from featlearn.methods.gemfilter.chunked_attention import SinksAndWindow as SinksAndWindow
 from featlearn.methods.gemfilter.generating import Result as Result
@@ -21,12 +23,14 @@ __all__ = [
     "FAMILIES",
     "RAW",
     "SOFTMAX",
+    "Filtered",
     "Layout",
     "Result",
     "Scoring",
     "Selection",
     "Setting",
     "SinksAndWindow",
+    "filtered",
     "generate",
     "layout_of",
     "offloaded_for_filter",
