@@ -184,7 +184,7 @@ def folder(path: str | Path, preprocessing: Preprocessing | None = None, checks:
     labels = sorted({f.label for f in found})
     remarks += split_names(labels, sorted({f.domain for f in found}), nested) + _same_inside(inner)
     name = shown(root.resolve().name)
-    return _assembled(name, root, found, remarks, preprocessing or Preprocessing(), checks or Checks())
+    return _assembled(name, found, remarks, preprocessing or Preprocessing(), checks or Checks())
 
 
 def _folders(root: Path, listing: Listing, above: set[tuple[int, int]], files: list[Path]) -> list[Path]:
@@ -226,9 +226,7 @@ def table(path: str | Path, preprocessing: Preprocessing | None = None, checks: 
     ]
     remarks = rows.remarks + split_names(sorted({f.label for f in found}), sorted({f.domain for f in found}))
     hint = rows.hint(path.parent)
-    return _assembled(
-        shown(path.stem), path.parent, found, remarks, preprocessing or Preprocessing(), checks or Checks(), hint
-    )
+    return _assembled(shown(path.stem), found, remarks, preprocessing or Preprocessing(), checks or Checks(), hint)
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -236,7 +234,6 @@ def table(path: str | Path, preprocessing: Preprocessing | None = None, checks: 
 
 def _assembled(
     name: str,
-    root: Path,
     files: Sequence[_File],
     remarks: list[str],
     preprocessing: Preprocessing,

@@ -45,9 +45,7 @@ def evaluation_page(
     """The whole page as text. command: what made it; fits: command lines by algorithm; missing: a line each run."""
     names = list(dict.fromkeys(s.algorithm for s in found.scores))
     body: list[Any] = [tag("h1", f"{found.data}: domains never seen")]
-    body.append(
-        tag("p", f"Each domain is held out in turn; {found.selection} selection; {len(found.labels)} classes.")
-    )
+    body.append(tag("p", f"Each domain is held out in turn; {found.selection} selection; {len(found.labels)} classes."))
     if missing:
         body.append(tag("p", f"{len(missing)} runs are missing from what follows.", class_="note"))
     poor = found.no_better()
@@ -75,7 +73,12 @@ def evaluation_page(
 
 
 def score_page(
-    name: str, data: str, by: Mapping[str, Measures], labels: Sequence[str], lines: Sequence[str], about: Mapping[str, Any]
+    name: str,
+    data: str,
+    by: Mapping[str, Measures],
+    labels: Sequence[str],
+    lines: Sequence[str],
+    about: Mapping[str, Any],
 ) -> str:
     """The page of a model on labelled images. by: measures of each domain, and of all as AVERAGE is named there."""
     whole = by[AVERAGE]
@@ -197,7 +200,7 @@ def confusion_picture(found: Measures, labels: Sequence[str], of: str) -> Html:
         axes.set_yticks(ticks, names)
         axes.set(xlabel="predicted", ylabel="true")
         if k <= NUMBERED:
-            small = 15 if k <= 6 else 10
+            small = 17 if k <= 6 else 12.5
             for i in range(k):
                 for j in range(k):
                     colour = "white" if shares[i, j] > 0.5 else "#1F2328"

@@ -9,7 +9,17 @@ import numpy as np
 
 from featlearn.apply.domains.measures import Measures, total
 from featlearn.apply.domains.runs import Trial
-from featlearn.apply.domains.scores import AVERAGE, STEP, Choice, Score, Selection, by_other_domains, choices, ends, scores
+from featlearn.apply.domains.scores import (
+    AVERAGE,
+    STEP,
+    Choice,
+    Score,
+    Selection,
+    by_other_domains,
+    choices,
+    ends,
+    scores,
+)
 from featlearn.lab.experiment import Rows, SummaryRow
 from featlearn.methods.domains import algorithm
 from featlearn.methods.domains.algorithms import settings_of
@@ -51,7 +61,9 @@ def measures_of(table: Rows, found: Sequence[Choice]) -> dict[tuple[str, str, in
         if c.trial not in arrays:
             arrays[c.trial] = table.arrays[c.trial]()
         kept = arrays[c.trial]
-        out[c.algorithm, c.held_out, c.seed] = Measures(kept["confusion"][c.place].astype(np.int64), kept["bins"][c.place])
+        out[c.algorithm, c.held_out, c.seed] = Measures(
+            kept["confusion"][c.place].astype(np.int64), kept["bins"][c.place]
+        )
     return out
 
 
@@ -96,7 +108,7 @@ def measured(
     by: Mapping[tuple[str, str, int], Measures], domains: Sequence[str], labels: Sequence[str]
 ) -> list[Measured]:
     """Accuracy and balanced accuracy (means over domains), the worst domain and the worst class of each seed, and the
-    calibration error; class and calibration on the images of all domains together. `which` is the commonest of seeds."""
+    calibration error; class and calibration on the images of all domains together. `which`: the commonest of seeds."""
     out = []
     for name in dict.fromkeys(a for a, _, _ in by):
         seeds = sorted({s for a, _, s in by if a == name})
@@ -150,8 +162,8 @@ class Candidate:
 def best_settings(
     trials: Sequence[Trial], hashes: Sequence[str], table: Rows, selection: Selection, domains: Sequence[str]
 ) -> list[Candidate]:
-    """For each algorithm the settings with the highest score, of those that were run on every held-out domain; the first
-    of equals. Test domains do not count, but for oracle selection."""
+    """For each algorithm the settings with the highest score, of those that were run on every held-out domain; the
+    first of equals. Test domains do not count, but for oracle selection."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
     pairs: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in table.rows:

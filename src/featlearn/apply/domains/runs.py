@@ -2,7 +2,7 @@
 only what is missing, and anything with `submit` can run them."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from featlearn.apply.domains.splits import ORACLE as ORACLE
 from featlearn.apply.domains.splits import SECOND, Division, Splitting
 from featlearn.apply.domains.splits import TEST as TEST
 from featlearn.apply.domains.splits import divide as divide
-from featlearn.core import Key, SettingError
+from featlearn.core import Diverged, Key, SettingError
 from featlearn.core.device import resolve
 from featlearn.lab.digest import code_digest
 from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
@@ -29,6 +29,7 @@ from featlearn.methods.domains import (
     VALIDATION,
     Algorithm,
     Evaluation,
+    Objective,
     Schedule,
     SearchDraw,
     Settings,
@@ -191,26 +192,44 @@ def trained_on(
     featurizer, head = modules
     example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
     method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example)
-    objective = method.objective
+    objective: Objective = method.objective
     if balance == "weights":
         objective = balancing.weighted(objective, class_weights(parts.training, head.out_features))
-    result = train_resumable(
-        featurizer,
-        head,
-        objective,
-        parts.training,
-        dataclasses.replace(schedule, ahead=ahead),
-        key=key,
-        watch=parts.watch,
-        average=method.average,
-        extra=method.extra,
-        processes=processes,
-        progress=progress,
-        checkpoint=checkpoint,
-        batches=balanced_minibatches if balance == "batches" else minibatches_of_step,
-    )
+    try:
+        result = train_resumable(
+            featurizer,
+            head,
+            objective,
+            parts.training,
+            dataclasses.replace(schedule, ahead=ahead),
+            key=key,
+            watch=parts.watch,
+            average=method.average,
+            extra=method.extra,
+            processes=processes,
+            progress=progress,
+            checkpoint=checkpoint,
+            batches=balanced_minibatches if balance == "batches" else minibatches_of_step,
+        )
+    except Diverged:
+        if checkpoint is not None:  # it would diverge again
+            checkpoint.remove()
+        raise
     result.trained.weights_into(featurizer, head, averaged=chosen.averaged)
     return result
+
+
+def checkpoint_of(
+    name: str, trial: Trial, code: Callable[..., Any], folder: str, processes: Processes
+) -> Checkpoint | None:
+    """Where a run keeps its place; None without a folder, and for one of several processes. code: what it runs, so that
+    other code does not go on from there."""
+    if not folder or processes.count > 1:
+        return None
+    own = trial_hash(name, VERSION, trial)
+    kind = processes.device.type
+    identity = f"{own} {code_digest(code)} {kind} {torch.__version__} {torch.get_num_threads()}"
+    return Checkpoint(Path(folder) / f"{own}.pt", identity)
 
 
 def run_trial(trial: Trial) -> TrialResult:
@@ -225,11 +244,8 @@ def run_trial(trial: Trial) -> TrialResult:
     key = key / trial.second if trial.second else key
     modules = build_network(trial.network, found.shape[0], len(found.labels), key)
     chosen = algorithm(trial.algorithm)
-    checkpoint = None
-    if trial.checkpoints:
-        name = trial_hash(ID, VERSION, trial)
-        identity = f"{name} {code_digest(run_trial)} {device.type} {torch.__version__} {torch.get_num_threads()}"
-        checkpoint = Checkpoint(Path(trial.checkpoints) / f"{name}.pt", identity)
+    processes = SingleProcess(device)
+    checkpoint = checkpoint_of(ID, trial, run_trial, trial.checkpoints, processes)
     result = trained_on(
         parts,
         chosen,
@@ -239,7 +255,7 @@ def run_trial(trial: Trial) -> TrialResult:
         key,
         balance=trial.balance,
         ahead=2 if trial.source.augment else 0,
-        processes=SingleProcess(device),
+        processes=processes,
         checkpoint=checkpoint,
     )
     trained = result.trained

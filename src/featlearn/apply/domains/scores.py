@@ -164,7 +164,8 @@ def choices(table: Rows, selection: Selection, domains: Sequence[str] = ()) -> l
 def scores(trials: Sequence[Trial], found: Sequence[Choice]) -> list[Score]:
     """One Score per algorithm and held-out domain, and AVERAGE, in the order of the trials."""
     algorithms, domains, seeds = (
-        list(dict.fromkeys(getattr(c, name) for c in trials if not c.second)) for name in ("algorithm", "held_out", "seed")
+        list(dict.fromkeys(getattr(c, name) for c in trials if not c.second))
+        for name in ("algorithm", "held_out", "seed")
     )
     by = {(c.algorithm, c.held_out, c.seed): c.test for c in found}
     flat = {(c.algorithm, c.held_out, c.seed) for c in found if not c.converged}

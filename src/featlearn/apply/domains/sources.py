@@ -60,8 +60,10 @@ class Network:
         return bool(self.weights) if self.frozen is None else self.frozen
 
 
-def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None = None) -> DomainSet:
-    """The domains of a source; small images that are not augmented are held in memory.
+def load(
+    source: Source, threads: int = 1, least: int = 2, decode: bool | None = None, *, held: bool = True
+) -> DomainSet:
+    """The domains of a source; small images that are not augmented are held in memory, unless `held` is false.
 
     Errors: DataError or SettingError, one line, before anything is trained.
     """
@@ -78,7 +80,8 @@ def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None =
         raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
     preprocessing = Preprocessing(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
     checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
-    return in_memory((folder if path.is_dir() else table)(path, preprocessing, checks))
+    found = (folder if path.is_dir() else table)(path, preprocessing, checks)
+    return in_memory(found) if held else found
 
 
 def _fetch(name: str) -> None:

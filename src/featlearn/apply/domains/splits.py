@@ -173,11 +173,11 @@ def _as_said(domain: Any, key: Key, column: str) -> dict[str, Tensor]:
 def divide(
     found: DomainSet, held_out: str | None, seed: int, splitting: Splitting | None = None, second: str = ""
 ) -> Division:
-    """Four fifths of each training domain to train on and one to validate on; of the held-out domain four fifths to test
-    on and one for oracle selection; of a second one that is held out, four fifths to select by.
+    """Four fifths of each training domain to train on and one to validate on; of the held-out domain four fifths to
+    test on and one for oracle selection; of a second one that is held out, four fifths to select by.
 
-    As a column says: val validates, test is left out of domains that train; of a domain that is held out, test is tested
-    on (all but val, where it has none), val is for oracle selection.
+    As a column says: val validates, test is left out of domains that train; of a domain that is held out, test is
+    tested on (all but val, where it has none), val is for oracle selection.
 
     Errors: SettingError for a domain that has nothing to train on, or nothing that validates.
     """
