@@ -62,7 +62,7 @@ def evaluation_page(
             body += [tag("h2", name), *_pictures(whole, found.labels, f"{name}, images of all domains and seeds")]
             by_domain = {d: m for d in found.domains if (m := found.pooled(name, d)) is not None}
             body.append(_classes(by_domain, found.labels))
-    body += [tag("h2", "Chosen settings"), _settings(found.chosen)]
+    body += [tag("h2", "Chosen settings"), _settings(found.chosen, found.searched)]
     if fits:
         body.append(tag("p", "To train on all domains with the settings that did best:"))
         body += [html.command(line) for line in fits.values()]
@@ -160,9 +160,7 @@ def _classes(by: Mapping[str, Measures], labels: Sequence[str]) -> Html:
     return html.table([("class", TEXT), *((d, NUMBER) for d in shares)], rows, caption)
 
 
-def _settings(found: Sequence[Chosen]) -> Html:
-    names = list(dict.fromkeys(n for _, t in found for n in own_settings(t)))
-    names = [n for n in names if len({own_settings(t).get(n) for _, t in found if n in own_settings(t)}) > 1]
+def _settings(found: Sequence[Chosen], names: Sequence[str]) -> Html:
     heads = [("algorithm", TEXT), ("held out", TEXT), ("seed", NUMBER), ("draw", NUMBER), ("batch", NUMBER)]
     heads += [(n.replace("_", " "), NUMBER) for n in names]
     heads += [("step", NUMBER), ("validation", NUMBER), ("test", NUMBER), ("run", TEXT)]

@@ -232,7 +232,10 @@ def _percent(mean: float, low: float | None, high: float | None) -> tuple[float,
 
 @dataclass(frozen=True)
 class Results:
-    """All of an evaluation: what the table, the JSON document, the files and the page are made of."""
+    """All of an evaluation: what the table, the JSON document, the files and the page are made of.
+
+    searched: settings that differ between runs of one algorithm; by: as `measures_of`.
+    """
 
     data: str
     labels: tuple[str, ...]
@@ -244,6 +247,7 @@ class Results:
     levels: Sequence[Level]
     best: Sequence[Candidate]
     by: Mapping[tuple[str, str, int], Measures]
+    searched: tuple[str, ...] = ()
 
     def pooled(self, name: str, domain: str = "") -> Measures | None:
         """Of an algorithm over seeds, on one held-out domain or on all; None where there is none."""
@@ -294,4 +298,14 @@ def results(
         levels(found, len(labels)),
         best_settings(trials, hashes, table, selection, domains),
         by,
+        searched_settings(trials),
     )
+
+
+def searched_settings(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Names of the settings that differ between runs of one algorithm."""
+    values: dict[tuple[str, str], set[Any]] = {}
+    for t in trials:
+        for name, value in own_settings(t).items():
+            values.setdefault((t.algorithm, name), set()).add(value)
+    return tuple(dict.fromkeys(name for (_, name), found in values.items() if len(found) > 1))

@@ -169,8 +169,7 @@ def _show_measures(out: Any, found: Any) -> None:
 def _show_chosen(out: Any, found: Any) -> None:
     from featlearn.apply.domains.results import own_settings
 
-    names = list(dict.fromkeys(n for _, t in found.chosen for n in own_settings(t)))
-    names = [n for n in names if len({own_settings(t)[n] for _, t in found.chosen if n in own_settings(t)}) > 1]
+    names = found.searched
     rows = []
     for c, t in found.chosen[:CHOSEN]:
         own = own_settings(t)
