@@ -99,7 +99,12 @@ def test_a_run_changes_with_what_it_is_made_from(tree):
     image = tree / "day" / "red" / "0.png"
     Image.new("RGB", (8, 8), (1, 2, 3)).save(image)
     assert not before & set(hashes(made(tree)[1]))
+    before |= set(hashes(made(tree)[1]))
     image.rename(tree / "day" / "blue" / "0 of red.png")
+    assert not before & set(hashes(made(tree)[1]))
+    before |= set(hashes(made(tree)[1]))
+    for domain in ("day", "dusk", "night"):
+        (tree / domain / "red").rename(tree / domain / "ruby")
     assert not before & set(hashes(made(tree)[1]))
 
 
@@ -122,6 +127,8 @@ def test_what_tells_runs_from_those_asked_for(searched):
     near = nearest(records, trials(longer), "erm")
     assert dict(near.differs) == {"--steps": (4, 6)}
     assert "differ in --steps (4 there, 6 here)" in near.told()
+    drawn = dataclasses.replace(longer, search=2)  # with batches that no run has
+    assert dict(nearest(records, trials(drawn), "erm").differs) == {"--steps": (4, 6)}
     moved = dataclasses.replace(config, source=dataclasses.replace(config.source, fingerprint="f" * 16), search=1)
     assert list(nearest(records, trials(moved), "erm").differs) == ["the contents of --data"]
     weight = dataclasses.replace(config, settings=Settings(nuclear_weight=0.5), search=1)

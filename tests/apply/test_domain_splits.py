@@ -67,6 +67,13 @@ def test_images_of_the_same_bytes_stay_together():
         assert torch.bincount(domain.y[outside.rows]).tolist() == [6, 6]
 
 
+def test_a_class_of_one_image_and_many_copies_of_another_trains():
+    domain = Rows("a", torch.tensor([0] * 20 + [1] * 10), (*map(str, range(21)), *["copied"] * 9))
+    for seed in range(20):
+        inside, outside = parted(domain, KEY / seed, Splitting())
+        assert set(domain.y[inside.rows].tolist()) == set(domain.y[outside.rows].tolist()) == {0, 1}
+
+
 def test_groups_stay_together_and_classes_are_alike():
     subjects = tuple(f"s{i % 11}" for i in range(220))
     y = torch.tensor(

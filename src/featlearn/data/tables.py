@@ -153,8 +153,8 @@ def _row(path: Path, line: int, names: Sequence[str], values: Sequence[str], whe
             )
     others = {name: i for i, name in enumerate(names) if name and name not in NEEDED}
     columns = {shown(name): values[i].strip() if i < len(values) else "" for name, i in others.items()}
-    path, label, domain = (picked[name].strip() for name in NEEDED)
-    return Row(Path(os.path.expanduser(path)), label, domain, columns)
+    file, label, domain = (picked[name].strip() for name in NEEDED)
+    return Row(Path(os.path.expanduser(file)), label, domain, columns)
 
 
 def resolved(found: Rows, base: Path) -> list[Path]:

@@ -28,6 +28,7 @@ def class_weights(parts: Sequence[Part], classes: int) -> Float[Tensor, " k"]:
     Source: "balanced" of scikit-learn's compute_class_weight.
 
     Example:
+        >>> from featlearn.data.domains import TensorDomain
         >>> domain = TensorDomain("a", torch.zeros(4, 1, 1, 1), torch.tensor([0, 0, 0, 2]))
         >>> class_weights([Part(domain, torch.arange(4))], 3)
         tensor([0.6667, 0.0000, 2.0000])

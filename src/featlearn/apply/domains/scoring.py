@@ -1,11 +1,12 @@
 """A fitted model on labelled images: how good it is there, domain by domain, and image by image."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from featlearn.apply.domains.measures import Measures, total
+from featlearn.apply.domains.measures import Measures, against_majority, total
 from featlearn.apply.domains.models import Model, predict, probabilities_of
 from featlearn.apply.domains.scores import AVERAGE
 from featlearn.core import SettingError
@@ -33,6 +34,25 @@ class ModelScore:
     images: list[Scored]
     errors: list[str]
     remarks: list[str]
+
+    def as_json(self, labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """By domain all measures, the exact 95 % interval of the accuracy (Clopper and Pearson; images count as
+        independent), chance, and what always answering the class that is commonest there reaches."""
+        from scipy.stats import binomtest
+
+        out = {}
+        for name, m in self.measures.items():
+            commonest = int(m.confusion.sum(1).argmax())
+            level, p = against_majority(m, commonest)
+            ends = binomtest(m.right, m.n).proportion_ci(method="exact")
+            out[name] = {
+                **m.as_json(labels),
+                "low": float(ends.low),
+                "high": float(ends.high),
+                "chance": 1 / len(labels),
+                "commonest": {"class": labels[commonest], "accuracy": level, "p": p},
+            }
+        return out
 
 
 def score(

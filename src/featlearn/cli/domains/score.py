@@ -68,7 +68,7 @@ def score_command(args: Sequence[str]) -> int:
     describe(out, found)
     with bar("images") as progress:
         scored = scoring.score(model, found, device=device, threads=cores(), progress=progress)
-    rows = {d: _document(m, model.labels) for d, m in scored.measures.items()}
+    rows = scored.as_json(model.labels)
     if options.json:
         print_json({"model": options.model, "data": found.name, "domains": rows, "remarks": scored.remarks})
     else:
@@ -93,23 +93,6 @@ def _targets(options: ScoreOptions) -> list[Path]:
             raise CommandError(f"out = {name} is not allowed: a name that ends in {', '.join(ENDINGS)}; choose one")
     targets([n for n in options.out if n.endswith(".parquet")], True, ())
     return [check_target(name, options.replace, (options.model, options.data)) for name in options.out]
-
-
-def _document(m: Any, labels: Sequence[str]) -> dict[str, Any]:
-    from scipy.stats import binomtest
-
-    from featlearn.apply.domains.measures import against_majority
-
-    commonest = int(m.confusion.sum(1).argmax())
-    level, p = against_majority(m, commonest)
-    ends = binomtest(m.right, m.n).proportion_ci(method="exact")
-    return {
-        **m.as_json(labels),
-        "low": float(ends.low),
-        "high": float(ends.high),
-        "chance": 1 / len(labels),
-        "commonest": {"class": labels[commonest], "accuracy": level, "p": p},
-    }
 
 
 def _show(out: Any, rows: dict[str, Any]) -> None:
