@@ -16,6 +16,7 @@ from featlearn.apply.domains.page import evaluation_page, spanned
 from featlearn.apply.domains.results import best_settings, measured, results, rows_of, summary_rows
 from featlearn.apply.domains.runs import EXPERIMENT, Config, trials
 from featlearn.apply.domains.scores import AVERAGE, Choice, by_other_domains, choices, choose
+from featlearn.apply.domains.scoring import ALL
 from featlearn.apply.domains.sources import Network, Source
 from featlearn.core import SettingError
 from featlearn.lab.execute import hashes_of, run
@@ -347,17 +348,17 @@ def test_scores_are_those_of_the_predictions(model, tmp_path):
     tree, fitted = model
     found = sources.load(Source(str(tree), size=8), held=False)
     scored = scoring.score(fitted, found)
-    assert list(scored.measures) == ["day", "dusk", "night", AVERAGE]
+    assert list(scored.measures) == ["day", "dusk", "night", ALL]
     paths = [s.path for s in scored.images]
     assert paths == [str(p) for p in sorted(tree.rglob("*.png"))]
     read = {p.path: p for p in models.predict(fitted, paths)}
     assert all(s.predicted == read[s.path].label for s in scored.images)
     assert all(s.label in s.path for s in scored.images)
     right = sum(s.predicted == s.label for s in scored.images)
-    assert scored.measures[AVERAGE].right == right
+    assert scored.measures[ALL].right == right
     assert "trained on four fifths of these very images, but for night" in scored.remarks[0]
     held = scoring.score(fitted, sources.load(Source(str(tree), size=8)))
-    assert held.measures[AVERAGE].right == right  # the same images as tensors
+    assert held.measures[ALL].right == right  # the same images as tensors
 
 
 def test_labels_that_a_model_does_not_know_are_refused(model, tmp_path):
@@ -385,4 +386,4 @@ def test_labels_are_matched_by_name(model):
     turned = dataclasses.replace(fitted, labels=("red", "blue"))
     found = sources.load(Source(str(tree), size=8), held=False)
     one, other = scoring.score(fitted, found), scoring.score(turned, found)
-    assert one.measures[AVERAGE].right + other.measures[AVERAGE].right == 60
+    assert one.measures[ALL].right + other.measures[ALL].right == 60

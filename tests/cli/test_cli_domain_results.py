@@ -176,7 +176,7 @@ def test_a_model_on_labelled_images(featlearn, pets):
     )
     assert status == 0, err
     assert "trained on four fifths of these very images, but for night" in err
-    for said in ("day", "night", "all", "calibration error", "commonest class"):
+    for said in ("day", "night", "all images", "calibration error", "commonest class"):
         assert said in out
     rows = list(csv.DictReader(io.StringIO(Path("s.csv").read_text())))
     assert len(rows) == 30
@@ -185,8 +185,8 @@ def test_a_model_on_labelled_images(featlearn, pets):
     status, text, _ = featlearn("domains", "score", "model.pt", "--data", pets, "--json")
     found = json.loads(text)["domains"]
     right = sum(r["label"] == r["predicted"] for r in rows)
-    assert found["average"]["accuracy"] == right / 30
-    assert found["average"]["low"] < right / 30 <= found["average"]["high"]
+    assert found["all images"]["accuracy"] == right / 30
+    assert found["all images"]["low"] < right / 30 <= found["all images"]["high"]
     (Path(pets) / "day" / "red").rename(Path(pets) / "day" / "green")
     status, _, err = featlearn("domains", "score", "model.pt", "--data", pets)
     assert status == 2

@@ -10,7 +10,8 @@ import numpy as np
 
 from featlearn.apply.domains.measures import BINS, Measures
 from featlearn.apply.domains.results import Chosen, Measured, Results, own_settings
-from featlearn.apply.domains.scores import AVERAGE, Score
+from featlearn.apply.domains.scores import Score
+from featlearn.apply.domains.scoring import ALL, ModelScore
 from featlearn.report import html, style
 from featlearn.report.html import Html, tag
 
@@ -73,28 +74,31 @@ def evaluation_page(
 
 
 def score_page(
-    name: str,
-    data: str,
-    by: Mapping[str, Measures],
-    labels: Sequence[str],
-    lines: Sequence[str],
-    about: Mapping[str, Any],
+    data: str, found: ModelScore, labels: Sequence[str], lines: Sequence[str], about: Mapping[str, Any]
 ) -> str:
-    """The page of a model on labelled images. by: measures of each domain, and of all as AVERAGE is named there."""
-    whole = by[AVERAGE]
-    rows = [[d, str(m.n), *_numbers(m, labels)] for d, m in by.items()]
+    """The page of a model on labelled images. lines: what else to say; about: of the model."""
+    rows = [[d, *_told(m)] for d, m in found.as_json(labels).items()]
     heads = [("domain", TEXT), ("images", NUMBER), ("accuracy", NUMBER), ("balanced", NUMBER), ("worst class", TEXT)]
-    body: list[Any] = [tag("h1", f"{name} on {data}"), html.table([*heads, ("calibration error", NUMBER)], rows)]
-    body += [tag("p", line, class_="note") for line in lines]
-    body += _pictures(whole, labels, "all domains")
-    body.append(_classes({d: m for d, m in by.items() if d != AVERAGE}, labels))
+    heads += [("calibration error", NUMBER), ("commonest class", TEXT)]
+    caption = "In per cent; intervals of 95 %, exact, images counted as independent"
+    body: list[Any] = [tag("h1", f"A model on {data}"), html.table(heads, rows, caption)]
+    body += [tag("p", line[:1].upper() + line[1:] + ".", class_="note") for line in lines]
+    body += _pictures(found.measures[ALL], labels, "all images")
+    body.append(_classes({d: m for d, m in found.measures.items() if d != ALL}, labels))
     body += [tag("h2", "The model"), html.nested({k: v for k, v in about.items() if k != "measures"})]
-    return _whole(f"{name} on {data}", body)
+    return _whole(f"A model on {data}", body)
 
 
-def _numbers(m: Measures, labels: Sequence[str]) -> list[str]:
-    worst, recall = m.worst
-    return [percent(m.accuracy), percent(m.balanced), f"{labels[worst]} {percent(recall)}", percent(m.ece)]
+def _told(m: Mapping[str, Any]) -> list[str]:
+    worst, level = m["worst_class"], m["commonest"]
+    return [
+        str(m["images"]),
+        spanned(m["accuracy"], m["low"], m["high"]),
+        percent(m["balanced"]),
+        f"{worst['class']}: {percent(worst['accuracy'])}",
+        percent(m["ece"]),
+        f"{level['class']}: {percent(level['accuracy'])}",
+    ]
 
 
 def _whole(title: str, body: Sequence[Any]) -> str:

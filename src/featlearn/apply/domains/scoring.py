@@ -8,10 +8,11 @@ import torch
 
 from featlearn.apply.domains.measures import Measures, against_majority, total
 from featlearn.apply.domains.models import Model, predict, probabilities_of
-from featlearn.apply.domains.scores import AVERAGE
 from featlearn.core import SettingError
 from featlearn.data.domains import DomainSet, FileDomain
 from featlearn.data.names import shown, some
+
+ALL = "all images"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class ModelScore:
-    """measures: by domain, and of all together under AVERAGE; images: in the order of domains and paths; errors: why
+    """measures: by domain, and of all together under ALL; images: in the order of domains and paths; errors: why
     files could not be read, which are in no number; remarks: what the numbers do not say."""
 
     measures: dict[str, Measures]
@@ -108,7 +109,7 @@ def score(
         )
     if not measures:
         raise SettingError("data", shown(found.name), "images that can be read", "none of them can")
-    return ModelScore({**measures, AVERAGE: total(measures.values())}, images, errors, _remarks(model, found))
+    return ModelScore({**measures, ALL: total(measures.values())}, images, errors, _remarks(model, found))
 
 
 def _remarks(model: Model, found: DomainSet) -> list[str]:

@@ -101,13 +101,13 @@ def _show(out: Any, rows: dict[str, Any]) -> None:
         worst, level = m["worst_class"], m["commonest"]
         table.append(
             (
-                name if name != "average" else "all",
+                name,
                 str(m["images"]),
                 f"{100 * m['accuracy']:.1f} [{100 * m['low']:.1f}, {100 * m['high']:.1f}]",
                 f"{100 * m['balanced']:.1f}",
-                f"{worst['class']} {100 * worst['accuracy']:.1f}",
+                f"{worst['class']}: {100 * worst['accuracy']:.1f}",
                 f"{100 * m['ece']:.1f}",
-                f"{level['class']} {100 * level['accuracy']:.1f}",
+                f"{level['class']}: {100 * level['accuracy']:.1f}",
             )
         )
     heads = ("domain", "images", "accuracy", "balanced", "worst class", "calibration error", "commonest class")
@@ -118,9 +118,8 @@ def _tell_poor(rows: dict[str, Any]) -> None:
     for name, m in rows.items():
         level = m["commonest"]
         if m["accuracy"] <= level["accuracy"]:
-            where = "on all images" if name == "average" else f"on {name}"
             warn(
-                f"{where} the model is no better than always answering {level['class']}: "
+                f"on {name} the model is no better than always answering {level['class']}: "
                 f"{100 * m['accuracy']:.1f} against {100 * level['accuracy']:.1f} %"
             )
 
@@ -133,7 +132,7 @@ def _write(files: Sequence[Path], scored: Any, model: Any, data: str) -> None:
 
     for path in files:
         if path.suffix.lower() == ".html":
-            text = score_page("The model", data, scored.measures, model.labels, scored.remarks, model.about)
+            text = score_page(data, scored, model.labels, scored.remarks, model.about)
             keep(path, text.encode())
             continue
         rows = [dataclasses.asdict(s) for s in scored.images]

@@ -52,7 +52,7 @@ def show_command(args: Sequence[str]) -> int:
 def _numbers(m: Mapping[str, Any]) -> list[str]:
     worst = m["worst_class"]
     shares = [f"{100 * m[n]:.1f}" for n in ("accuracy", "balanced")]
-    return [str(m["images"]), *shares, f"{worst['class']} {100 * worst['accuracy']:.1f}", f"{100 * m['ece']:.1f}"]
+    return [str(m["images"]), *shares, f"{worst['class']}: {100 * worst['accuracy']:.1f}", f"{100 * m['ece']:.1f}"]
 
 
 def _flat(known: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
