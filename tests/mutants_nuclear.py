@@ -3,7 +3,7 @@
 _NORM = "src/featlearn/methods/nuclear_norm.py"
 _AVERAGING, _TRAINING = (f"src/featlearn/methods/domains/{name}.py" for name in ("averaging", "training"))
 _SCORES = "src/featlearn/apply/domains/scores.py"
-_RUNS = "src/featlearn/apply/domains/runs.py"
+_SPLITS = "src/featlearn/apply/domains/splits.py"
 _ROWS = "src/featlearn/works/nuclear/rows.py"
 _PLANE = "src/featlearn/works/nuclear/experiments/synthetic.py"
 _SUMS = "src/featlearn/works/nuclear/claims/sums.py"
@@ -79,14 +79,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_T}the_earliest_of_equal_evaluations_is_kept",
     ),
     (
-        _RUNS,
+        _SPLITS,
         "watch |= {TEST: [inside], ORACLE: [outside]}",
         "watch |= {TEST: [inside], ORACLE: [inside]}",
         f"{_TOOL}nothing_selects_on_what_is_tested",
     ),
     (
         _SCORES,
-        'kept = [r for r in kept if r["step"] == last[r["draw"]]]',
+        'kept = [r for r in kept if r["step"] == last[r["draw"]] and r["oracle"] is not None]',
         "pass",
         f"{_TOOL}oracle_selection_looks_at_the_last_steps_only",
     ),

@@ -113,14 +113,14 @@ def test_evaluate_resumes_and_compare_pairs(featlearn, pets):
 def test_a_run_that_fails_is_named_and_the_others_are_kept(featlearn, pets, monkeypatch):
     from featlearn.apply.domains import runs
 
-    real = runs.train
+    real = runs.train_resumable
 
     def train(*args, **words):
         if "dusk" in words["key"].path:
             raise FloatingPointError("the loss is nan at step 3: lower the rate")
         return real(*args, **words)
 
-    monkeypatch.setattr(runs, "train", train)
+    monkeypatch.setattr(runs, "train_resumable", train)
     status, out, err = featlearn("domains", "evaluate", "--data", pets, *RUNS, "--algorithm", "erm", "--seeds", 0)
     assert status == 0  # diverged, which is a result
     assert "the loss is nan at step 3" in err

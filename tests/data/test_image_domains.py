@@ -55,7 +55,9 @@ def test_a_tree_of_domains_and_classes(tree):
     assert found.shape == (3, 8, 8)
     assert found.remarks == ()
     assert [d.y.tolist() for d in found.domains] == [[0, 0, 1, 1, 1]] * 2
-    x = found.domain("sketch").inputs(torch.tensor([1, 4]), None)
+    sketch = found.domain("sketch")
+    names = ["/".join(p.parts[-2:]) for p in sketch.paths]
+    x = sketch.inputs(torch.tensor([names.index("cat/1.png"), names.index("dog/2.png")]), None)
     assert x.shape == (2, 3, 8, 8)
     by_hand = (torch.tensor([60.0, 0.0, 0.0]) / 255 - torch.tensor(SMALL.mean)) / torch.tensor(SMALL.std)
     torch.testing.assert_close(x[0], by_hand.view(3, 1, 1).expand(3, 8, 8))

@@ -48,6 +48,8 @@ class PixelDomain:
     values: UInt8[Tensor, "n 3 h w"]
     y: Int[Tensor, " n"]
     preprocessing: Preprocessing
+    twins: tuple[str, ...] = ()
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def inputs(self, rows: Int[Tensor, " b"], key: Key | None) -> Float[Tensor, "b 3 h w"]:
         """Inputs (b, 3, h, w) of these rows, never augmented."""
@@ -56,13 +58,16 @@ class PixelDomain:
 
 @dataclass(frozen=True)
 class FileDomain:
-    """A domain of image files. threads: how many decode at the same time."""
+    """A domain of image files. threads: how many decode at the same time; twins: of each file a name that it has in
+    common with the files of the same bytes alone; columns: values of further columns of its table, by name."""
 
     name: str
     paths: tuple[Path, ...]
     y: Int[Tensor, " n"]
     preprocessing: Preprocessing
     threads: int = 1
+    twins: tuple[str, ...] = ()
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def inputs(self, rows: Int[Tensor, " b"], key: Key | None) -> Float[Tensor, "b 3 h w"]:
         """Inputs (b, 3, size, size) of these rows, augmented by numbers of `key` where `preprocessing` says so."""
@@ -77,8 +82,9 @@ class DomainSet:
     """Several domains with common labels.
 
     labels: names of the classes; shape: (channels, height, width); remarks: one line each, what is odd about the data;
-    fingerprint: changes when a file is added, removed, renamed, moved between classes, or other in its size, its first
-    or its last ENDS bytes; scale: what counts as white in images of more than 8 bits.
+    fingerprint: changes when a file is added, removed, moved between classes or domains, or other in its size, its
+    first or its last ENDS bytes, but not with names of files and folders above the domains; scale: what counts as white
+    in images of more than 8 bits.
     """
 
     name: str
@@ -123,6 +129,7 @@ class _File:
     domain: str
     label: str
     path: Path
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def folder(path: str | Path, preprocessing: Preprocessing | None = None, checks: Checks | None = None) -> DomainSet:
@@ -177,7 +184,7 @@ def folder(path: str | Path, preprocessing: Preprocessing | None = None, checks:
     labels = sorted({f.label for f in found})
     remarks += split_names(labels, sorted({f.domain for f in found}), nested) + _same_inside(inner)
     name = shown(root.resolve().name)
-    return _assembled(name, root, found, remarks, preprocessing or Preprocessing(), checks or Checks())
+    return _assembled(name, found, remarks, preprocessing or Preprocessing(), checks or Checks())
 
 
 def _folders(root: Path, listing: Listing, above: set[tuple[int, int]], files: list[Path]) -> list[Path]:
@@ -201,7 +208,8 @@ def _same_inside(inner: Mapping[str, set[str]]) -> list[str]:
 
 
 def table(path: str | Path, preprocessing: Preprocessing | None = None, checks: Checks | None = None) -> DomainSet:
-    """A CSV file with the columns path, label and domain; others are ignored. Relative paths count from its folder.
+    """A CSV file with the columns path, label and domain; others can say how to split. Relative paths count from its
+    folder.
 
     Errors and remarks: as `folder`; no CSV file, another separator, a missing column or value names its line; paths to
     no file say where they were looked for.
@@ -213,14 +221,12 @@ def table(path: str | Path, preprocessing: Preprocessing | None = None, checks: 
     path = Path(os.path.expanduser(path))
     rows = rows_of(path)
     found = [
-        _File(shown(row.domain), shown(row.label), file)
+        _File(shown(row.domain), shown(row.label), file, row.columns)
         for row, file in zip(rows.rows, resolved(rows, path.parent), strict=True)
     ]
     remarks = rows.remarks + split_names(sorted({f.label for f in found}), sorted({f.domain for f in found}))
     hint = rows.hint(path.parent)
-    return _assembled(
-        shown(path.stem), path.parent, found, remarks, preprocessing or Preprocessing(), checks or Checks(), hint
-    )
+    return _assembled(shown(path.stem), found, remarks, preprocessing or Preprocessing(), checks or Checks(), hint)
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -228,7 +234,6 @@ def table(path: str | Path, preprocessing: Preprocessing | None = None, checks: 
 
 def _assembled(
     name: str,
-    root: Path,
     files: Sequence[_File],
     remarks: list[str],
     preprocessing: Preprocessing,
@@ -239,7 +244,7 @@ def _assembled(
     files, remarks = list(files), list(remarks)
     _one_spelling({f.domain for f in files}, "domains", files, "domain")
     spelling = _one_spelling({f.label for f in files}, "labels", files, "label", checks.merge_case)
-    files = [_File(f.domain, spelling[f.label], f.path) for f in files]
+    files = [replace(f, label=spelling[f.label]) for f in files]
     files.sort(key=lambda f: (f.domain, f.label, os.fsencode(f.path)))
     _enough(files, checks.least)
     decode = len(files) <= DECODED if checks.decode is None else checks.decode
@@ -257,21 +262,27 @@ def _assembled(
     ends = _ends_of(files, checks.threads)
     remarks += _missing_classes(files) + told
     remarks += image_remarks(facts, [f.domain for f in files], scale) + _repeated(files)
-    digests = [f.digest for f in facts] if decode else _contents(files, ends, checks.threads)
+    contents = _contents(files, ends, checks.threads)
+    digests = [f.digest for f in facts] if decode else contents
     remarks += twins(facts, digests, [(f.domain, f.label) for f in files])
     if len(files) > DECODED:
         remarks.append(
             f"{len(files)} files: only their beginnings were checked; a damaged one ends the run that meets it"
         )
+    marks = [_mark(size, content) for size, content in ends]
+    order = sorted(range(len(files)), key=lambda i: (files[i].domain, files[i].label, marks[i]))  # by content, not name
     labels = sorted({f.label for f in files})
     index = {label: i for i, label in enumerate(labels)}
     domains = []
     for domain in sorted({f.domain for f in files}):
-        own = [f for f in files if f.domain == domain]
-        y = torch.tensor([index[f.label] for f in own])
-        domains.append(FileDomain(domain, tuple(f.path for f in own), y, preprocessing, checks.threads))
+        own = [i for i in order if files[i].domain == domain]
+        y = torch.tensor([index[files[i].label] for i in own])
+        paths = tuple(files[i].path for i in own)
+        same = tuple(contents[i].hex() or f"{n}" for n, i in enumerate(own))
+        columns = {name: tuple(files[i].columns[name] for i in own) for name in files[0].columns}
+        domains.append(FileDomain(domain, paths, y, preprocessing, checks.threads, same, columns))
     shape = (3, preprocessing.size, preprocessing.size)
-    fingerprint = _fingerprint(root, files, ends)
+    fingerprint = _fingerprint([files[i] for i in order], [marks[i] for i in order])
     return DomainSet(name, tuple(domains), tuple(labels), shape, tuple(remarks), fingerprint, scale)
 
 
@@ -374,12 +385,16 @@ def _contents(files: Sequence[_File], ends: Sequence[tuple[int, bytes]], threads
     return out
 
 
-def _fingerprint(root: Path, files: Sequence[_File], ends: Sequence[tuple[int, bytes]]) -> str:
+def _mark(size: int, content: bytes) -> bytes:
+    """What the fingerprint knows of a file: digest of its size and ends."""
+    return hashlib.blake2b(f"{size}\n".encode() + content, digest_size=16).digest()
+
+
+def _fingerprint(files: Sequence[_File], marks: Sequence[bytes]) -> str:
+    """Of domains, labels and contents in their order; where files lie and what they are called is no part of it."""
     digest = hashlib.blake2b(digest_size=8)
-    for f, (size, content) in zip(files, ends, strict=True):
-        path = f.path.relative_to(root) if f.path.is_relative_to(root) else f.path
-        digest.update(f"{f.domain}\0{f.label}\0".encode() + os.fsencode(path.as_posix()) + f"\0{size}\n".encode())
-        digest.update(content)
+    for f, mark in zip(files, marks, strict=True):
+        digest.update(f"{f.domain}\0{f.label}\0".encode() + mark)
     return digest.hexdigest()
 
 
@@ -396,5 +411,5 @@ def in_memory(found: DomainSet, limit: int = 2**30) -> DomainSet:
             return pictures.pixels(pictures.open_rgb(path, preprocessing.scale), preprocessing.size)
 
         values = pictures.mapped(one, d.paths, d.threads)
-        plain.append(PixelDomain(d.name, torch.stack(values), d.y, d.preprocessing))
+        plain.append(PixelDomain(d.name, torch.stack(values), d.y, d.preprocessing, d.twins, d.columns))
     return replace(found, domains=tuple(plain))

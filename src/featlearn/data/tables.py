@@ -3,7 +3,7 @@
 import csv
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,11 +31,12 @@ _SEPARATORS = ((";", "semicolons"), ("\t", "tabs"), ("|", "bars"))
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table; path as it stands there."""
+    """A line of the table; path as it stands there; columns: what the others hold, by name."""
 
     path: Path
     label: str
     domain: str
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Rows:
 
 
 def rows_of(path: Path) -> Rows:
-    """The lines of a CSV file with the columns path, label and domain; others are ignored.
+    """The lines of a CSV file with the columns path, label and domain; others are kept as they are.
 
     Bytes of a path that are not UTF-8 are kept; white space around values is not.
 
@@ -150,7 +151,10 @@ def _row(path: Path, line: int, names: Sequence[str], values: Sequence[str], whe
             raise DataError(
                 f"{shown(path)}, line {line}: {name} {shown(picked[name])!r} is not UTF-8; save the table as UTF-8"
             )
-    return Row(Path(os.path.expanduser(picked["path"].strip())), picked["label"].strip(), picked["domain"].strip())
+    others = {name: i for i, name in enumerate(names) if name and name not in NEEDED}
+    columns = {shown(name): values[i].strip() if i < len(values) else "" for name, i in others.items()}
+    file, label, domain = (picked[name].strip() for name in NEEDED)
+    return Row(Path(os.path.expanduser(file)), label, domain, columns)
 
 
 def resolved(found: Rows, base: Path) -> list[Path]:

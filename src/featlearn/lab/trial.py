@@ -18,11 +18,15 @@ from typing import Any
 
 from featlearn.errors import TrialError
 
+NOTE = {"note": True}
+"""Metadata of a field that is no part of what a value is, such as where a file lies or on which device a trial runs:
+it travels with the value and is in no hash and no record."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def fields_of(value: Any, where: str = "trial") -> dict[str, Any]:
-    """The fields of a dataclass instance as plain JSON values; tuples become lists, nested dataclasses dicts.
+    """The fields of a dataclass instance as plain JSON values, those of NOTE left out; tuples become lists, nested
+    dataclasses dicts.
 
     Errors: TrialError for anything that JSON cannot carry unchanged (nan and infinities included), naming the field.
     """
@@ -30,7 +34,8 @@ def fields_of(value: Any, where: str = "trial") -> dict[str, Any]:
         raise TrialError(
             f"{where} = {value!r} is not allowed: a dataclass instance is needed; return one from trials()"
         )
-    return {f.name: _plain(getattr(value, f.name), f"{where}.{f.name}") for f in dataclasses.fields(value)}
+    fields = [f for f in dataclasses.fields(value) if not f.metadata.get("note")]
+    return {f.name: _plain(getattr(value, f.name), f"{where}.{f.name}") for f in fields}
 
 
 def _plain(value: Any, where: str) -> Any:

@@ -10,9 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from featlearn.apply.domains.runs import check_algorithms, divide
+from featlearn.apply.domains import balance as balancing
+from featlearn.apply.domains.balance import Balance
+from featlearn.apply.domains.measures import Details, against_majority, majority, total
+from featlearn.apply.domains.resumable import Result
+from featlearn.apply.domains.runs import Trial, check_algorithms, checkpoint_of, trained_on
 from featlearn.apply.domains.sources import Network, Source
 from featlearn.apply.domains.sources import build as build_network
+from featlearn.apply.domains.splits import Division, Splitting, divide
 from featlearn.apply.files import keep
 from featlearn.core import Key, SettingError
 from featlearn.data import listing, pictures
@@ -23,7 +28,11 @@ from featlearn.data.inspection import DARK
 from featlearn.data.names import some
 from featlearn.data.pictures import Preprocessing
 from featlearn.errors import DataError, Unreadable
-from featlearn.methods.domains import VALIDATION, Schedule, Settings, Trained, algorithm, build, train
+from featlearn.lab.provenance import provenance
+from featlearn.lab.store import now
+from featlearn.lab.trial import fields_of
+from featlearn.methods.domains import VALIDATION, Schedule, Settings, algorithm
+from featlearn.methods.domains.algorithms import settings_of
 from featlearn.methods.domains.training import Processes, SingleProcess
 from featlearn.nets import backbone, linear_head
 from featlearn.nets.backbones import not_finite, read_tensors
@@ -58,40 +67,62 @@ def fit(
     *,
     held_out: str | None = None,
     seed: int = 0,
+    splitting: Splitting | None = None,
+    balance: Balance = "none",
+    checkpoints: str = "",
+    command: str = "",
     processes: Processes | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Model, Trained]:
-    """Train on all domains but `held_out`; weights are those of the best accuracy on a fifth of each, or SWAD's mean.
+) -> tuple[Model, Result]:
+    """Train on all domains but `held_out`; weights are those of the best validation accuracy, or SWAD's mean.
+
+    checkpoints: a folder in which a fit keeps its place, "" for none, and none of several processes; a fit of the same
+    contents and settings goes on from there, and removes it at its end. command: to be kept with the model.
 
     Errors: SettingError or DataError before anything is trained; Diverged.
     """
     check_algorithms((algorithm_name,), network)
     chosen = algorithm(algorithm_name)
+    balancing.check(balance, chosen.base)
     if held_out is not None:
         found.domain(held_out)
-    parts = divide(found, held_out, seed)
+    processes, splitting = processes or SingleProcess(), splitting or Splitting()
+    parts = divide(found, held_out, seed, splitting)
     key = Key("domains/fit") / seed
     featurizer, head = build_network(network, found.shape[0], len(found.labels), key)
-    example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
-    method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example)
-    schedule = replace(schedule, ahead=2 if source.augment else 0)
-    trained = train(
-        featurizer,
-        head,
-        method.objective,
-        parts.training,
+    own = {n: getattr(settings, n) for n in settings_of(chosen)}
+    trial = Trial(
+        source,
+        len(found.domains),
+        network,
+        algorithm_name,
+        held_out or "",
+        seed,
+        0,
         schedule,
-        key=key,
-        watch=parts.watch,
-        average=method.average,
-        extra=method.extra,
-        processes=processes or SingleProcess(),
-        progress=progress,
+        Settings(**own),
+        splitting,
+        balance,
     )
-    trained.weights_into(featurizer, head, averaged=chosen.averaged)
-    evaluation = trained.averaged_evaluation if chosen.averaged else trained.best
-    assert evaluation is not None  # there is a validation part, and an evaluation after the last step
-    about = {
+    checkpoint = checkpoint_of("domains/fit", trial, fit, checkpoints, processes)
+    result = trained_on(
+        parts,
+        chosen,
+        settings,
+        schedule,
+        (featurizer, head),
+        key,
+        balance=balance,
+        ahead=2 if source.augment else 0,
+        processes=processes,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    if checkpoint is not None:
+        checkpoint.remove()
+    trained = result.trained
+    evaluation, details = result.chosen(chosen.averaged)
+    about: dict[str, Any] = {
         "data": found.name,
         "fingerprint": found.fingerprint,
         "domains": list(found.names),
@@ -100,13 +131,40 @@ def fit(
         "seed": seed,
         "step": evaluation.step,
         "validation": evaluation.accuracy[VALIDATION],
+        **fields_of(trial),
+        "measures": _measures(details, parts, found.labels),
+        "command": command,
+        "device": str(processes.device),
+        "made": now(),
+        "with": provenance(),
     }
+    del about["source"]["fingerprint"], about["draw"], about["second"]
+    about["held_out"] = held_out
+    about["domains"] = list(found.names)
+    about["settings"] = own
     if trained.window is not None:  # evaluations counted from 1
         window = trained.window
         about["swad"] = {"converged": window.converged, "first": window.first + 1, "last": window.last + 1}
     preprocessing = Preprocessing(found.shape[1], scale=found.scale)
     plain = replace(network, weights="", frozen=network.keeps_statistics)
-    return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], preprocessing, about), trained
+    return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], preprocessing, about), result
+
+
+def _measures(details: Details, parts: Division, labels: Sequence[str]) -> dict[str, Any]:
+    """How good a fit is: on each part, on each of its domains, and what the commonest class reaches."""
+    usual = majority(parts.training, len(labels))
+    out: dict[str, Any] = {}
+    for name, by in details.items():
+        whole = total(by.values())
+        level, p = against_majority(whole, usual)
+        domains = {d: m.as_json(labels) for d, m in by.items()}
+        short = ("images", "accuracy", "balanced", "worst_class", "ece")
+        out[name] = {
+            **whole.as_json(labels),
+            "majority": {"class": labels[usual], "accuracy": level, "p": p},
+            "domains": {d: {n: m[n] for n in short} for d, m in domains.items()},
+        }
+    return out
 
 
 def save(model: Model, path: str | Path) -> None:
@@ -272,6 +330,13 @@ def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
 
 def _probabilities(model: Model, values: Tensor, device: torch.device | str) -> Tensor:
     x = pictures.normalised(values, model.preprocessing) if model.channels == 3 else values[:, :1].float() / 255
+    return probabilities_of(model, x, device)
+
+
+def probabilities_of(model: Model, x: Tensor, device: torch.device | str = "cpu") -> Tensor:
+    """Probabilities (n, classes) of inputs as the model takes them, on the CPU."""
+    model.featurizer.to(device)
+    model.head.to(device)
     with torch.no_grad():
         return functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
 

@@ -2,22 +2,34 @@
 only what is missing, and anything with `submit` can run them."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from featlearn.apply.domains import balance as balancing
+from featlearn.apply.domains.balance import Balance, balanced_minibatches, class_weights
+from featlearn.apply.domains.measures import Details, Measures, majority, share_of, total
+from featlearn.apply.domains.resumable import Checkpoint, Result, train_resumable
 from featlearn.apply.domains.sources import Network, Source, loaded
 from featlearn.apply.domains.sources import build as build_network
-from featlearn.core import Key, SettingError
+from featlearn.apply.domains.splits import ORACLE as ORACLE
+from featlearn.apply.domains.splits import SECOND, Division, Splitting
+from featlearn.apply.domains.splits import TEST as TEST
+from featlearn.apply.domains.splits import divide as divide
+from featlearn.core import Diverged, Key, SettingError
 from featlearn.core.device import resolve
-from featlearn.data.domains import DomainSet
+from featlearn.lab.digest import code_digest
 from featlearn.lab.experiment import Cost, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.trial import NOTE, trial_hash
 from featlearn.methods.domains import (
     VALIDATION,
+    Algorithm,
     Evaluation,
-    Part,
+    Objective,
     Schedule,
     SearchDraw,
     Settings,
@@ -25,15 +37,14 @@ from featlearn.methods.domains import (
     build,
     features_of,
     sample,
-    split,
-    train,
 )
 from featlearn.methods.domains.algorithms import MANY_DOMAINS, settings_of
-from featlearn.methods.domains.training import SingleProcess
+from featlearn.methods.domains.training import Processes, SingleProcess, minibatches_of_step
 from featlearn.methods.nuclear_norm import stable_rank
 
-TEST, ORACLE = "test", "oracle"
-"""Four fifths of the held-out domain, which nothing selects on, and the fifth for selection that looks at it."""
+ID, VERSION = "domains/evaluate", 3
+CHECKPOINTS = "checkpoints"
+"""Folder beside the records in which runs keep their place."""
 FLOPS = {"cnn": 7.0e8, "resnet18": 1.1e10, "resnet50": 2.5e10}
 """Of one image and step, forward and back: cnn at 64 features wide and 32 x 32 pixels, ResNets at 224 x 224."""
 RATES = {"cpu": 2.5e10, "cuda": 2e13}
@@ -65,7 +76,8 @@ class Config:
     """Which runs: every algorithm x held-out domain x seed x draw.
 
     domains: names, of all; classes; channels; held_out: those to leave out, () for all of them; search: draws of the
-    random search, of which the first has the settings as they are; device: auto, cpu, cuda.
+    random search, of which the first has the settings as they are; balance: of classes; second: also runs without a
+    second domain, for selection by it; device: auto, cpu, cuda; checkpoints: a folder, "" for none.
     """
 
     source: Source
@@ -79,16 +91,23 @@ class Config:
     held_out: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2)
     search: int = 1
-    device: str = "auto"
+    splitting: Splitting = field(default_factory=Splitting)
+    balance: Balance = "none"
+    second: bool = False
+    device: str = field(default="auto", metadata=NOTE)
+    checkpoints: str = field(default="", metadata=NOTE)
 
     def __post_init__(self) -> None:
         check_algorithms(self.algorithms, self.network)
         check_seeds(self.seeds, self.search)
         for name in self.algorithms:
             chosen = algorithm(name)
-            if chosen.base in MANY_DOMAINS and len(self.domains) < 3:
-                remedy = f"{chosen.base} needs two to train on: use erm"
-                raise SettingError("domains", len(self.domains), "at least 3", remedy)
+            balancing.check(self.balance, chosen.base)
+            least = (3 if chosen.base in MANY_DOMAINS else 2) + self.second
+            if len(self.domains) < least:
+                remedy = f"{chosen.base} needs two to train on: use erm" if chosen.base in MANY_DOMAINS else ""
+                remedy = "leave-one-domain-out selection holds two out: use training-domain" if self.second else remedy
+                raise SettingError("domains", len(self.domains), f"at least {least}", remedy or "add one")
         unknown = [d for d in self.held_out if d not in self.domains]
         if unknown or len(set(self.held_out)) < len(self.held_out):
             allowed = f"different ones of {', '.join(self.domains)}"
@@ -97,7 +116,8 @@ class Config:
 
 @dataclass(frozen=True)
 class Trial:
-    """One run."""
+    """One run. second: another domain that is held out, "" for none; device and checkpoints are notes: a run is the
+    same wherever it is done."""
 
     source: Source
     domains: int
@@ -108,21 +128,29 @@ class Trial:
     draw: int
     schedule: Schedule
     settings: Settings
-    device: str
+    splitting: Splitting = field(default_factory=Splitting)
+    balance: Balance = "none"
+    second: str = ""
+    device: str = field(default="auto", metadata=NOTE)
+    checkpoints: str = field(default="", metadata=NOTE)
 
 
 def trials(config: Config) -> Sequence[Trial]:
     """Every run, one seed after the other. Draws differ by what `sample` draws from seed and draw alone, so that
     algorithms are compared at equal draws."""
+    held_out = config.held_out or config.domains
+    away = [(name, "") for name in held_out]
+    if config.second:  # each two once, since either of them can select for the other
+        pairs = [(a, b) for i, a in enumerate(config.domains) for b in config.domains[i + 1 :]]
+        away += [pair for pair in pairs if set(pair) & set(held_out)]
     out = []
     for seed in config.seeds:
         for draw in range(config.search):
-            for held_out in config.held_out or config.domains:
+            for first, second in away:
                 for name in config.algorithms:
                     drawn = SearchDraw(config.settings, config.schedule.batch, config.schedule.rate)
                     if draw:
                         drawn = sample(drawn, algorithm(name), Key("domains/search") / seed / draw)
-                    schedule = dataclasses.replace(config.schedule, batch=drawn.batch, rate=drawn.rate)
                     # those of other algorithms at their defaults: changing them is no new run of this one
                     own = {n: getattr(drawn.settings, n) for n in settings_of(algorithm(name))}
                     out.append(
@@ -131,79 +159,129 @@ def trials(config: Config) -> Sequence[Trial]:
                             len(config.domains),
                             config.network,
                             name,
-                            held_out,
+                            first,
                             seed,
                             draw,
-                            schedule,
+                            dataclasses.replace(config.schedule, batch=drawn.batch, rate=drawn.rate),
                             Settings(**own),
+                            config.splitting,
+                            config.balance,
+                            second,
                             config.device,
+                            config.checkpoints,
                         )
                     )
     return out
 
 
-@dataclass(frozen=True)
-class Division:
-    """Rows of a seed: training parts, parts to watch by name."""
+def trained_on(
+    parts: Division,
+    chosen: Algorithm,
+    settings: Settings,
+    schedule: Schedule,
+    modules: tuple[Any, torch.nn.Linear],
+    key: Key,
+    *,
+    balance: Balance = "none",
+    ahead: int = 0,
+    processes: Processes | None = None,
+    progress: Any = None,
+    checkpoint: Checkpoint | None = None,
+) -> Result:
+    """Train featurizer and head by an algorithm on the training parts, and load into them what is selected."""
+    featurizer, head = modules
+    example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
+    method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example)
+    objective: Objective = method.objective
+    if balance == "weights":
+        objective = balancing.weighted(objective, class_weights(parts.training, head.out_features))
+    try:
+        result = train_resumable(
+            featurizer,
+            head,
+            objective,
+            parts.training,
+            dataclasses.replace(schedule, ahead=ahead),
+            key=key,
+            watch=parts.watch,
+            average=method.average,
+            extra=method.extra,
+            processes=processes,
+            progress=progress,
+            checkpoint=checkpoint,
+            batches=balanced_minibatches if balance == "batches" else minibatches_of_step,
+        )
+    except Diverged:
+        if checkpoint is not None:  # it would diverge again
+            checkpoint.remove()
+        raise
+    result.trained.weights_into(featurizer, head, averaged=chosen.averaged)
+    return result
 
-    training: list[Part]
-    watch: dict[str, list[Part]]
 
-
-def divide(found: DomainSet, held_out: str | None, seed: int) -> Division:
-    """80 % of each training domain to train on and 20 % to validate on; of the held-out domain 80 % to test on and 20 %
-    for oracle selection. Without a held-out domain the latter two are left out."""
-    key = Key("domains/split") / seed
-    training, watch = [], {VALIDATION: []}
-    for domain in found.domains:
-        inside, outside = split(domain, key)
-        if domain.name == held_out:
-            watch |= {TEST: [inside], ORACLE: [outside]}
-        else:
-            training.append(inside)
-            watch[VALIDATION].append(outside)
-    return Division(training, watch)
+def checkpoint_of(
+    name: str, trial: Trial, code: Callable[..., Any], folder: str, processes: Processes
+) -> Checkpoint | None:
+    """Where a run keeps its place; None without a folder, and for one of several processes. code: what it runs, so that
+    other code does not go on from there."""
+    if not folder or processes.count > 1:
+        return None
+    own = trial_hash(name, VERSION, trial)
+    kind = processes.device.type
+    identity = f"{own} {code_digest(code)} {kind} {torch.__version__} {torch.get_num_threads()}"
+    return Checkpoint(Path(folder) / f"{own}.pt", identity)
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Train without the held-out domain; a row per evaluation and one for SWAD's average."""
+    """Train without the held-out domain; a row per evaluation and one for SWAD's average.
+
+    Arrays, in the order of the rows: who is taken for whom among the images tested on, and the bins of their
+    probabilities."""
     device = resolve(trial.device)
     found = loaded(trial.source, torch.get_num_threads())
-    parts = divide(found, trial.held_out, trial.seed)
+    parts = divide(found, trial.held_out, trial.seed, trial.splitting, trial.second)
     key = Key("domains/run") / trial.seed / trial.held_out
-    featurizer, head = build_network(trial.network, found.shape[0], len(found.labels), key)
+    key = key / trial.second if trial.second else key
+    modules = build_network(trial.network, found.shape[0], len(found.labels), key)
     chosen = algorithm(trial.algorithm)
-    example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
-    method = build(chosen, trial.settings, trial.schedule.steps, len(parts.training), featurizer, example)
-    schedule = dataclasses.replace(trial.schedule, ahead=2 if trial.source.augment else 0)
-    trained = train(
-        featurizer,
-        head,
-        method.objective,
-        parts.training,
-        schedule,
-        key=key,
-        watch=parts.watch,
-        average=method.average,
-        extra=method.extra,
-        processes=SingleProcess(device),
+    processes = SingleProcess(device)
+    checkpoint = checkpoint_of(ID, trial, run_trial, trial.checkpoints, processes)
+    result = trained_on(
+        parts,
+        chosen,
+        trial.settings,
+        trial.schedule,
+        modules,
+        key,
+        balance=trial.balance,
+        ahead=2 if trial.source.augment else 0,
+        processes=processes,
+        checkpoint=checkpoint,
     )
+    trained = result.trained
+    usual = majority(parts.training, len(found.labels))
     base = {
         "algorithm": trial.algorithm,
         "held_out": trial.held_out,
+        "second": trial.second,
         "seed": trial.seed,
         "draw": trial.draw,
         "batch": trial.schedule.batch,
         "nuclear_weight": trial.settings.nuclear_weight if chosen.nuclear else 0.0,
+        "classes": len(found.labels),
+        "majority": share_of(parts.watch[TEST], usual),
+        "validation_majority": share_of(parts.watch[VALIDATION], usual),
     }
-    rows = [_row(base, "step", e) for e in trained.evaluations]
-    if trained.averaged_evaluation is not None and trained.window is not None:
+    rows = [_row(base, "step", e, d) for e, d in zip(trained.evaluations, result.details, strict=True)]
+    every = [*result.details]
+    if result.averaged is not None and trained.averaged_evaluation is not None and trained.window is not None:
         valley = {"swad_converged": trained.window.converged, "swad_first": trained.window.first + 1}
-        rows.append(
-            {**_row(base, "average", trained.averaged_evaluation), **valley, "swad_last": trained.window.last + 1}
-        )
-    trained.weights_into(featurizer, head, averaged=chosen.averaged)
-    features = features_of(featurizer.to(device), parts.watch[TEST], trial.schedule.precision)
+        valley["swad_last"] = trained.window.last + 1
+        rows.append({**_row(base, "average", trained.averaged_evaluation, result.averaged), **valley})
+        every.append(result.averaged)
+    tested = [total(d[TEST].values()) for d in every]
+    rows = [{**row, "place": i} for i, row in enumerate(rows)]
+    features = features_of(modules[0].to(device), parts.watch[TEST], trial.schedule.precision)
     rank = {
         "stable_rank": float(stable_rank(features)),
         "stable_rank_centred": float(stable_rank(features, centred=True)),
@@ -212,20 +290,41 @@ def run_trial(trial: Trial) -> TrialResult:
     for row in rows:
         if row["kind"] == ("average" if chosen.averaged else "step") and at in (None, row["step"]):
             row |= rank
-    return TrialResult(rows)
+    if checkpoint is not None:
+        checkpoint.remove()
+    arrays = {
+        "confusion": np.stack([m.confusion for m in tested]).astype(np.int32),
+        "bins": np.stack([m.bins for m in tested]),
+    }
+    return TrialResult(rows, arrays)
 
 
-def _row(base: Mapping[str, Any], kind: str, found: Evaluation) -> dict[str, Any]:
+def _row(base: Mapping[str, Any], kind: str, found: Evaluation, details: Details) -> dict[str, Any]:
     training = {"training_loss": found.training["loss"]} if "loss" in found.training else {}
+    test, validation = (total(details[name].values()) for name in (TEST, VALIDATION))
     return {
         **base,
         "kind": kind,
         "step": found.step,
         "validation": found.accuracy[VALIDATION],
         "validation_loss": found.loss[VALIDATION],
+        "validation_balanced": validation.balanced,
         "test": found.accuracy[TEST],
-        "oracle": found.accuracy[ORACLE],
+        **_told(test),
+        "oracle": found.accuracy.get(ORACLE),
+        **({"second_accuracy": found.accuracy[SECOND]} if SECOND in found.accuracy else {}),
         **training,
+    }
+
+
+def _told(test: Measures) -> dict[str, Any]:
+    worst, recall = test.worst
+    return {
+        "images": test.n,
+        "test_balanced": test.balanced,
+        "test_worst_class": recall,
+        "worst_class": worst,
+        "test_ece": test.ece,
     }
 
 
@@ -250,8 +349,8 @@ def _no_pictures(table: Rows) -> Mapping[str, Any]:  # noqa: ARG001
 
 
 EXPERIMENT = Experiment(
-    id="domains/evaluate",
-    version=2,
+    id=ID,
+    version=VERSION,
     title="Leave one domain out, on data of yours",
     reproduces=(),
     Config=Config,

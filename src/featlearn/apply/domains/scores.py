@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from featlearn.apply.domains.runs import Trial
@@ -10,7 +10,9 @@ from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Rows
 from featlearn.methods.domains import algorithm
 
-Selection = Literal["training-domain", "oracle"]
+Selection = Literal["training-domain", "leave-one-domain-out", "oracle"]
+MEASURES = ("test_balanced", "test_worst_class", "test_ece", "majority", "validation_balanced", "validation_majority")
+"""Columns of a row that a choice keeps besides accuracies."""
 AVERAGE = "average"
 STEP = "step"
 
@@ -19,7 +21,8 @@ STEP = "step"
 class Choice:
     """What selection picks for one algorithm, held-out domain and seed: draw, step, and the accuracies there.
 
-    converged: False where SWAD found no valley and the last segment of training stands for its average.
+    converged: False where SWAD found no valley and the last segment of training stands for its average; trial: hash of
+    the run; place: of the row in the arrays of the run; by: what selected it; measures: those of MEASURES, and classes.
     """
 
     algorithm: str
@@ -29,31 +32,77 @@ class Choice:
     step: int
     validation: float
     test: float
-    oracle: float
+    oracle: float | None
     converged: bool = True
+    trial: str = ""
+    place: int = 0
+    by: float = 0.0
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
-def choose(rows: Sequence[Mapping[str, Any]], selection: Selection) -> Choice | None:
+def choose(
+    rows: Sequence[Mapping[str, Any]], selection: Selection, by: Mapping[tuple[int, int], float] | None = None
+) -> Choice | None:
     """One of the rows of an algorithm, held-out domain and seed; None where there is none.
 
     training-domain: over all draws and evaluations the highest accuracy on the validation parts of the training
-    domains taken together, the first of equals. oracle: over draws, after their last step, the highest accuracy on the
-    fifth of the held-out domain that is not tested on. SWAD has one row a draw, that of its average.
+    domains taken together, the first of equals. leave-one-domain-out: over both the highest mean of accuracies on
+    training domains that were held out in their turn, as `by` has it for (draw, step). oracle: over draws, after their
+    last step, the highest accuracy on the fifth of the held-out domain that is not tested on. SWAD has one row a draw,
+    that of its average, the step of which is 0 in `by`.
 
-    Source: thesis sec. 6.3.2 (nuclear.method_ermnu); oracle as in the benchmark, without early stopping. The released
-    code averages the accuracies of the validation parts; here images count alike, as the paper says.
+    Source: thesis sec. 6.3.2 (nuclear.method_ermnu); the others as in the benchmark, oracle without early stopping. The
+    released code averages the accuracies of the validation parts; here images count alike, as the paper says.
     """
+    rows = [r for r in rows if not r.get("second")]
     if not rows:
         return None
     averaged = algorithm(rows[0]["algorithm"]).averaged
     kept = [r for r in rows if r["kind"] == ("average" if averaged else STEP)]
     if selection == "oracle":
         last = {t: max(r["step"] for r in kept if r["draw"] == t) for t in {r["draw"] for r in kept}}
-        kept = [r for r in kept if r["step"] == last[r["draw"]]]
-    measure = "oracle" if selection == "oracle" else "validation"
-    best = max(kept, key=lambda r: (r[measure], -r["draw"], -r["step"]))
+        kept = [r for r in kept if r["step"] == last[r["draw"]] and r["oracle"] is not None]
+    measured = {"oracle": lambda r: r["oracle"], "training-domain": lambda r: r["validation"]}
+    if selection == "leave-one-domain-out":
+        known = by or {}
+        kept = [r for r in kept if _at(r) in known]
+        measured[selection] = lambda r: known[_at(r)]
+    if not kept:
+        return None
+    measure = measured[selection]
+    best = max(kept, key=lambda r: (measure(r), -r["draw"], -r["step"]))
     names = ("algorithm", "held_out", "seed", "draw", "step", "validation", "test", "oracle")
-    return Choice(**{name: best[name] for name in names}, converged=best.get("swad_converged", True))
+    return Choice(
+        **{name: best[name] for name in names},
+        converged=best.get("swad_converged", True),
+        trial=best.get("trial", ""),
+        place=best.get("place", 0),
+        by=measure(best),
+        measures={n: best[n] for n in (*MEASURES, "classes") if n in best},
+    )
+
+
+def _at(row: Mapping[str, Any]) -> tuple[int, int]:
+    return row["draw"], 0 if row["kind"] == AVERAGE else row["step"]
+
+
+def by_other_domains(
+    rows: Sequence[Mapping[str, Any]], held_out: str, domains: Sequence[str]
+) -> dict[tuple[int, int], float]:
+    """By (draw, step), 0 for SWAD's average: mean over the other domains of the accuracy on each by a run that saw
+    neither it nor the one held out. Rows are those of one algorithm and seed; points that lack a domain are left out.
+
+    Source: leave-one-domain-out cross-validation of Gulrajani and Lopez-Paz (2021).
+    """
+    others = [d for d in domains if d != held_out]
+    found: dict[tuple[int, int], dict[str, float]] = {}
+    for r in rows:
+        pair = (r["held_out"], r.get("second"))
+        if held_out not in pair or not r.get("second") or r["kind"] not in (STEP, AVERAGE):
+            continue
+        first = pair[0] == held_out
+        found.setdefault(_at(r), {})[str(pair[1] if first else pair[0])] = r["second_accuracy"] if first else r["test"]
+    return {at: sum(v.values()) / len(v) for at, v in found.items() if set(v) == set(others)}
 
 
 @dataclass(frozen=True)
@@ -61,7 +110,8 @@ class Score:
     """Accuracy of an algorithm on a held-out domain, or AVERAGE over all of them for the seeds that have all.
 
     values: by seed; error: standard error over seeds, None for fewer than two; expected: how many seeds were asked for;
-    without_valley: seeds whose SWAD average is the last segment alone.
+    without_valley: seeds whose SWAD average is the last segment alone; low, high: 95 % interval of Student's t over
+    seeds, within [0, 1], None for fewer than two.
     """
 
     algorithm: str
@@ -71,6 +121,8 @@ class Score:
     error: float | None
     expected: int
     without_valley: tuple[int, ...] = ()
+    low: float | None = None
+    high: float | None = None
 
 
 def _score(name: str, domain: str, values: Mapping[int, float], expected: int, without: Sequence[int] = ()) -> Score:
@@ -79,21 +131,41 @@ def _score(name: str, domain: str, values: Mapping[int, float], expected: int, w
     error = None
     if mean is not None and len(found) > 1:
         error = math.sqrt(sum((v - mean) ** 2 for v in found) / (len(found) - 1) / len(found))
-    return Score(name, domain, dict(values), mean, error, expected, tuple(s for s in values if s in without))
+    low, high = ends(found)
+    flat = tuple(s for s in values if s in without)
+    return Score(name, domain, dict(values), mean, error, expected, flat, low, high)
 
 
-def choices(table: Rows, selection: Selection) -> list[Choice]:
-    """What is picked for every algorithm, held-out domain and seed that has a run."""
+def ends(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Ends of the 95 % interval of Student's t of the mean of shares, within [0, 1]; None for fewer than two."""
+    if len(values) < 2:
+        return None, None
+    _, low, high = interval(values)
+    return max(low, 0.0), min(high, 1.0)
+
+
+def choices(table: Rows, selection: Selection, domains: Sequence[str] = ()) -> list[Choice]:
+    """What is picked for every algorithm, held-out domain and seed that has a run. domains: all of them, needed for
+    leave-one-domain-out."""
     groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    pairs: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in table.rows:
-        groups.setdefault((row["algorithm"], row["held_out"], row["seed"]), []).append(row)
-    return [c for c in (choose(rows, selection) for rows in groups.values()) if c is not None]
+        if row.get("second"):
+            pairs.setdefault((row["algorithm"], row["seed"]), []).append(row)
+        else:
+            groups.setdefault((row["algorithm"], row["held_out"], row["seed"]), []).append(row)
+    out = []
+    for (name, held_out, seed), rows in groups.items():
+        by = by_other_domains(pairs.get((name, seed), ()), held_out, domains)
+        out.append(choose(rows, selection, by))
+    return [c for c in out if c is not None]
 
 
 def scores(trials: Sequence[Trial], found: Sequence[Choice]) -> list[Score]:
     """One Score per algorithm and held-out domain, and AVERAGE, in the order of the trials."""
     algorithms, domains, seeds = (
-        list(dict.fromkeys(getattr(c, name) for c in trials)) for name in ("algorithm", "held_out", "seed")
+        list(dict.fromkeys(getattr(c, name) for c in trials if not c.second))
+        for name in ("algorithm", "held_out", "seed")
     )
     by = {(c.algorithm, c.held_out, c.seed): c.test for c in found}
     flat = {(c.algorithm, c.held_out, c.seed) for c in found if not c.converged}
@@ -114,7 +186,7 @@ def scores(trials: Sequence[Trial], found: Sequence[Choice]) -> list[Score]:
 
 @dataclass(frozen=True)
 class Missing:
-    """A run without rows: status is "missing", "failed" or "diverged"."""
+    """A run without rows: status is "missing", "failed" or "diverged"; second: another domain that it holds out."""
 
     algorithm: str
     held_out: str
@@ -122,13 +194,14 @@ class Missing:
     draw: int
     status: str
     trial: str
+    second: str = ""
 
 
 def missing(trials: Sequence[Trial], hashes: Sequence[str], table: Rows) -> list[Missing]:
     """Which runs have no rows, in the order of the trials."""
     status = {h: s for s in ("missing", "failed", "diverged") for h in getattr(table, s)}
     return [
-        Missing(c.algorithm, c.held_out, c.seed, c.draw, status[h], h)
+        Missing(c.algorithm, c.held_out, c.seed, c.draw, status[h], h, c.second)
         for c, h in zip(trials, hashes, strict=True)
         if h in status
     ]

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
 from featlearn.data.mnist_domains import NAMES, colored_mnist, rotated_mnist
 from featlearn.data.pictures import Preprocessing
 from featlearn.errors import DataError, DataUnavailable
+from featlearn.lab.trial import NOTE
 from featlearn.nets import backbone, linear_head, load_weights
 
 
@@ -24,15 +25,16 @@ class Source:
 
     data: one of NAMES, a folder, or a .csv file; size, augment: of image files; per_domain: images of each domain of
     NAMES, None for all; fingerprint: of the files when they were first looked at; depth, float_range: what counts as
-    white beyond 8 bits (see Scale), None for what the range of the whole set says.
+    white beyond 8 bits (see Scale), None for what the range of the whole set says. Where the data lie is a note: what
+    they are is the fingerprint.
     """
 
-    data: str
+    data: str = field(metadata=NOTE)
     size: int = 64
     augment: bool = False
     per_domain: int | None = None
-    skip_unreadable: bool = False
-    merge_case: bool = False
+    skip_unreadable: bool = field(default=False, metadata=NOTE)
+    merge_case: bool = field(default=False, metadata=NOTE)
     fingerprint: str = ""
     depth: int | None = None
     float_range: tuple[float, float] | None = None
@@ -42,11 +44,11 @@ class Source:
 class Network:
     """backbone: cnn, resnet18 or resnet50; width: of cnn; weights: a file of pretrained ones or "", and its hash;
     frozen: batch norm of a ResNet keeps its statistics, None: where there are pretrained weights, since those of a
-    random start are mean 0 and variance 1 of nothing."""
+    random start are mean 0 and variance 1 of nothing. Where the weights lie is a note."""
 
     backbone: str = "cnn"
     width: int = 64
-    weights: str = ""
+    weights: str = field(default="", metadata=NOTE)
     weights_hash: str = ""
     frozen: bool | None = None
 
@@ -58,8 +60,10 @@ class Network:
         return bool(self.weights) if self.frozen is None else self.frozen
 
 
-def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None = None) -> DomainSet:
-    """The domains of a source; small images that are not augmented are held in memory.
+def load(
+    source: Source, threads: int = 1, least: int = 2, decode: bool | None = None, *, held: bool = True
+) -> DomainSet:
+    """The domains of a source; small images that are not augmented are held in memory, unless `held` is false.
 
     Errors: DataError or SettingError, one line, before anything is trained.
     """
@@ -76,7 +80,8 @@ def load(source: Source, threads: int = 1, least: int = 2, decode: bool | None =
         raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
     preprocessing = Preprocessing(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
     checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
-    return in_memory((folder if path.is_dir() else table)(path, preprocessing, checks))
+    found = (folder if path.is_dir() else table)(path, preprocessing, checks)
+    return in_memory(found) if held else found
 
 
 def _fetch(name: str) -> None:
@@ -101,8 +106,8 @@ def loaded(source: Source, threads: int) -> DomainSet:
 
 
 def with_fingerprint(source: Source, found: DomainSet) -> Source:
-    """The source of what was loaded; a path becomes absolute, so that it is the same run from any folder, and what
-    counts as white is fixed."""
+    """The source of what was loaded; a path becomes absolute, for processes elsewhere, and what counts as white is
+    fixed."""
     data = source.data if source.data in NAMES else str(Path(os.path.expanduser(source.data)).resolve())
     scale = found.scale
     return replace(source, data=data, fingerprint=found.fingerprint, depth=scale.bits, float_range=scale.floats)

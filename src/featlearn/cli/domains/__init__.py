@@ -1,10 +1,10 @@
-"""`featlearn domains`: check, evaluate, compare, fit, predict, on images of yours from several domains."""
+"""`featlearn domains`: check, evaluate, compare, fit, show, score, predict, on images of yours from several domains."""
 
 from collections.abc import Callable, Sequence
 
 from featlearn.cli._parse import later, subcommand
 
-USAGE = "featlearn domains check|evaluate|compare|fit|predict ..."
+USAGE = "featlearn domains check|evaluate|compare|fit|show|score|predict ..."
 
 
 ABOUT = """usage: featlearn domains COMMAND ...
@@ -19,7 +19,9 @@ commands:
   check     look at the data: domains, classes, what is odd
   evaluate  hold each domain out in turn: a table with standard errors; resumes where it was stopped
   compare   two algorithms, paired over seeds and held-out domains
-  fit       train on all domains and keep the model
+  fit       train on all domains and keep the model; goes on where it was stopped
+  show      what a model was made from and how good it was
+  score     a model on labelled images
   predict   classes of images by a model that fit kept
 
 featlearn domains COMMAND --help shows its flags.
@@ -27,7 +29,7 @@ featlearn domains COMMAND --help shows its flags.
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    name: later(f"domains.{name}") for name in ("check", "evaluate", "compare", "fit", "predict")
+    name: later(f"domains.{name}") for name in ("check", "evaluate", "compare", "fit", "show", "score", "predict")
 }
 
 

@@ -48,6 +48,15 @@ class TrainOptions(DataOptions):
     """Statistics of batch norm of a ResNet; auto: frozen with --weights, learned without. Nothing else is frozen."""
     augment: Literal["auto", "yes", "no"] = "auto"
     """Random crops, flips and colours; auto: for ResNets."""
+    split: Literal["stratified", "random"] = "stratified"
+    """stratified: a fifth of each class validates, and images of the same bytes stay together; random: a fifth of all,
+    as the benchmark does."""
+    group: str = ""
+    """Column of the .csv file (subject, site, camera) whose rows stay together when domains are split."""
+    split_column: str = ""
+    """Column of the .csv file that says train, val or test of each row, in place of a split."""
+    balance: Literal["none", "weights", "batches"] = "none"
+    """Classes of very different sizes: weights in the loss, or batches that hold all classes alike."""
     steps: int = 5001
     """Steps of training."""
     batch: int = 0
@@ -108,6 +117,7 @@ class Plan:
     network: Any
     schedule: Any
     settings: Any
+    splitting: Any
 
 
 def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto") -> Any:
@@ -137,12 +147,12 @@ def planned(
     options: TrainOptions, algorithms: Sequence[str], seeds: Sequence[int], least: int, decode: bool | None = None
 ) -> Plan:
     """Everything checked, before any work: algorithms, settings and weights first, then the data."""
-    from featlearn.apply.domains import sources
+    from featlearn.apply.domains import balance, sources, splits
     from featlearn.apply.domains.runs import check_algorithms, check_seeds
     from featlearn.core import Key
     from featlearn.core.device import resolve
     from featlearn.lab.submit import cores
-    from featlearn.methods.domains import Schedule, Settings
+    from featlearn.methods.domains import Schedule, Settings, algorithm
 
     check_count("threads", options.threads, 0, "chooses")
     small = options.backbone == "cnn"
@@ -160,15 +170,18 @@ def planned(
     frozen = {"auto": None, "frozen": True, "learned": False}[options.batch_norm]
     network = sources.with_hash(sources.Network(options.backbone, options.width, options.weights, frozen=frozen))
     check_algorithms(algorithms, network)
+    for name in algorithms:
+        balance.check(options.balance, algorithm(name).base)
     check_seeds(seeds, getattr(options, "search", 1))
     resolve(options.device)
     source = source_of(options, options.backbone, options.augment)
     found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
+    splitting = splits.checked(splits.Splitting(options.split, options.group, options.split_column), found)
     sources.build(network, found.shape[0], len(found.labels), Key("domains/check"))
     if not small:
         _tell_start(options, network.keeps_statistics)
     _tell_few_evaluations(options, algorithms, schedule)
-    return Plan(found, sources.with_fingerprint(source, found), network, schedule, settings)
+    return Plan(found, sources.with_fingerprint(source, found), network, schedule, settings, splitting)
 
 
 def _tell_start(options: TrainOptions, frozen: bool) -> None:
@@ -205,3 +218,24 @@ def describe(out: Any, found: Any) -> None:
     sizes = ", ".join(f"{d.name} {len(d.y)}" for d in found.domains)
     line = f"{found.name}: {len(found.labels)} classes; {sizes} images"
     out.print(line, markup=False, emoji=False, soft_wrap=True)
+
+
+def command_of(name: str, options: Any, kind: type, **changed: Any) -> str:
+    """The command line with the values of `options` that are flags of `kind` and not its defaults, and `changed`."""
+    import shlex
+
+    words = ["featlearn", "domains", name]
+    for f in dataclasses.fields(kind):
+        value = changed.get(f.name, getattr(options, f.name, f.default))
+        if f.name == "json" or (value == f.default and f.name not in changed):
+            continue
+        flag = "--" + f.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag if value else "--no-" + flag[2:])
+        else:
+            words += [flag, *map(_word, value if isinstance(value, tuple) else (value,))]
+    return shlex.join(words)
+
+
+def _word(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)

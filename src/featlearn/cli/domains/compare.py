@@ -21,6 +21,10 @@ class CompareOptions(RunsOptions):
     """Another one."""
     workers: int = 0
     """Without effect: the flags of evaluate fit here as they are."""
+    out: tuple[str, ...] = ()
+    """Without effect, too."""
+    replace: bool = False
+    """Without effect, too."""
 
 
 def compare_command(args: Sequence[str]) -> int:
@@ -41,11 +45,12 @@ def compare_command(args: Sequence[str]) -> int:
     table = Store(options.store).table_of(EXPERIMENT.id, hashes)
     gone = missing(trials, hashes, table)
     domains = config.held_out or plan.found.names
-    chosen = choices(table, options.selection)
+    chosen = choices(table, options.selection, plan.found.names)
     found = compare(chosen, options.first, options.second, domains)
     command = f"featlearn domains evaluate --algorithm {options.first} {options.second} with the same flags"
     if not found:
-        raise CommandError(f"{options.store} holds no pair of runs of these two; to run them: {command}", FAILED)
+        near = _tell_nearest(options, trials)
+        raise CommandError(f"{options.store} holds no pair of runs of these two{near}; to run them: {command}", FAILED)
     if options.json:
         print_json(
             {
@@ -62,6 +67,18 @@ def compare_command(args: Sequence[str]) -> int:
     tell_flat(chosen)
     _tell_missing(gone, len(trials), command)
     return DONE
+
+
+def _tell_nearest(options: CompareOptions, trials: Sequence[Any]) -> str:
+    """What tells the runs that there are from those that are meant."""
+    from featlearn.apply.domains.nearest import nearest
+    from featlearn.apply.domains.runs import EXPERIMENT
+    from featlearn.lab.store import Store
+
+    records = Store(options.store).records(EXPERIMENT.id)
+    found = [(name, nearest(records, trials, name)) for name in (options.first, options.second)]
+    told = [near.told() if near else f"it has no run of {name} at all" for name, near in found]
+    return f" ({'; '.join(told)})" if records else " (it holds none at all)"
 
 
 def _print_differences(out: Any, options: CompareOptions, found: Sequence[Any]) -> None:

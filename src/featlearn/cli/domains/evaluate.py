@@ -5,10 +5,11 @@ import dataclasses
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from featlearn.cli._parse import check_count
-from featlearn.cli._show import FEW_SECONDS, bar, console, duration, print_json, put, warn
+from featlearn.cli._show import FEW_SECONDS, bar, console, duration, print_json, warn
 from featlearn.cli.domains._shared import SHOWN, Plan, TrainOptions, describe, options_of, planned, remark
 from featlearn.errors import DONE, FAILED
 
@@ -21,8 +22,9 @@ class RunsOptions(TrainOptions):
     """Draws of the random search for each seed and held-out domain; the first has the settings as given."""
     held_out: tuple[str, ...] = ()
     """Domains to hold out; all of them, one after the other, if left out."""
-    selection: Literal["training-domain", "oracle"] = "training-domain"
-    """training-domain: by a fifth of the domains trained on; oracle: by a fifth of the held-out one."""
+    selection: Literal["training-domain", "leave-one-domain-out", "oracle"] = "training-domain"
+    """training-domain: by a fifth of the domains trained on; leave-one-domain-out: by training domains that are held
+    out in their turn, in runs of their own; oracle: by a fifth of the held-out one."""
     store: str = "runs"
     """Folder in which every finished run is kept; a second call does only what is missing."""
 
@@ -33,11 +35,15 @@ class EvaluateOptions(RunsOptions):
     """One or more."""
     workers: int = 0
     """Processes; 0: one a core, or one a GPU. Results do not depend on it."""
+    out: tuple[str, ...] = ()
+    """Files to write the results to, by their endings: .csv, .parquet (a row for each choice), .tex, .html."""
+    replace: bool = False
+    """Write over files that are there."""
 
 
 def config_of(options: RunsOptions, algorithms: Sequence[str], plan: Plan) -> Any:
     """The runs that are meant."""
-    from featlearn.apply.domains.runs import Config
+    from featlearn.apply.domains.runs import CHECKPOINTS, ID, Config
     from featlearn.data.names import shown
 
     return Config(
@@ -52,7 +58,11 @@ def config_of(options: RunsOptions, algorithms: Sequence[str], plan: Plan) -> An
         tuple(map(shown, options.held_out)),
         options.seeds,
         options.search,
+        plan.splitting,
+        options.balance,
+        options.selection == "leave-one-domain-out",
         options.device,
+        str(Path(options.store).absolute() / ID / CHECKPOINTS),
     )
 
 
@@ -61,14 +71,17 @@ def evaluate_command(args: Sequence[str]) -> int:
     options = options_of(
         EvaluateOptions, args, "evaluate", "Hold each domain out in turn; a table with standard errors."
     )
+    from featlearn.apply.domains.results import results
     from featlearn.apply.domains.runs import EXPERIMENT
-    from featlearn.apply.domains.scores import choices, missing, scores
+    from featlearn.apply.domains.scores import missing
+    from featlearn.cli.domains._results import fits_of, show_results, targets, write_results
     from featlearn.lab.execute import plan as plan_of
     from featlearn.lab.execute import run
     from featlearn.lab.store import Store
     from featlearn.lab.submit import ProcessPool
 
     check_count("workers", options.workers, 0, "chooses")
+    files = targets(options.out, options.replace, (options.data, options.weights))
     plan = planned(options, options.algorithm, options.seeds, least=2)
     config = config_of(options, options.algorithm, plan)
     out, store = console(err=options.json), Store(options.store)
@@ -88,14 +101,19 @@ def evaluate_command(args: Sequence[str]) -> int:
     for trial, line in report.errors.items():
         warn(f"run {trial}: {line}")
     gone = missing(todo.trials, todo.hashes, report.table)
-    chosen = choices(report.table, options.selection)
-    found = scores(todo.trials, chosen)
+    names = plan.found.names
+    found = results(
+        plan.found.name, plan.found.labels, names, todo.trials, todo.hashes, report.table, options.selection
+    )
+    chosen = [c for c, _ in found.chosen]
+    fits = fits_of(options, found.best)
     if options.json:
         print_json(
             {
                 "data": plan.found.name,
                 "selection": options.selection,
-                "scores": [_score_json(s) for s in found],
+                **found.as_json(),
+                "fit": fits,
                 "missing": [dataclasses.asdict(m) for m in gone],
                 "remarks": list(plan.found.remarks),
                 "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
@@ -110,8 +128,9 @@ def evaluate_command(args: Sequence[str]) -> int:
             }
         )
     else:
-        for table in _score_tables(found, options.selection, out):
-            put(out, table)
+        show_results(out, found, fits, options.search)
+    write_results(files, found, command, fits, plan.found.remarks, [line_of(m) for m in gone])
+    tell_poor(found.no_better(), len(chosen))
     tell_flat(chosen)
     _tell_missing(gone, len(todo.trials), command)
     return FAILED if report.failed else DONE
@@ -140,53 +159,30 @@ def _announce(out: Any, todo: Any, workers: int) -> None:
     out.print(f"{left} runs{done}: very roughly {duration(todo.seconds_with(workers))} in {where}", soft_wrap=True)
 
 
-def _score_json(score: Any) -> dict[str, Any]:
-    return {**dataclasses.asdict(score), "values": {str(k): v for k, v in score.values.items()}}
-
-
-def _score_tables(found: Sequence[Any], selection: str, out: Any) -> list[Any]:
-    """One table, or one a domain where it would be too wide for the console."""
-    from rich.measure import Measurement
-    from rich.table import Table
-    from rich.text import Text
-
-    algorithms, domains = (list(dict.fromkeys(getattr(s, n) for s in found)) for n in ("algorithm", "domain"))
-    by = {(s.algorithm, s.domain): s for s in found}
-    title = f"accuracy on the held-out domain in %, mean ± standard error over seeds; {selection} selection"
-
-    flat = any(s.without_valley for s in found)
-    caption = "* SWAD found no valley in some runs and averaged their last segment alone" if flat else None
-
-    def make(columns: Sequence[str]) -> Any:
-        table = Table("algorithm", title=title, title_justify="left", caption=caption, caption_justify="left")
-        for domain in columns:
-            table.add_column(Text(domain), justify="right")
-        for name in algorithms:
-            table.add_row(name, *(_percent(by[name, d]) for d in columns))
-        return table
-
-    whole = make(domains)
-    fits = Measurement.get(out, out.options.update(max_width=10_000), whole).maximum <= out.width
-    return [whole] if fits else [make([d]) for d in domains]
-
-
-def _percent(score: Any) -> str:
-    if score.mean is None:
-        return "–"
-    error = "" if score.error is None else f" ± {100 * score.error:.1f}"
-    part = f" ({len(score.values)} of {score.expected})" if len(score.values) < score.expected else ""
-    return f"{100 * score.mean:.1f}{error}{part}{' *' if score.without_valley else ''}"
-
-
 def _tell_missing(gone: Sequence[Any], total: int, command: str) -> None:
     if not gone:
         return
     warn(f"{len(gone)} of {total} runs are missing from the table; to run them: {command}")
     for m in gone[:SHOWN]:
-        status = {"missing": "not run"}.get(m.status, m.status)
-        warn(f"  {m.algorithm}, {m.held_out} held out, seed {m.seed}, draw {m.draw}: {status}")
+        warn(f"  {line_of(m)}")
     if len(gone) > SHOWN:
         warn(f"  and {len(gone) - SHOWN} more")
+
+
+def line_of(m: Any) -> str:
+    """A missing run in one line."""
+    status = {"missing": "not run"}.get(m.status, m.status)
+    away = f"{m.held_out} and {m.second}" if m.second else m.held_out
+    return f"{m.algorithm}, {away} held out, seed {m.seed}, draw {m.draw}: {status}"
+
+
+def tell_poor(poor: Sequence[Any], total: int) -> None:
+    """Choices that guessing equals."""
+    if not poor:
+        return
+    runs = "; ".join(f"{c.algorithm}, {c.held_out} held out, seed {c.seed}" for c in poor[:SHOWN])
+    more = f" and {len(poor) - SHOWN} more" if len(poor) > SHOWN else ""
+    warn(f"{len(poor)} of {total} are no better than always answering the commonest class: {runs}{more}")
 
 
 def tell_flat(found: Sequence[Any]) -> None:

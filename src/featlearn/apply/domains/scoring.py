@@ -1,0 +1,129 @@
+"""A fitted model on labelled images: how good it is there, domain by domain, and image by image."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from featlearn.apply.domains.measures import Measures, against_majority, total
+from featlearn.apply.domains.models import Model, predict, probabilities_of
+from featlearn.core import SettingError
+from featlearn.data.domains import DomainSet, FileDomain
+from featlearn.data.names import shown, some
+
+ALL = "all images"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One image. path: "" for those of the MNIST sets, which have none; probability: of the predicted class."""
+
+    path: str
+    domain: str
+    label: str
+    predicted: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class ModelScore:
+    """measures: by domain, and of all together under ALL; images: in the order of domains and paths; errors: why
+    files could not be read, which are in no number; remarks: what the numbers do not say."""
+
+    measures: dict[str, Measures]
+    images: list[Scored]
+    errors: list[str]
+    remarks: list[str]
+
+    def as_json(self, labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """By domain all measures, the exact 95 % interval of the accuracy (Clopper and Pearson; images count as
+        independent), chance, and what always answering the class that is commonest there reaches."""
+        from scipy.stats import binomtest
+
+        out = {}
+        for name, m in self.measures.items():
+            commonest = int(m.confusion.sum(1).argmax())
+            level, p = against_majority(m, commonest)
+            ends = binomtest(m.right, m.n).proportion_ci(method="exact")
+            out[name] = {
+                **m.as_json(labels),
+                "low": float(ends.low),
+                "high": float(ends.high),
+                "chance": 1 / len(labels),
+                "commonest": {"class": labels[commonest], "accuracy": level, "p": p},
+            }
+        return out
+
+
+def score(
+    model: Model,
+    found: DomainSet,
+    *,
+    device: torch.device | str = "cpu",
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> ModelScore:
+    """Predict labelled images and compare. Files are read as `predict` reads them. Labels are matched by name.
+
+    Errors: SettingError, before any prediction, for labels that the model does not know, and for channels that it does
+    not take.
+    """
+    unknown = [label for label in found.labels if label not in model.labels]
+    if unknown:
+        remedy = f"{len(unknown)} of {len(found.labels)} are not: {some(unknown)}; rename them, or leave them out"
+        raise SettingError("labels", found.name, f"among those of the model ({some(list(model.labels))})", remedy)
+    place = torch.tensor([model.labels.index(label) for label in found.labels])
+    done, n = 0, sum(len(d.y) for d in found.domains)
+    measures: dict[str, Measures] = {}
+    images: list[Scored] = []
+    errors: list[str] = []
+    for domain in found.domains:
+        start = done
+        if isinstance(domain, FileDomain):
+            told = (lambda i, _, start=start: progress(start + i, n)) if progress else None
+            read = predict(model, domain.paths, device=device, threads=threads, progress=told)
+            good = torch.tensor([i for i, p in enumerate(read) if not p.error], dtype=torch.int64)
+            errors += [p.error for p in read if p.error]
+            p = torch.tensor([read[i].probabilities for i in good.tolist()]).view(len(good), len(model.labels))
+            paths = [str(domain.paths[i]) for i in good.tolist()]
+        else:
+            good = torch.arange(len(domain.y))
+            if found.shape[0] != model.channels:
+                allowed = f"{model.channels} channels, as the model was fitted"
+                raise SettingError("data", f"{found.name}, of {found.shape[0]} channels", allowed, "give images alike")
+            p = torch.cat([probabilities_of(model, domain.inputs(rows, None), device) for rows in good.split(256)])
+            paths = [""] * len(good)
+        y = place[domain.y[good]]
+        done += len(domain.y)
+        if not len(good):
+            continue
+        measures[domain.name] = Measures.of(p, y)
+        guess = p.argmax(1)
+        images += sorted(
+            (
+                Scored(path, domain.name, model.labels[c], model.labels[g], float(row[g]))
+                for path, c, g, row in zip(paths, y.tolist(), guess.tolist(), p, strict=True)
+            ),
+            key=lambda s: s.path,
+        )
+    if not measures:
+        raise SettingError("data", shown(found.name), "images that can be read", "none of them can")
+    return ModelScore({**measures, ALL: total(measures.values())}, images, errors, _remarks(model, found))
+
+
+def _remarks(model: Model, found: DomainSet) -> list[str]:
+    about = model.about
+    seen = [d for d in about.get("domains", ()) if d != about.get("held_out")]
+    out = []
+    if found.fingerprint and found.fingerprint == about.get("fingerprint"):
+        away = about.get("held_out")
+        but = f", but for {away}" if away else ""
+        out.append(f"the model was trained on four fifths of these very images{but}: this is no measure of new ones")
+    elif set(seen) & set(found.names):
+        both = some(sorted(set(seen) & set(found.names)))
+        out.append(f"domains of these names were trained on: {both}; are the images others?")
+    lacking = [label for label in model.labels if label not in found.labels]
+    if lacking:
+        out.append(f"{len(lacking)} classes of the model have no image here: {some(lacking)}")
+    return out
