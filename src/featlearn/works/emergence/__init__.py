@@ -41,5 +41,6 @@ CLAIMS: tuple[str, ...] = (
     "other_data",
     "table7",
     "clusters",
+    "filters",
     "teacher",
 )
