@@ -223,7 +223,7 @@ def main() -> None:
     """Measure and write, or write the page from what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="networks whose name holds this")
+    parser.add_argument("--only", default="", help="networks whose name holds this; others stay in the file")
     parser.add_argument("--out", type=Path, default=Path("evidence/benchmarks/other_models.json"))
     parser.add_argument("--page", type=Path)
     given = parser.parse_args()
@@ -232,14 +232,15 @@ def main() -> None:
         given.page.write_text(filled(given.page.read_text(encoding="utf-8"), document), encoding="utf-8")
         return
     torch.set_num_threads(given.threads)
-    networks = {}
+    networks = json.loads(given.out.read_text())["networks"] if given.only and given.out.exists() else {}
     for name, job in JOBS.items():
         if given.only in name:
             *parts, rate = job()
             networks[name] = [measured(*parts, r) for r in (rate, SMALL * rate)]
             print(name, json.dumps(networks[name], indent=1), flush=True)
-    document = {"benchmark": "other_models", "machine": machine("cpu"), "networks": networks}
-    write_whole(given.out, json.dumps(document, indent=1, sort_keys=True).encode() + b"\n")
+    ordered = {name: networks[name] for name in JOBS if name in networks}
+    document = {"benchmark": "other_models", "machine": machine("cpu"), "networks": ordered}
+    write_whole(given.out, json.dumps(document, indent=1).encode() + b"\n")
 
 
 if __name__ == "__main__":

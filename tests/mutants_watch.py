@@ -89,4 +89,10 @@ MUTANTS = (
         "            if trainer.global_step or not self.done:",
         f"{LOOPS}test_a_step_of_lightning_is_one_of_its_optimiser",
     ),
+    (
+        "apply/watch/moments.py",
+        "range(i, min(i + AT_ONCE, n)) for i",
+        "range(i, n) for i",
+        "tests/apply/test_watch.py::test_derivatives_are_of_few_inputs_at_once_and_say_the_same",
+    ),
 )

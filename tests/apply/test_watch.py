@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import featlearn
+from featlearn.apply.watch import moments
 from featlearn.apply.watch import scope as scope_module
 from featlearn.apply.watch.moments import alignment, bins_of, outer_against_gram, parts_of
 from featlearn.apply.watch.probe import copied
@@ -870,3 +871,29 @@ def test_the_reading_is_that_of_the_last_distance(apart: list[float | None], reg
 
 def test_the_thresholds_are_those_of_the_documentation() -> None:
     assert (LAZY, RICH) == (0.01, 0.2)
+
+
+def test_derivatives_are_of_few_inputs_at_once_and_say_the_same(monkeypatch):
+    sizes = []
+
+    class Wide(nn.Sequential):
+        def forward(self, x):
+            if torch.is_grad_enabled():
+                sizes.append(len(x))
+            return super().forward(x)
+
+    def watched():
+        net = made(lambda: Wide(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 12)))
+        with featlearn.watch(net, drawn(20, 3)) as scope:
+            for p in net.parameters():
+                p.data.mul_(1.2)
+            scope.step()
+        return scope.result.snapshots[-1]
+
+    few, most = watched(), max(sizes)
+    monkeypatch.setattr(moments, "AT_ONCE", 64)
+    whole = watched()
+    assert (most, max(sizes)) == (8, 20)
+    assert few.apart == pytest.approx(whole.apart, rel=1e-5)
+    assert [a.cosine for a in few.layers] == pytest.approx([a.cosine for a in whole.layers], rel=1e-5)
+    assert few.layers

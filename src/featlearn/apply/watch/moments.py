@@ -25,6 +25,8 @@ NUMBERS = 2**25
 KEPT = (4093, 65521)
 """Bins of one tensor, at least and at most; primes, so that no rows or columns fall into one bin."""
 FEATURES = 8191
+AT_ONCE = 8
+"""Inputs whose activations are kept for derivatives at once: of all 64 they take several times a large model's room."""
 COMBINED = 8
 """Combinations of the outputs in gradient outer products; of so many outputs or fewer, each by itself."""
 BLOCKS, LAYERS = 16, 16
@@ -235,28 +237,28 @@ def _ansatz(model: nn.Module, probe: Probe, layers: Mapping[str, nn.Module], key
     """Through each layer but the read-out: the gradient in its inputs is that in its outputs times its weights."""
     if not layers:
         return ()
-    found = Caught()
-    with caught(layers, found, apart=True):
-        out = scores(model, probe)
-    n, o = out.shape
-    if o <= COMBINED:
-        combined = [torch.eye(o, device=out.device)[c].expand(n, o) for c in range(o)]
-    else:
-        combined = [signs(n * o, key / "outer" / c).to(out.device).view(n, o).to(out) for c in range(COMBINED)]
-    names = [name for name, h in found.outputs.items() if not _same(probe.masked(h), out)]
-    if not names:
-        return ()
-    pulled: dict[str, list[Tensor]] = {name: [] for name in names}
-    for v in combined:
-        grads = torch.autograd.grad(out, [found.outputs[m] for m in names], v, retain_graph=True, allow_unused=True)
-        for name, g in zip(names, grads, strict=True):
-            if g is not None:
-                pulled[name].append(g.detach().reshape(-1, g.shape[-1]))
+    pulled: dict[str, list[Tensor]] = {}
+    for rows in _pieces(probe.n):
+        found, some = Caught(), probe.some(rows)
+        with caught(layers, found, apart=True):
+            out = scores(model, some)
+        o = out.shape[1]
+        if o <= COMBINED:
+            combined = [torch.eye(o, device=out.device)[c].expand(len(rows), o) for c in range(o)]
+        else:
+            whole = (signs(probe.n * o, key / "outer" / c).view(probe.n, o) for c in range(COMBINED))
+            combined = [v[rows.start : rows.stop].to(out) for v in whole]
+        names = [name for name, h in found.outputs.items() if not _same(some.masked(h), out)]
+        for v in combined if names else ():
+            grads = torch.autograd.grad(out, [found.outputs[m] for m in names], v, retain_graph=True, allow_unused=True)
+            for name, g in zip(names, grads, strict=True):
+                if g is not None:
+                    pulled.setdefault(name, []).append(g.detach().reshape(-1, g.shape[-1]))
     made: list[Ansatz] = []
-    for name in names:
+    for name, gradients in pulled.items():
         w = matrix_of(layers[name])
-        if w is not None and pulled[name]:
-            one = outer_against_gram(torch.cat(pulled[name]), w.detach(), name)
+        if w is not None:
+            one = outer_against_gram(torch.cat(gradients), w.detach(), name)
             made += [one] if one is not None else []
     return tuple(made)
 
@@ -368,6 +370,10 @@ def kernels_apart(start: Seen, now: Seen, labels: Tensor | None, name: str = "")
     return drift, alignment(after, labels) if labels is not None else None
 
 
+def _pieces(n: int) -> list[range]:
+    return [range(i, min(i + AT_ONCE, n)) for i in range(0, n, AT_ONCE)]
+
+
 def alignment(kernel: Tensor, labels: Tensor) -> float | None:
     """Cosine of a centred kernel (n, n) and of the Gram matrix of centred labels (n, c); None for a constant kernel."""
     k = kernel - kernel.mean(0) - kernel.mean(1, keepdim=True) + kernel.mean()
@@ -393,19 +399,22 @@ def off_linear(model: nn.Module, start: Seen, now: Seen, probe: Probe) -> tuple[
     def run(*args: object, **kwargs: object) -> object:
         return functional_call(model, base, args, dict(kwargs))
 
+    found: list[tuple[Tensor, Tensor]] = []
     with calm(_device(model)):
         try:
-            out = scores(run, probe)
-            v = torch.zeros_like(out).requires_grad_()
-            pulled = torch.autograd.grad(out, [*moved.values()], v, create_graph=True, materialize_grads=True)
-            inner = sum(
-                ((now.weights[n] - w.detach()) * g).sum() for (n, w), g in zip(moved.items(), pulled, strict=True)
-            )
-            assert isinstance(inner, Tensor)
-            push = torch.autograd.grad(inner, v, materialize_grads=True)[0]
+            for rows in _pieces(probe.n):  # outputs are of one input each, which `rehearse` has made sure of
+                out = scores(run, probe.some(rows))
+                v = torch.zeros_like(out).requires_grad_()
+                pulled = torch.autograd.grad(out, [*moved.values()], v, create_graph=True, materialize_grads=True)
+                inner = sum(
+                    ((now.weights[n] - w.detach()) * g).sum() for (n, w), g in zip(moved.items(), pulled, strict=True)
+                )
+                assert isinstance(inner, Tensor)
+                push = torch.autograd.grad(inner, v, materialize_grads=True)[0]
+                found.append((out.detach().double().cpu(), push.double().cpu()))
         except (RuntimeError, NotImplementedError) as why:
             return None, f"no linearisation: {str(why).splitlines()[0]}"
-    before, step = out.detach().double().cpu(), push.double().cpu()
+    before, step = (torch.cat(parts) for parts in zip(*found, strict=True))
     way = float((now.outputs - before).norm())
     if way <= STILL * float(before.norm()):
         return None, ""

@@ -46,9 +46,13 @@ class Probe:
             self, args=tuple(map(changed, self.args)), kwargs={k: changed(v) for k, v in self.kwargs.items()}
         )
 
+    def some(self, rows: range) -> "Probe":
+        """The inputs of these rows."""
+        return replace(self.each(lambda t: t[rows.start : rows.stop] if t.ndim else t), n=len(rows))
+
     def one(self, i: int) -> "Probe":
         """The i-th input alone."""
-        return replace(self.each(lambda t: t[i : i + 1] if t.ndim else t), n=1)
+        return self.some(range(i, i + 1))
 
     def beside(self, model: nn.Module) -> "Probe":
         """On the device and in the precision of a model."""

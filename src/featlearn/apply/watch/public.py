@@ -47,8 +47,8 @@ def watch(
     TensorBoard's `writer.add_scalar` and `mlflow.log_metric` take.
 
     A snapshot is of a copy without hooks, in evaluation mode: the model, its modes, hooks and gradients and all random
-    generators stay as they are. The start takes the memory of one model, a snapshot of about four more. What fails
-    after the first snapshot is told in the result and never ends the training.
+    generators stay as they are. The start takes the memory of one model, a snapshot of about four more and of the
+    activations of eight inputs. What fails after the first snapshot is told in the result and never ends the training.
 
     Source: drift and alignment of tangent kernels as in Fort et al. 2020 and Atanasov, Bordelon and Pehlevan 2022;
     lazy training as in Chizat, Oyallon and Bach 2019, by the linearisation in the weights that training reached, not
