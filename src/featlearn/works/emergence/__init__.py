@@ -43,4 +43,5 @@ CLAIMS: tuple[str, ...] = (
     "clusters",
     "filters",
     "teacher",
+    "input_structure",
 )
