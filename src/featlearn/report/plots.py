@@ -2,6 +2,7 @@
 given."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,7 +168,10 @@ def line_picture(
         for empty in across[len(panels) :]:
             empty.remove()
     for target, p in zip(across[: len(panels)], panels, strict=True):
-        axes = curves(target, p.series, p.xlabel, p.ylabel, log=p.log, title=p.title)
+        room = int(TITLE * width / max(math.ceil(len(panels) / lines), 1)) if len(panels) > 1 else len(p.title) + 1
+        axes = curves(target, p.series, p.xlabel, p.ylabel, log=p.log, title=textwrap.fill(p.title, room))
+        if "x" in p.log and not len(p.ticks):
+            _few_ticks(axes)
         if len(p.ticks):
             plain_ticks(axes, p.ticks)
     drawn = [
@@ -177,6 +181,21 @@ def line_picture(
         for x, y in zip(s.x, s.y, strict=True)
     ]
     return Picture(fig, caption, data=data or drawn)
+
+
+TITLE = 5.5
+"""Letters of a title for an inch of its panel; a longer one goes on in the next line."""
+
+
+def _few_ticks(axes: Any) -> None:
+    """Ticks at 1 and 3, or 1, 2 and 5, along a logarithmic x axis of less than two decades, or one: nine overlap."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.get_xlim()
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if high < 100 * low:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high > 10 * low else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
 
 
 def plain_ticks(axes: Any, values: Sequence[float] | Sequence[int]) -> None:
