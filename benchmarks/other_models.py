@@ -1,7 +1,7 @@
 """Both measuring tools on three networks of other people's, each trained here at a usual step size and at a small one.
 
     python benchmarks/other_models.py --threads 1 --out evidence/benchmarks/other_models.json
-    python benchmarks/other_models.py --page docs/three_networks.md     # writes the tables of that file into the page
+    python benchmarks/other_models.py --page PAGE.md      # writes the table of that file between its marks
 
 - torchvision's ResNet-18 on Fashion-MNIST, from its random start, SGD with momentum;
 - SmolLM2-135M fine-tuned on film reviews, the next word after "It was" being good or bad, AdamW;
