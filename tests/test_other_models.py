@@ -19,4 +19,4 @@ def test_a_few_steps_of_the_parity_are_measured_from_outside(monkeypatch):
     assert found["steps"] == 3
     assert found["watch_reads"] in ("lazy", "rich", "undecided", "unread")  # three steps hardly move the outputs
     assert 0 <= found["kernel_drift"] < 0.5
-    assert found["layers"]["changed"] > 0
+    assert found["layers"]["moved"] > 0
