@@ -54,6 +54,7 @@ def test_what_a_search_chose_is_shown_and_can_be_fitted(featlearn, pets):
     assert f"  {fit['command']}\n" in out
     command = shlex.split(fit["command"])
     assert command[:3] == ["featlearn", "domains", "fit"]
+    assert float(command[command.index("--nuclear-weight") + 1]) == fit["settings"]["nuclear_weight"]
     status, _, err = featlearn(*command[1:], "--out", "best.pt")
     assert status == 0, err
     status, text, _ = featlearn("domains", "show", "best.pt", "--json")
