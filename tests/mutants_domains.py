@@ -1,5 +1,6 @@
 """Mutants of what `featlearn domains` measures, chooses, splits and goes on from, for `tests/test_mutants.py`."""
 
+_TRAIN = "src/featlearn/methods/domains/training.py"
 _APPLY = "src/featlearn/apply/domains"
 _R = "tests/apply/test_domain_results.py::test_"
 _S = "tests/apply/test_domain_splits.py::test_"
@@ -136,11 +137,11 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_M}weights_stand_in_every_cross_entropy",
     ),
     # --- going on ----------------------------------------------------------------------------------------------------
-    (f"{_APPLY}/resumable.py", 'optimizer.load_state_dict(before["optimizer"])', "pass", f"{_STOPPED}[erm-nu-1]"),
-    (f"{_APPLY}/resumable.py", 'torch.set_rng_state(before["random"])', "pass", f"{_STOPPED}[erm-nu-7]"),
-    (f"{_APPLY}/resumable.py", '_swad_into(swad, before["swad"], device)', "pass", f"{_STOPPED}[swad-nu-7]"),
-    (f"{_APPLY}/resumable.py", "module.load_state_dict(values)", "pass", f"{_STOPPED}[miro-7]"),
-    (f"{_APPLY}/resumable.py", "None if shares is None else shares.to(device)", "None", f"{_STOPPED}[group-dro-7]"),
+    (_TRAIN, 'optimizer.load_state_dict(before["optimizer"])', "pass", f"{_STOPPED}[erm-nu-1]"),
+    (_TRAIN, 'torch.set_rng_state(before["random"])', "pass", f"{_STOPPED}[erm-nu-7]"),
+    (_TRAIN, 'swad.go_on(before["swad"], device)', "pass", f"{_STOPPED}[swad-nu-7]"),
+    (_TRAIN, "module.load_state_dict(values)", "pass", f"{_STOPPED}[miro-7]"),
+    (_TRAIN, "None if shares is None else shares.to(device)", "None", f"{_STOPPED}[group-dro-7]"),
     (
         f"{_APPLY}/resumable.py",
         'found.get("identity") == self.identity',

@@ -1,46 +1,27 @@
-"""Training that goes on where it was stopped: the loop of `methods.domains.train`, with measures and a checkpoint."""
+"""Training that goes on where it was stopped: `methods.domains.train` with measures and a checkpoint in a file."""
 
 import contextlib
-import copy
-import dataclasses
 import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from featlearn.apply.domains.measures import Details, Measures, evaluated
 from featlearn.core import Key
 from featlearn.errors import StoreError
 from featlearn.lab.files import write_whole
-from featlearn.methods.domains import VALIDATION, Evaluation, Minibatch, Objective, Part, Schedule, Swad, SwadRule
-from featlearn.methods.domains.averaging import Mean, _Segment, refresh_statistics, set_modes, training_modes
-from featlearn.methods.domains.objectives import State
-from featlearn.methods.domains.training import (
-    CHECK_EVERY,
-    Processes,
-    SingleProcess,
-    Trained,
-    _autocast,
-    _check_finite,
-    _load,
-    _own_random_numbers,
-    _prepared,
-    _to_cpu,
-    _weights,
-    minibatches_of_step,
-)
+from featlearn.methods.domains import Evaluation, Objective, Part, Schedule, SwadRule, Trained, train
+from featlearn.methods.domains.training import Batches, Processes, minibatches_of_step
 
 FORMAT = 1
 SECONDS = 60.0
 """Between two checkpoints: what a kill costs."""
-T = TypeVar("T")
-Batches = Callable[[Sequence[Part], int, int, Key, int, int], list[Minibatch]]
 
 
 @dataclass(frozen=True)
@@ -121,129 +102,58 @@ def train_resumable(
 
     Errors: Diverged.
     """
-    processes = processes or SingleProcess()
-    device = processes.device
-    start, spent = time.perf_counter(), 0.0
-    with _own_random_numbers(key, device):
-        featurizer, classifier = copy.deepcopy(featurizer).to(device), copy.deepcopy(classifier).to(device)
-        groups = [{"params": [*featurizer.parameters(), *classifier.parameters()]}]
-        groups += [{"params": list(m.to(device).parameters()), "lr": schedule.rate * factor} for m, factor in extra]
-        learned = [p for g in groups for p in g["params"] if p.requires_grad]
+    details: list[Details] = []
+    place = None if checkpoint is None else _Place(checkpoint, details)
 
-        def new_optimizer() -> torch.optim.Adam:
-            return torch.optim.Adam(groups, lr=schedule.rate, weight_decay=schedule.weight_decay)
+    def measure(*given: Any) -> Evaluation:
+        found, detail = evaluated(*given)
+        details.append(detail)
+        return found
 
-        optimizer, state = new_optimizer(), State(key)
-        modes = training_modes(featurizer, classifier)
-        swad = Swad(average) if average is not None else None
-        evaluations: list[Evaluation] = []
-        details: list[Details] = []
-        best: Evaluation | None = None
-        kept: dict[str, Tensor] = {}
-        sums: dict[str, Tensor] = {}
-        since, begun, trouble = 0, 0, ""
+    trained = train(
+        featurizer,
+        classifier,
+        objective,
+        parts,
+        schedule,
+        key=key,
+        watch=watch,
+        average=average,
+        extra=extra,
+        processes=processes,
+        progress=progress,
+        place=place,
+        batches=batches,
+        measure=measure,
+    )
+    averaged = details.pop() if trained.averaged_evaluation is not None else None  # the last that was measured
+    return Result(trained, tuple(details), averaged, place.begun if place else 0, place.trouble if place else "")
 
-        before = checkpoint.read() if checkpoint is not None else None
+
+class _Place:
+    """A training in a checkpoint, with the details of its evaluations. begun: the step it went on from; trouble: why it
+    could not be written."""
+
+    def __init__(self, checkpoint: Checkpoint, details: list[Details]) -> None:
+        self.checkpoint, self.details = checkpoint, details
+        self.begun, self.trouble, self.saved = 0, "", time.perf_counter()
+
+    def begin(self) -> Mapping[str, Any] | None:
+        before = self.checkpoint.read()
         if before is not None:
-            begun = before["step"]
-            _load(featurizer, classifier, before["weights"])
-            optimizer.load_state_dict(before["optimizer"])
-            for (module, _), values in zip(extra, before["extra"], strict=True):
-                module.load_state_dict(values)
-            shares = before["shares"]
-            state = State(key, begun, None if shares is None else shares.to(device))
-            evaluations = [Evaluation(**e) for e in before["evaluations"]]
-            details = [_details_of(d) for d in before["details"]]
-            best = next((e for e in evaluations if e.step == before["best"]), None)
-            kept, since, spent = before["kept"], before["since"], before["spent"]
-            sums = {name: value.to(device) for name, value in before["sums"].items()}
-            if swad is not None:
-                _swad_into(swad, before["swad"], device)
-            torch.set_rng_state(before["random"])
-            if device.type == "cuda" and before["random_cuda"] is not None:
-                torch.cuda.set_rng_state(before["random_cuda"], device)
+            self.begun = before["step"]
+            self.details[:] = [_details_of(d) for d in before["details"]]
+        self.saved = time.perf_counter()
+        return before
 
-        def make(step: int) -> list[Minibatch]:
-            return batches(parts, schedule.batch, step, key, processes.index, processes.count)
-
-        def place(step: int) -> dict[str, Any]:
-            return {
-                "step": step,
-                "weights": _to_cpu(_weights(featurizer, classifier)),
-                "optimizer": optimizer.state_dict(),
-                "extra": [m.state_dict() for m, _ in extra],
-                "shares": state.shares,
-                "evaluations": [dataclasses.asdict(e) for e in evaluations],
-                "details": [_plain(d) for d in details],
-                "best": best.step if best else None,
-                "kept": kept,
-                "sums": sums,
-                "since": since,
-                "spent": spent,
-                "swad": None if swad is None else _swad_state(swad),
-                "random": torch.get_rng_state(),
-                "random_cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
-            }
-
-        saved = time.perf_counter()
-        left = schedule.steps - begun if swad is None or not swad.over else 0
-        with contextlib.closing(_prepared(lambda i: make(begun + i), left, schedule.ahead)) as ready:
-            for i, minibatches in enumerate(ready):
-                step, begin = begun + i, time.perf_counter()
-                set_modes(modes)
-                minibatches = [Minibatch(b.x.to(device), b.y.to(device)) for b in minibatches]
-                with _autocast(device, schedule.precision):
-                    outcome = objective(featurizer, classifier, minibatches, state)
-                if step % CHECK_EVERY == 0 or step == schedule.steps - 1:
-                    _check_finite(outcome.loss, step)
-                if outcome.restart_optimizer:
-                    optimizer = new_optimizer()
-                optimizer.zero_grad()
-                outcome.loss.backward()
-                processes.gradients(learned)
-                optimizer.step()
-                state, since = outcome.state, since + 1
-                for name, value in {"loss": outcome.loss, **outcome.parts}.items():
-                    sums[name] = sums.get(name, torch.zeros((), device=device)) + value.detach().float()
-                if swad is not None:
-                    swad.step(_weights(featurizer, classifier))
-                spent += time.perf_counter() - begin
-                if (step + 1) % schedule.evaluate_every == 0 or step == schedule.steps - 1:
-                    means = {name: float(value) / since for name, value in sums.items()}
-                    found, detail = evaluated(featurizer, classifier, watch, step + 1, means, schedule.precision)
-                    _check_finite(torch.tensor(means["loss"]), step)
-                    evaluations.append(found)
-                    details.append(detail)
-                    sums, since = {}, 0
-                    if best is None or found.accuracy[VALIDATION] > best.accuracy[VALIDATION]:
-                        best, kept = found, _to_cpu(_weights(featurizer, classifier))
-                    if swad is not None:
-                        swad.evaluated(found.loss[VALIDATION])
-                if progress:
-                    progress(step + 1, schedule.steps)
-                over = step == schedule.steps - 1 or (swad is not None and swad.over)
-                due = over or time.perf_counter() - saved >= (checkpoint.seconds if checkpoint else 0)
-                if checkpoint is not None and due and not trouble:
-                    try:
-                        checkpoint.write(place(step + 1))
-                    except StoreError as why:
-                        trouble = str(why)
-                    saved = time.perf_counter()
-                if swad is not None and swad.over:
-                    break
-        averaged, averaged_evaluation, averaged_details, window = None, None, None, None
-        if swad is not None:
-            window = swad.finish()
-            _load(featurizer, classifier, swad.weights())
-            anew = (b.x.to(device) for step in range(100) for b in make(step))
-            refresh_statistics(featurizer, anew)
-            averaged = _to_cpu(_weights(featurizer, classifier))
-            averaged_evaluation, averaged_details = evaluated(
-                featurizer, classifier, watch, evaluations[-1].step, {}, schedule.precision
-            )
-    seconds = time.perf_counter() - start
-    trained = Trained(tuple(evaluations), best, kept, averaged, averaged_evaluation, window, seconds, spent)
-    return Result(trained, tuple(details), averaged_details, begun, trouble)
+    def after(self, step: int, over: bool, state: Callable[[], dict[str, Any]]) -> None:
+        if self.trouble or not (over or time.perf_counter() - self.saved >= self.checkpoint.seconds):
+            return
+        try:
+            self.checkpoint.write({**state(), "details": [_plain(d) for d in self.details]})
+        except StoreError as why:
+            self.trouble = str(why)
+        self.saved = time.perf_counter()
 
 
 # --- what a checkpoint holds --------------------------------------------------------------------------------------
@@ -261,29 +171,3 @@ def _details_of(plain: Mapping[str, Any]) -> Details:
         name: {domain: Measures(np.asarray(c), np.asarray(b)) for domain, (c, b) in by.items()}
         for name, by in plain.items()
     }
-
-
-def _swad_state(swad: Swad) -> dict[str, Any]:
-    def mean(m: Mean) -> tuple[int, dict[str, Tensor]]:
-        return m.count, _to_cpu(m.weights)
-
-    return {
-        "over": swad.over,
-        "current": mean(swad._current),
-        "queue": [(mean(s.mean), s.loss, s.number) for s in swad._queue],
-        "total": mean(swad._total),
-        "threshold": swad._threshold,
-        "evaluations": swad._evaluations,
-        "first": swad._first,
-        "last": swad._last,
-    }
-
-
-def _swad_into(swad: Swad, state: Mapping[str, Any], device: torch.device) -> None:
-    swad.over = state["over"]
-    count, weights = state["current"]
-    swad._current = Mean(count, {name: value.to(device) for name, value in weights.items()})
-    swad._queue = [_Segment(Mean(*mean), loss, number) for mean, loss, number in state["queue"]]
-    swad._total = Mean(*state["total"])
-    swad._threshold, swad._evaluations = state["threshold"], state["evaluations"]
-    swad._first, swad._last = state["first"], state["last"]

@@ -7,6 +7,7 @@ v_k. `window` is the rule on a list of losses; `Swad` follows it while training 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -171,6 +172,33 @@ class Swad:
         self.over, self._queue = True, []
         threshold = float("inf") if self._threshold is None else self._threshold
         return Window(self._first, self._last, threshold, self._threshold is not None)
+
+    def state(self) -> dict[str, Any]:
+        """All that it takes to go on from here, as plain values and tensors on the CPU."""
+
+        def plain(mean: Mean) -> tuple[int, dict[str, Tensor]]:
+            return mean.count, {name: value.to("cpu", copy=True) for name, value in mean.weights.items()}
+
+        return {
+            "over": self.over,
+            "current": plain(self._current),
+            "queue": [(plain(s.mean), s.loss, s.number) for s in self._queue],
+            "total": plain(self._total),
+            "threshold": self._threshold,
+            "evaluations": self._evaluations,
+            "first": self._first,
+            "last": self._last,
+        }
+
+    def go_on(self, state: Mapping[str, Any], device: torch.device) -> None:
+        """Be what gave this `state()`, with the weights of the present segment on a device."""
+        self.over = state["over"]
+        count, weights = state["current"]
+        self._current = Mean(count, {name: value.to(device) for name, value in weights.items()})
+        self._queue = [_Segment(Mean(*mean), loss, number) for mean, loss, number in state["queue"]]
+        self._total = Mean(*state["total"])
+        self._threshold, self._evaluations = state["threshold"], state["evaluations"]
+        self._first, self._last = state["first"], state["last"]
 
     def weights(self) -> dict[str, Tensor]:
         """The mean, after `finish`. Errors: SettingError where no evaluation ended a segment."""

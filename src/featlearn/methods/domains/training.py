@@ -6,9 +6,9 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Literal, Protocol, runtime_checkable
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache, partial
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -217,6 +217,23 @@ def _prepared(make: Callable[[int], list[Minibatch]], steps: int, ahead: int) ->
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@runtime_checkable
+class Place(Protocol):
+    """Where a training keeps its place, so that another call goes on from there."""
+
+    def begin(self) -> Mapping[str, Any] | None:
+        """The state that was kept of this very training, None where none was."""
+        ...
+
+    def after(self, step: int, over: bool, state: Callable[[], dict[str, Any]]) -> None:
+        """Told after each step, counted from 1. state(): all that it takes to go on, tensors and plain values."""
+        ...
+
+
+Batches = Callable[[Sequence[Part], int, int, Key, int, int], list[Minibatch]]
+"""Parts, batch, step, key, index and count of processes -> the minibatches of a step."""
+
+
 def train(
     featurizer: nn.Module,
     classifier: nn.Module,
@@ -230,6 +247,9 @@ def train(
     extra: Sequence[tuple[nn.Module, float]] = (),
     processes: Processes | None = None,
     progress: Callable[[int, int], None] | None = None,
+    place: Place | None = None,
+    batches: Batches = minibatches_of_step,
+    measure: Callable[..., Evaluation] | None = None,
 ) -> Trained:
     """Train copies of two modules on several domains by Adam.
 
@@ -239,7 +259,8 @@ def train(
     the factor of their rate (trained in place). processes: processes that share the work, each with minibatches of its
     own (a nuclear norm is that of each process's rows). Parts that were put into evaluation mode, such as batch norm
     that is to keep its statistics, stay in it while the rest trains. The modules given are not changed, nor is the
-    random state.
+    random state. place: goes on from what it kept, and ends as if nothing had stopped it. batches: a function of step
+    and key alone. measure: in place of `evaluate`, with its arguments.
 
     Source: protocol of thesis sec. 6.3.2 (nuclear.method_ermnu). Errors: Diverged when the loss leaves the finite
     numbers; SettingError, before any work, for no domain, parts without rows, classes that the classifier does not
@@ -258,7 +279,7 @@ def train(
         _check_parts(name, given, classifier)
     if average is not None and not watch.get(VALIDATION):
         raise SettingError("average", average, f"with parts named {VALIDATION!r} to watch", "SWAD needs their loss")
-    processes = processes or SingleProcess()
+    processes, measure = processes or SingleProcess(), measure or evaluate
     device = processes.device
     start, spent = time.perf_counter(), 0.0
     with _own_random_numbers(key, device):
@@ -277,13 +298,51 @@ def train(
         best: Evaluation | None = None
         kept: dict[str, Tensor] = {}
         sums: dict[str, Tensor] = {}
-        since = 0
+        since, begun = 0, 0
+
+        before = place.begin() if place is not None else None
+        if before is not None:
+            begun = before["step"]
+            _load(featurizer, classifier, before["weights"])
+            optimizer.load_state_dict(before["optimizer"])
+            for (module, _), values in zip(extra, before["extra"], strict=True):
+                module.load_state_dict(values)
+            shares = before["shares"]
+            state = State(key, begun, None if shares is None else shares.to(device))
+            evaluations = [Evaluation(**e) for e in before["evaluations"]]
+            best = next((e for e in evaluations if e.step == before["best"]), None)
+            kept, since, spent = before["kept"], before["since"], before["spent"]
+            sums = {name: value.to(device) for name, value in before["sums"].items()}
+            if swad is not None:
+                swad.go_on(before["swad"], device)
+            torch.set_rng_state(before["random"])
+            if device.type == "cuda" and before["random_cuda"] is not None:
+                torch.cuda.set_rng_state(before["random_cuda"], device)
 
         def make(step: int) -> list[Minibatch]:
-            return minibatches_of_step(parts, schedule.batch, step, key, processes.index, processes.count)
+            return batches(parts, schedule.batch, step, key, processes.index, processes.count)
 
-        with contextlib.closing(_prepared(make, schedule.steps, schedule.ahead)) as batches:
-            for step, minibatches in enumerate(batches):
+        def to_go_on(step: int) -> dict[str, Any]:
+            return {
+                "step": step,
+                "weights": _to_cpu(_weights(featurizer, classifier)),
+                "optimizer": optimizer.state_dict(),
+                "extra": [m.state_dict() for m, _ in extra],
+                "shares": state.shares,
+                "evaluations": [asdict(e) for e in evaluations],
+                "best": best.step if best else None,
+                "kept": kept,
+                "sums": sums,
+                "since": since,
+                "spent": spent,
+                "swad": None if swad is None else swad.state(),
+                "random": torch.get_rng_state(),
+                "random_cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
+            }
+
+        left = schedule.steps - begun if swad is None or not swad.over else 0
+        with contextlib.closing(_prepared(lambda i: make(begun + i), left, schedule.ahead)) as ready:
+            for step, minibatches in enumerate(ready, begun):
                 begin = time.perf_counter()
                 set_modes(modes)
                 minibatches = [Minibatch(b.x.to(device), b.y.to(device)) for b in minibatches]
@@ -305,7 +364,7 @@ def train(
                 spent += time.perf_counter() - begin
                 if (step + 1) % schedule.evaluate_every == 0 or step == schedule.steps - 1:
                     means = {name: float(value) / since for name, value in sums.items()}
-                    found = evaluate(featurizer, classifier, watch, step + 1, means, schedule.precision)
+                    found = measure(featurizer, classifier, watch, step + 1, means, schedule.precision)
                     _check_finite(torch.tensor(means["loss"]), step)
                     evaluations.append(found)
                     sums, since = {}, 0
@@ -317,7 +376,10 @@ def train(
                         swad.evaluated(found.loss[VALIDATION])
                 if progress:
                     progress(step + 1, schedule.steps)
-                if swad is not None and swad.over:
+                ended = swad is not None and swad.over
+                if place is not None:
+                    place.after(step + 1, ended or step == schedule.steps - 1, partial(to_go_on, step + 1))
+                if ended:
                     break
         last = _to_cpu(_weights(featurizer, classifier))
         averaged, averaged_evaluation, window = None, None, None
@@ -327,7 +389,7 @@ def train(
             anew = (b.x.to(device) for step in range(100) for b in make(step))
             refresh_statistics(featurizer, anew)
             averaged = _to_cpu(_weights(featurizer, classifier))
-            averaged_evaluation = evaluate(featurizer, classifier, watch, evaluations[-1].step, {}, schedule.precision)
+            averaged_evaluation = measure(featurizer, classifier, watch, evaluations[-1].step, {}, schedule.precision)
     return Trained(
         tuple(evaluations),
         best,
