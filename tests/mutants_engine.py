@@ -1,4 +1,4 @@
-"""Mutants of core, tasks, nets and learn, for the runner of `tests/test_mutants.py`.
+"""Mutants of core, tasks, nets, learn and report, for the runner of `tests/test_mutants.py`.
 
 Each is (file relative to the repository root, text that stands there once, wrong text, node id that must turn red): the
 nearest wrong code to what its test protects. Tests that load torch.optim are left to others, since that takes seconds.
@@ -171,5 +171,18 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "a[i].square()",
         "a[i].abs()",
         "tests/measure/test_tangent.py::test_kernel_equals_products_of_autograd_gradients[True]",
+    ),
+    # --- report ------------------------------------------------------------------------------------------------------
+    (
+        "src/featlearn/report/plots.py",
+        '        if "x" in p.log and not len(p.ticks):',
+        "        if not p.log:",
+        "tests/report/test_plots.py::test_ticks_of_a_short_logarithmic_axis_and_titles_of_panels_do_not_overlap",
+    ),
+    (
+        "src/featlearn/report/plots.py",
+        "title=textwrap.fill(p.title, room)",
+        "title=p.title",
+        "tests/report/test_plots.py::test_ticks_of_a_short_logarithmic_axis_and_titles_of_panels_do_not_overlap",
     ),
 ]

@@ -1,9 +1,12 @@
 """Pictures on canned data: what is drawn, where, and in which colour."""
 
+import itertools
+
 import canned
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
 from featlearn.errors import ReportError
@@ -128,3 +131,25 @@ def test_neuron_map_colours():
     assert five[3].get_position().y0 < five[0].get_position().y0
     with pytest.raises(ReportError, match=r"\(n, 2\)"):
         plots.neuron_map(style.figure(), [plots.NeuronPanel("x", np.zeros((3, 3)), np.ones(2), np.ones(2))])
+
+
+def spans(texts, renderer):
+    return [t.get_window_extent(renderer) for t in texts if t.get_text()]
+
+
+@pytest.mark.parametrize(("steps", "shown"), [((12, 400), {"30", "100", "300"}), ((15, 70), {"20", "50"})])
+def test_ticks_of_a_short_logarithmic_axis_and_titles_of_panels_do_not_overlap(steps, shown):
+    rise = plots.Series.of("Network", {steps[0]: [49.0, 51.0], steps[1]: [98.0, 99.0]})
+    titles = [f"Fashion-MNIST, Gaussian, ResNet({i})" for i in range(3)]
+    picture = plots.line_picture(
+        [plots.Panel([rise], "step", "accuracy (%)", title=t, log="x") for t in titles], "Accuracy."
+    )
+    canvas, axes = FigureCanvasAgg(picture.figure), picture.figure.axes
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    labels = spans([*axes[0].get_xticklabels(), *axes[0].get_xticklabels(minor=True)], renderer)
+    assert all(one.x1 < two.x0 for one, two in itertools.pairwise(sorted(labels, key=lambda b: b.x0)))
+    assert {t.get_text() for t in axes[0].get_xticklabels()} >= shown
+    heads = spans([a._left_title for a in axes], renderer)
+    assert all(one.x1 < two.x0 for one, two in itertools.pairwise(heads))
+    assert heads[-1].x1 < picture.figure.bbox.x1

@@ -1,9 +1,6 @@
 """An evaluation, or a model on labelled images, as one page of its own; style and pictures are inside."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -12,7 +9,7 @@ from featlearn.apply.domains.measures import BINS, Measures
 from featlearn.apply.domains.results import Chosen, Measured, Results, own_settings
 from featlearn.apply.domains.scores import Score
 from featlearn.apply.domains.scoring import ALL, ModelScore
-from featlearn.report import html, style
+from featlearn.report import alone, html, style
 from featlearn.report.html import Html, tag
 
 NUMBERED = 12
@@ -22,6 +19,7 @@ SHOWN = 60
 CHOSEN = 200
 """Choices in the table of settings."""
 WIDTH = 7.5
+MAKER = "featlearn domains"
 NUMBER, TEXT = "num", "text"
 
 
@@ -70,7 +68,7 @@ def evaluation_page(
     body += [tag("h2", "Missing runs"), html.bullets(missing)] if missing else []
     body += [tag("h2", "Remarks on the data"), html.bullets(remarks)] if remarks else []
     body += [tag("h2", "How this was made"), html.command(command)]
-    return _whole(f"{found.data}: domains never seen", body)
+    return alone.page(f"{found.data}: domains never seen", body, MAKER)
 
 
 def score_page(
@@ -86,7 +84,7 @@ def score_page(
     body += _pictures(found.measures[ALL], labels, "all images")
     body.append(_classes({d: m for d, m in found.measures.items() if d != ALL}, labels))
     body += [tag("h2", "The model"), html.nested({k: v for k, v in about.items() if k != "measures"})]
-    return _whole(f"A model on {data}", body)
+    return alone.page(f"A model on {data}", body, MAKER)
 
 
 def _told(m: Mapping[str, Any]) -> list[str]:
@@ -99,19 +97,6 @@ def _told(m: Mapping[str, Any]) -> list[str]:
         percent(m["ece"]),
         f"{level['class']}: {percent(level['accuracy'])}",
     ]
-
-
-def _whole(title: str, body: Sequence[Any]) -> str:
-    css = files("featlearn.report").joinpath("style.css").read_text()
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name_="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("style", Html(css)),
-    ]
-    parts = [tag("main", body, id="content"), tag("footer", tag("p", "Made by featlearn domains."))]
-    return f'<!doctype html>\n<html lang="en">\n{tag("head", head)}\n{tag("body", parts)}\n</html>\n'
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -208,7 +193,7 @@ def confusion_picture(found: Measures, labels: Sequence[str], of: str) -> Html:
                     colour = "white" if shares[i, j] > 0.5 else "#1F2328"
                     text = f"{100 * shares[i, j]:.0f}"
                     axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=small)
-    return _figure(fig, f"Who is taken for whom, per cent of each true class; {of}.")
+    return alone.picture(fig, f"Who is taken for whom, per cent of each true class; {of}.", dpi=110)
 
 
 def _short(name: str) -> str:
@@ -229,12 +214,4 @@ def reliability_picture(found: Measures, of: str) -> Html:
         edges = np.arange(BINS) / BINS
         bottom.bar(edges, found.bins[:, 0], width=1 / BINS, align="edge", color=style.NEURON, edgecolor="white")
         bottom.set(xlabel="probability of the predicted class", ylabel="images")
-    return _figure(fig, f"Calibration: the error is {percent(found.ece)} %, over {BINS} bins; {of}.")
-
-
-def _figure(fig: Any, caption: str) -> Html:
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=110)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    image = tag("img", src=f"data:image/png;base64,{data}", alt=caption)
-    return tag("figure", tag("div", image, class_="picture"), tag("figcaption", caption))
+    return alone.picture(fig, f"Calibration: the error is {percent(found.ece)} %, over {BINS} bins; {of}.", dpi=110)

@@ -1,9 +1,6 @@
 """An inspection as one page of its own: table, spectra, and neurons in the plane; style and pictures are inside."""
 
-import base64
-import io
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
 import torch
@@ -13,7 +10,7 @@ from featlearn.apply.inspect.public import Inspection, Pair, Source
 from featlearn.core import Key
 from featlearn.data.weights import read_weights
 from featlearn.measure import mds
-from featlearn.report import html, style
+from featlearn.report import alone, html, style
 from featlearn.report.html import Html, tag
 
 SHOWN = 40
@@ -31,16 +28,7 @@ def page(found: Inspection, before: Source, after: Sequence[Source]) -> str:
     if found.layers:
         body += [tag("h2", found.before), _table(found.layers, alone=True)]
     body += [tag("h2", "Remarks"), html.bullets(found.remarks)] if found.remarks else []
-    css = files("featlearn.report").joinpath("style.css").read_text()
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name_="color-scheme", content="light dark"),
-        tag("title", f"What moved: {found.before}"),
-        tag("style", Html(css)),
-    ]
-    parts = [tag("main", body, id="content"), tag("footer", tag("p", "Made by featlearn inspect."))]
-    return f'<!doctype html>\n<html lang="en">\n{tag("head", head)}\n{tag("body", parts)}\n</html>\n'
+    return alone.page(f"What moved: {found.before}", body, "featlearn inspect")
 
 
 def _pair(pair: Pair, before: Source, after: Source) -> list[Any]:
@@ -130,7 +118,7 @@ def _movement(moved: Sequence[Layer]) -> Html:
         axes.invert_yaxis()
         axes.set_xlabel("spectral norm, change over before")
     left = f" The {SHOWN} that moved most of {len(moved)}." if len(kept) < len(moved) else ""
-    return _figure(fig, f"How far every matrix moved.{left}")
+    return alone.picture(fig, f"How far every matrix moved.{left}")
 
 
 def _spectra(moved: Sequence[Layer]) -> Html:
@@ -147,7 +135,7 @@ def _spectra(moved: Sequence[Layer]) -> Html:
                 axes.plot(range(1, len(values) + 1), values, label=name, **drawn)
         axes.set(yscale="log", xlabel="direction of the change", ylabel="singular value, over before")
         fig.legend(loc="outside lower center", ncols=1)
-    return _figure(fig, "Singular values of the changes of the matrices that moved most.")
+    return alone.picture(fig, "Singular values of the changes of the matrices that moved most.")
 
 
 def _spectral(layer: Layer) -> float:
@@ -189,12 +177,4 @@ def _map(name: str, c: Clustering, points: Sequence[torch.Tensor]) -> Html:
             axes.set_title(when if value is None else f"{when}: {value:.2f}")
             axes.set(xticks=[], yticks=[], aspect="equal")
     caption = f"{name}: directions of {c.neurons} neurons, distances 1 - cosine, and the silhouette of {c.k} clusters."
-    return _figure(fig, f"{caption} Colours are the clusters after.")
-
-
-def _figure(fig: Any, caption: str) -> Html:
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=150)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    image = tag("img", src=f"data:image/png;base64,{data}", alt=caption)
-    return tag("figure", tag("div", image, class_="picture"), tag("figcaption", caption))
+    return alone.picture(fig, f"{caption} Colours are the clusters after.")
