@@ -15,7 +15,7 @@ from featlearn.works.tradeoff.experiments import reviews
 from featlearn.works.tradeoff.rows_texts import Tuned, at_chosen, chosen
 
 (CLAIM,) = CLAIMS
-SHARES = (0.01, 0.1, 1.0)
+SHARES = (0.01, 0.05, 0.1, 0.2, 1.0)
 
 
 def planted(gain=2.0, tuned=4.0, lost=()):

@@ -343,7 +343,7 @@ EXPERIMENT = Experiment(
             weights=(1.0,),
             seeds=(0, 1),
         ),
-        "small": Config(targets=("movies",), shares=(0.01, 0.1, 1.0)),
+        "small": Config(targets=("movies",), steps=100),
         "cpu": Config(seeds=tuple(range(8)), validation_seeds=(1000, 1001, 1002)),
         "paper": Config(features=256, steps=1000, seeds=tuple(range(20)), validation_seeds=tuple(range(1000, 1005))),
     },
