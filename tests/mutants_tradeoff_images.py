@@ -44,8 +44,8 @@ MUTANTS = (
     ),
     (
         "works/tradeoff/rows_adapted.py",
-        "{r.seed: guess if",
-        "{r.seed: 0.0 if",
+        "value = guess if value is None",
+        "value = 0.0 if value is None",
         REGULARISED + "test_a_run_that_diverged_is_not_chosen_and_a_guess_where_it_is_reported",
     ),
     (
@@ -140,8 +140,8 @@ MUTANTS = (
     ),
     (
         "works/tradeoff/experiments/reviews.py",
-        "sum(map(diverged, pair))",
-        "sum(map(diverged, pair[1:]))",
+        "diverged(first) + diverged(second)",
+        "diverged(second)",
         "tests/test_docs_numbers.py::test_a_mean_with_runs_that_diverged_is_marked",
     ),
 )

@@ -46,10 +46,14 @@ def per_seed(found: Table[Any], name: str = "accuracy") -> dict[int, float]:
     Errors: EmptyArm where one diverged and guessing has no value of the column.
     """
     guess = columns(found.kind)[name].quantity.chance
-    lost = [r.seed for r in found.rows if getattr(r, name) is None]
-    if lost and guess is None:
-        raise EmptyArm(f"a run diverged on seed {lost[0]}: it has no {name} ({found.says})")
-    return {r.seed: guess if getattr(r, name) is None else getattr(r, name) for r in found.rows}
+    out: dict[int, float] = {}
+    for r in found.rows:
+        value = getattr(r, name)
+        value = guess if value is None else value
+        if value is None:
+            raise EmptyArm(f"a run diverged on seed {r.seed}: it has no {name} ({found.says})")
+        out[r.seed] = value
+    return out
 
 
 def less(one: Table[Any], two: Table[Any], quantity: Quantity, name: str = "accuracy") -> Estimate:

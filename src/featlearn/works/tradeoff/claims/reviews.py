@@ -91,7 +91,8 @@ def observed(settings: None, table: Table[Tuned]) -> Mapping[str, Observation]:
 
 def ahead(part: Table[Tuned], one: Way, two: Way, share: float) -> Estimate:
     """One way less another at one share, each at its chosen setting."""
-    return less(*(at_chosen(part.where(how=how, share=share)) for how in (one, two)), POINTS)
+    first, second = (at_chosen(part.where(how=how, share=share)) for how in (one, two))
+    return less(first, second, POINTS)
 
 
 CLAIMS: tuple[Claim, ...] = (

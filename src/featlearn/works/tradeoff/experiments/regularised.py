@@ -235,10 +235,10 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
             for how, rows in ways.items():
                 out += _way(name, how, rows)
             for one, two in PAIRS:
-                pair = [at_chosen(ways[how]) for how in (one, two)]
-                at, found = (name, f"{one} less {two}"), less(*pair, POINTS)
+                first, second = (at_chosen(ways[how]) for how in (one, two))
+                at, found = (name, f"{one} less {two}"), less(first, second, POINTS)
                 out.append(SummaryRow.of(*at, "test accuracy", found, entry=ENTRIES[0], unit="points"))
-                if lost := sum(map(diverged, pair)):
+                if lost := diverged(first) + diverged(second):
                     out.append(SummaryRow.of(*at, "runs that diverged", float(lost), entry=ENTRIES[0]))
     return out
 

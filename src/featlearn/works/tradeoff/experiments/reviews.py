@@ -295,10 +295,10 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
                 if value is not None:
                     out.append(SummaryRow.of(*at, axis, value, entry=ENTRY))
             out.append(SummaryRow.of(*at, "of these at an edge", float(len(choice.at_edge)), entry=ENTRY))
-        pair = [at_chosen(ways[how]) for how in ("CR", "FT")]
-        at, found = (name, "CR less FT"), less(*pair, POINTS)
+        first, second = (at_chosen(ways[how]) for how in ("CR", "FT"))
+        at, found = (name, "CR less FT"), less(first, second, POINTS)
         out.append(SummaryRow.of(*at, "test accuracy", found, entry=ENTRY, unit="points"))
-        if lost := sum(map(diverged, pair)):
+        if lost := diverged(first) + diverged(second):
             out.append(SummaryRow.of(*at, "runs that diverged", float(lost), entry=ENTRY))
     return out
 
