@@ -99,9 +99,7 @@ def test_a_small_change_of_weights_that_were_trained_before_is_not_called_lazy(s
 def test_a_random_start_is_random_whatever_its_shape(shape: tuple[int, int]) -> None:
     for seed in range(20):
         w = torch.rand(shape, generator=(KEY / seed).torch()) - 0.5
-        pair = compare(
-            {"a.weight": w, "fc.weight": torch.ones(2, 2)}, {"a.weight": 1.01 * w, "fc.weight": torch.ones(2, 2)}
-        )
+        start, after = ({"a.weight": size * w, "fc.weight": torch.ones(2, 2)} for size in (1.0, 1.01))
         assert compare(start, after).pairs[0].reading.regime == "lazy"
 
 
