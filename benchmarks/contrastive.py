@@ -4,9 +4,9 @@
     python benchmarks/contrastive.py --device cuda --encoder resnet18 --size 32 --channels 3 --batch 512
 
 ours: `featlearn.learn.pretrain`, with its trace of chance, matches and collapse. lightly: the loop of its examples for
-SimCLR, MoCo, NNCLR and SimSiam (encoder, head, loss, SGD; it has no SimCSE), given batches by index, without a loader, and the same views, so
-that what is compared is the loop. Seconds are medians of whole runs of some epochs, interleaved. `ratio`: seconds of
-ours over those of lightly; target at most 1.1. `images a second`: of ours.
+SimCLR, MoCo, NNCLR and SimSiam (encoder, head, loss, SGD; it has no SimCSE), given batches by index, without a loader,
+and the same views, so that what is compared is the loop. Seconds are medians of whole runs of some epochs, interleaved.
+`ratio`: seconds of ours over those of lightly; target at most 1.1. `images a second`: of ours.
 """
 
 import argparse
