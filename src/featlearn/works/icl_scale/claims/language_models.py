@@ -270,7 +270,7 @@ FOUND = {
     "[-9.3, 4.2]. By raw accuracies it is -4.8 [-8.8, -0.8], below; that calibrated ones decide was fixed before the "
     "rows. 1 of 32 sets and tasks lies below guessing when all labels are inverted.",
 }
-LOOKS = (
+QUESTION = (
     "A question of ours, which neither covers nor contradicts the figure: that is about two far larger models. Before "
     "the rows it was whether a small model pays one and a half times as much attention by token, over both orders: it "
     "does not. What followed was asked after the rows. The figure leaves open where the irrelevant sentence stands and "
@@ -332,7 +332,7 @@ CLAIMS: tuple[Claim, ...] = (
             observe=sees_focus,
             premises=other_pairs,
             reads=(Focus,),
-            remarks=f"{LOOKS}{PLAIN[asked.model]}{KINDS}",
+            remarks=f"{QUESTION}{PLAIN[asked.model]}{KINDS}",
         )
         for name, asked in (("chat", Asked(CHAT, "5.3")), ("base", Asked(BASE, "5.3")))
     ),
