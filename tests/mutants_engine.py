@@ -10,6 +10,12 @@ _NET, _POINTWISE = (f"src/featlearn/nets/{name}.py" for name in ("two_layer", "p
 _PATTERNS, _CLUSTERS = (f"src/featlearn/tasks/{name}.py" for name in ("patterns", "clusters"))
 
 MUTANTS: list[tuple[str, str, str, str]] = [
+    (
+        "src/featlearn/catalog.py",
+        "reasons=e.reasons, waits=e.waits)",
+        "reasons=e.reasons)",
+        "tests/works/icl_scale/test_label_noise.py::test_the_figures_wait_for_their_models_whatever_small_ones_show",
+    ),
     # rows of another model that cover a figure whose own model nobody can bundle
     (
         "src/featlearn/lab/coverage.py",

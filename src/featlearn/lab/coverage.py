@@ -61,12 +61,14 @@ def entry_state(
     experiments: Iterable[Reproduction],
     *,
     reasons: Sequence[str] = (),
+    waits: str = "",
 ) -> EntryState:
     """The verdict of one entry.
 
     By its claims where it has some: the worst outcome and the worst scope of them. Else by the experiment that
-    reproduces it. reasons: why checks of it are not made, from the inventory; where one says that data are needed, and
-    no claim covers the entry as stated, that is its verdict: what claims find on other data or models decides nothing.
+    reproduces it. reasons: why nothing of it can be checked, from the inventory; waits: the data or weights that it
+    needs. Where no claim covers it as stated, needing them is its verdict: what claims find on other data or models
+    decides nothing.
     Covered: one of its claims covers it (a statement of the source could have failed); where it has none, an
     experiment has rows for it.
     """
@@ -75,7 +77,6 @@ def entry_state(
     with_rows = [r for r in runs if r.rows]
     by = (*(c.id for c in mine), *(r.experiment for r in runs))
     covered = any(c.covers for c in mine) if mine else bool(with_rows)
-    waits = next((r.removeprefix(DATA_NEEDED) for r in reasons if r.startswith(DATA_NEEDED)), "")
     if mine and waits and not any(c.covers and c.scope == "as stated" for c in mine):
         return EntryState(entry, "data needed", "", waits, False, by)
     if mine:
@@ -112,9 +113,6 @@ def what_is_hit(hits: Sequence[str]) -> str:
     found = next((words for name, words in HITS.items() if name in hits), "")
     return found or "Contradicts a reading or criterion of ours, and shows nothing of the paper wrong"
 
-
-DATA_NEEDED = "data needed: "
-"""How a reason of the inventory begins that names data or weights which nobody can bundle."""
 
 NUMBERS = ("reproduced", "deviates", "not comparable", "not compared")
 """What can become of a reported number."""
