@@ -266,12 +266,12 @@ FOUND = {
     "unit it is 1.0 [-7.6, 9.6]. 2 of 32 sets and tasks lie below guessing when all labels are inverted.",
     BASE: "Read plainly, flat is decided and not met: A(0) - A(1) is 21.6 [17.9, 25.3] points, 0.28 of the skill. At "
     "90 %, the level that confirms, the interval of the quarter less the drop lies below its limit of 1 point; it "
-    "reaches over it at the level that contradicts, 98.3 % for three statements. With the task as unit it is -2.5 "
+    "reaches over it at the level for a contradiction, 98.3 % for three statements. With the task as unit it is -2.5 "
     "[-9.3, 4.2]. By raw accuracies it is -4.8 [-8.8, -0.8], below; that calibrated ones decide was fixed before the "
     "rows. 1 of 32 sets and tasks lies below guessing when all labels are inverted.",
 }
 QUESTION = (
-    "A question of ours, which neither covers nor contradicts the figure: that is about two far larger models. Before "
+    "A question of ours, which has no say on the figure: that is about two far larger models. Before "
     "the rows it was whether a small model pays one and a half times as much attention by token, over both orders: it "
     "does not. What followed was asked after the rows. The figure leaves open where the irrelevant sentence stands and "
     "which norm is drawn. "
@@ -281,7 +281,7 @@ PLAIN = {
     "[0.43, 0.67] and 0.53 [0.40, 0.65]), and 2.3 and 2.2 times where it is the nearer one, so that in readings left "
     "open the sentence of the text holds for this model too. ",
     BASE: "Over both orders a wrong label looks less at the relevant sentence, -0.13 [-0.24, -0.02], taken alone; with "
-    "four statements the interval that contradicts reaches over 0. By the plain norm the relevant sentence gets 1.2 "
+    "four statements the interval for a contradiction reaches over 0. By the plain norm the relevant sentence gets 1.2 "
     "and 1.1 times as much over both orders (log2 0.21 [0.08, 0.34] and 0.17 [0.04, 0.29]), and 1.5 and 1.4 times "
     "where it is the nearer one. ",
 }
