@@ -173,7 +173,7 @@ def test_verify_a_work(featlearn, typed, monkeypatch):
     assert "  confirmed: slope = 2 ± 0.1; observed 2.01; rival 3 (another slope)" in text
     assert re.search(r"^  contradicted: constant, as reported = 6 ± 0\.1; observed 5", text, re.M)
     assert "claim/xor_sgd.toy.html" in text
-    assert text.splitlines()[-1] == "1 claims, all as expected"
+    assert text.splitlines()[-1] == "1 claim, all as expected"
     rows = entry_lines(table)
     assert set(rows) == {e.id for e in inventory.load("xor_sgd").entries}
     assert rows["xor_sgd.data"] == rows["xor_sgd.model"] == ["contradicted", "other size", "yes", "xor_sgd.toy"]

@@ -378,7 +378,10 @@ def _troubles(report: Any, store: str) -> None:
         warn(report.broken)
     old = [h for h in report.table.diverged if h not in report.errors]
     if old:
-        warn(f"{len(old)} trials diverged in an earlier run and are left out of the table")
+        said = (
+            "trial diverged in an earlier run and is" if len(old) == 1 else "trials diverged in an earlier run and are"
+        )
+        warn(f"{len(old)} {said} left out of the table")
 
 
 def totals(reports: Sequence[Any]) -> dict[str, int]:

@@ -134,7 +134,7 @@ def show(judged: "Sequence[Judged]") -> None:
             out.print(Text(f"  page: claim/{v.id}.html of the site that `featlearn report` makes", style="dim"))
     different = [v.id for v in judged if not v.as_expected]
     ended = f"; not as expected: {', '.join(different)}" if different else ", all as expected" if judged else ""
-    out.print(f"{len(judged)} claims{ended}", markup=False, soft_wrap=True)
+    out.print(f"{len(judged)} claim{'s' * (len(judged) != 1)}{ended}", markup=False, soft_wrap=True)
 
 
 def line(s: "JudgedStatement") -> str:

@@ -80,7 +80,8 @@ def score_command(args: Sequence[str]) -> int:
     for line in scored.errors[:SHOWN]:
         warn(line)
     if scored.errors:
-        warn(f"{len(scored.errors)} files are no images and in no number")
+        n = len(scored.errors)
+        warn(f"{n} files are no images and in no number" if n > 1 else "1 file is no image and in no number")
     return FAILED if scored.errors else DONE
 
 
