@@ -178,6 +178,8 @@ def test_a_control_that_is_computed_from_the_observation_is_caught(made):
     seen = np.array([0.1, 0.5, 0.9])
     assert any("computed from" in f for f in flaws(statement, seen, start=made(seen) + 0.0))
     assert flaws(statement, seen, start=np.array([2.0, 1.4, 1.9])) == []
+    # two numbers lie on a line with any other two
+    assert flaws(statement, seen[:2], start=np.array([2.0, 1.4])) == []
     trivial = at_most("x", REAL, 0.95, "(1)", rival=3.0, rival_says="three", trivial=control("start"))
     assert any("computed from" in f for f in flaws(trivial, seen, start=made(seen) + 0.0))
 
