@@ -1,10 +1,10 @@
-"""`featlearn domains`: check, evaluate, compare, fit, show, score, predict, on images of yours from several domains."""
+"""`featlearn domains`: check, evaluate, compare, fit, show, score, predict, export; images of several domains."""
 
 from collections.abc import Callable, Sequence
 
 from featlearn.cli._parse import later, subcommand
 
-USAGE = "featlearn domains check|evaluate|compare|fit|show|score|predict ..."
+USAGE = "featlearn domains check|evaluate|compare|fit|show|score|predict|export ..."
 
 
 ABOUT = """usage: featlearn domains COMMAND ...
@@ -23,13 +23,15 @@ commands:
   show      what a model was made from and how good it was
   score     a model on labelled images
   predict   classes of images by a model that fit kept
+  export    a model as ONNX or safetensors
 
 featlearn domains COMMAND --help shows its flags.
 """
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    name: later(f"domains.{name}") for name in ("check", "evaluate", "compare", "fit", "show", "score", "predict")
+    name: later(f"domains.{name}")
+    for name in ("check", "evaluate", "compare", "fit", "show", "score", "predict", "export")
 }
 
 
