@@ -1,7 +1,6 @@
 """A fitted model for other programs: ONNX and safetensors, checked against the model before they are written."""
 
 import contextlib
-import importlib
 import io
 import json
 import logging
@@ -120,16 +119,16 @@ def _check(off: float, expected: Tensor) -> None:
 
 
 def _packages(path: str) -> Any:
-    found = None
-    for name in ("onnx", "onnxscript", "onnxruntime"):
-        try:
-            found = importlib.import_module(name)
-        except ModuleNotFoundError as why:
-            if why.name != name:
-                raise
-            remedy = "pip install 'featlearn[onnx]', or export to .safetensors"
-            raise SettingError("out", path, f"written with {name}", remedy) from None
-    return found
+    try:
+        import onnx  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import onnxruntime  # pyright: ignore[reportMissingImports]
+        import onnxscript  # noqa: F401  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError as why:
+        if why.name not in ("onnx", "onnxruntime", "onnxscript"):
+            raise
+        remedy = "pip install 'featlearn[onnx]', or export to .safetensors"
+        raise SettingError("out", path, f"written with {why.name}", remedy) from None
+    return onnxruntime
 
 
 @contextlib.contextmanager

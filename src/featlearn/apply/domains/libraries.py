@@ -9,9 +9,9 @@
 import contextlib
 import copy
 import hashlib
-import importlib
 import json
 import os
+import pkgutil
 import sys
 import threading
 import urllib.error
@@ -174,7 +174,7 @@ def inputs_of(name: str) -> Inputs:
             return Inputs()
         return Inputs(int(found.input_size[-1]), _three(found.mean), _three(found.std))
     if library == "torchvision":
-        _, models = _torchvision(name)
+        models = _torchvision(name)
         transforms = models.get_model_weights(rest)["DEFAULT"].transforms()
         return Inputs(int(transforms.crop_size[0]), _three(transforms.mean), _three(transforms.std))
     if library == "clip":
@@ -214,20 +214,21 @@ def featurizer_of(
     return kind(name, net, size, frozen)
 
 
-def _needs(package: str, extra: str, name: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module(package)
-    except ModuleNotFoundError as why:
-        if why.name != package:
-            raise
-        remedy = f"pip install 'featlearn[{extra}]'"
-        raise SettingError("backbone", name, f"available with {package}", remedy) from None
+def _absent(package: str, extra: str, name: str, why: ModuleNotFoundError) -> Exception:
+    """The error of a package that is not installed; that of another one that it lacks as it is."""
+    if why.name != package:
+        return why
+    return SettingError("backbone", name, f"available with {package}", f"pip install 'featlearn[{extra}]'")
 
 
 def _timm(name: str) -> Any:
-    timm, rest = _needs("timm", "timm", name), name.partition("/")[2]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import timm  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError as why:
+        raise _absent("timm", "timm", name, why) from None
+    rest = name.partition("/")[2]
     if not timm.is_model(rest):
         near = timm.list_models(f"*{rest.split('.')[0]}*")[:4] or timm.list_models("resnet1*")[:4]
         raise SettingError("backbone", name, "a model of timm", f"for example {', '.join(near)}")
@@ -245,18 +246,21 @@ def _from_timm(name: str, rest: str, pretrained: bool) -> nn.Module:
         return timm.create_model(rest, pretrained=pretrained, num_classes=0)
 
 
-def _torchvision(name: str) -> tuple[Any, Any]:
-    torchvision, rest = _needs("torchvision", "vision", name), name.partition("/")[2] or name
-    models = importlib.import_module("torchvision.models")
+def _torchvision(name: str) -> Any:
+    try:
+        from torchvision import models
+    except ModuleNotFoundError as why:
+        raise _absent("torchvision", "vision", name, why) from None
+    rest = name.partition("/")[2] or name
     known = models.list_models(module=models)
     if rest not in known:
         near = [n for n in known if n.startswith(rest[:3])][:4] or known[:4]
         raise SettingError("backbone", name, "a classifier of torchvision", f"for example {', '.join(near)}")
-    return torchvision, models
+    return models
 
 
 def _without_last_layer(name: str, rest: str) -> nn.Module:
-    _, models = _torchvision(name)
+    models = _torchvision(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about starts that will change
         net = models.get_model(rest, weights=None)
@@ -276,7 +280,7 @@ def weights_file(name: str, version: str, progress: bool = False) -> Path:
     Errors: SettingError for a version that there is not; DataUnavailable where the hub does not answer.
     """
     rest = name.partition("/")[2] or name
-    _, models = _torchvision(name)
+    models = _torchvision(name)
     known = models.get_model_weights(rest)
     wanted = "DEFAULT" if version == PRETRAINED else version
     if wanted not in known.__members__:
@@ -298,6 +302,14 @@ def weights_file(name: str, version: str, progress: bool = False) -> Path:
 # --- CLIP -----------------------------------------------------------------------------------------------------------
 
 
+def _transformers(source: str) -> Any:
+    try:
+        import transformers
+    except ModuleNotFoundError as why:
+        raise _absent("transformers", "llm", f"clip/{source}", why) from None
+    return transformers
+
+
 class _ClipImages(nn.Module):
     def __init__(self, encoder: Any) -> None:
         super().__init__()
@@ -316,7 +328,7 @@ def config_of(name: str) -> str:
 
 def _clip_files(source: str) -> dict[str, Any]:
     """Configuration of the encoder, and how images become its inputs."""
-    transformers = _needs("transformers", "llm", f"clip/{source}")
+    transformers = _transformers(source)
     folder = Path(os.path.expanduser(source))
     name = str(folder) if folder.is_dir() else source
     url = "" if folder.is_dir() else f"https://huggingface.co/{source}"
@@ -333,7 +345,7 @@ def _clip_files(source: str) -> dict[str, Any]:
 
 
 def _clip(source: str, pretrained: bool, config: str) -> nn.Module:
-    transformers = _needs("transformers", "llm", f"clip/{source}")
+    transformers = _transformers(source)
     kind = transformers.CLIPVisionModelWithProjection
     if not pretrained:
         made = json.loads(config) if config else _clip_files(source)["config"]
@@ -450,12 +462,11 @@ def _own(name: str, found: Any) -> nn.Module:
 
 def _named(name: str) -> Any:
     """What a name stands for; a module that is made while its file is imported starts alike in every process."""
-    module, _, attribute = name.partition(":")
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
         with _drawn_from(Key("domains/own")):
-            return getattr(importlib.import_module(module), attribute)
+            return pkgutil.resolve_name(name)
     except Exception as why:  # whatever the user's file raises
         raise SettingError("backbone", name, "a name in a module that can be imported", _reason(why)) from None
     finally:
