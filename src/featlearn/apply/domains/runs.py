@@ -43,7 +43,7 @@ from featlearn.methods.domains.training import Processes, SingleProcess, minibat
 from featlearn.methods.nuclear_norm import stable_rank
 
 ID, VERSION = "domains/evaluate", 3
-OF_FEATURES = ("coral", "miro")
+OF_FEATURES = ("coral", "miro", "dann")
 """What these add to the cross entropy depends on the features alone."""
 CHECKPOINTS = "checkpoints"
 """Folder beside the records in which runs keep their place."""
@@ -197,7 +197,7 @@ def trained_on(
     """Train featurizer and head by an algorithm on the training parts, and load into them what is selected."""
     featurizer, head = modules
     example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
-    method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example)
+    method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example, key / "method")
     objective: Objective = method.objective
     if balance == "weights":
         objective = balancing.weighted(objective, class_weights(parts.training, head.out_features))

@@ -12,8 +12,8 @@ ABOUT = """usage: featlearn domains COMMAND ...
 Domain generalisation: train on some domains (photos, sketches, cameras, hospitals), be right on one never seen.
 --data is a folder of domain/class/image, a .csv file with the columns path, label, domain, or one of
 rotated-mnist, colored-mnist, rotated-fashion-mnist, colored-fashion-mnist.
-Algorithms: erm, mixup, coral, irm, vrex, group-dro, miro; with -nu behind for nuclear-norm regularisation, and swad- in
-front for weight averaging: erm-nu, mixup-nu, swad, swad-nu, swad-coral, ...
+Algorithms: erm, mixup, coral, irm, vrex, group-dro, miro, dann, sam; with -nu behind for nuclear-norm regularisation,
+and swad- in front for weight averaging: erm-nu, mixup-nu, swad, swad-nu, swad-coral, ...
 
 commands:
   check     look at the data: domains, classes, what is odd

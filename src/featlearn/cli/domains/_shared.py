@@ -72,6 +72,8 @@ class TrainOptions(DataOptions):
     """Of Adam."""
     evaluate_every: int = 300
     """Steps between evaluations."""
+    evaluate_from: int = 0
+    """A step after which there is an evaluation; 1: after steps 1, 101, 201, ..., as the released code."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the forward pass."""
     device: str = "auto"
@@ -103,6 +105,12 @@ class TrainOptions(DataOptions):
     """Evaluations above the threshold that end it."""
     swad_ratio: float = 0.3
     """The threshold is this much above the loss where it began."""
+    swad_rule: Literal["valley", "paper", "released"] = "valley"
+    """Which part of the valley is averaged: as docs/domains.md says, as the paper has it, or as its released code."""
+    dann_weight: float = 1.0
+    """Of dann, of the gradient that is turned round."""
+    sam_rho: float = 0.05
+    """Of sam: how far it looks."""
 
 
 def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
@@ -175,6 +183,7 @@ def planned(
         options.weight_decay,
         options.evaluate_every,
         options.precision,
+        evaluate_from=options.evaluate_from,
     )
     settings = Settings(**{f.name: getattr(options, f.name) for f in dataclasses.fields(Settings)})
     if small and options.batch_norm != "auto":
