@@ -44,8 +44,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         f"{_D}/valleys.py",
-        "while self._queue and not self.over:\n            self._take(self._queue.pop(0))\n",
-        "",
+        "while self._queue and not self.over:\n            self._take(self._queue",
+        "while self._queue and self.over:\n            self._take(self._queue",
         f"{_V}the_rule_of_the_paper",
     ),
     (
