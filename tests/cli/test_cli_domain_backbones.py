@@ -1,6 +1,7 @@
 """`featlearn domains` with backbones of other people, linear probes and exports."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -87,4 +88,44 @@ def test_backbones_that_are_not_there_are_one_line(featlearn, pets, name):
     assert status == 2
     assert out == ""
     assert err.startswith("featlearn: backbone = ")
+    assert err.count("\n") == 1
+
+
+@pytest.fixture
+def pacs(pets):
+    """The same pictures under the names of PACS."""
+    for old, new in (("day", "art_painting"), ("dusk", "cartoon"), ("night", "photo")):
+        (Path(pets) / old).rename(Path(pets) / new)
+    shutil.copytree(Path(pets) / "photo", Path(pets) / "sketch")
+    return pets
+
+
+def test_a_protocol_sets_the_flags_and_shows_the_reported_numbers(featlearn, pacs):
+    """What is given stays, and is told: such a run is not comparable."""
+    short = ("--steps", 4, "--evaluate-every", 2, "--batch", 4, "--size", 8, "--backbone", "cli_mine:Encoder")
+    words = ("--data", pacs, "--protocol", "dg-nu", *short, "--augment", "no", "--device", "cpu", "--workers", 1)
+    status, out, err = featlearn("domains", "evaluate", *words, "--seeds", 0, "--algorithm", "erm-nu", "--json")
+    assert status == 0, err
+    found = json.loads(out)["protocol"]
+    assert (found["name"], found["benchmark"], found["entry"]) == ("dg-nu", "PACS", "nuclear.tableE_2")
+    assert found["verdict"] == "not comparable"
+    assert "--steps 4 in place of 5001" in found["departures"]
+    assert "2 classes in place of 7" in found["departures"]
+    assert [r["reported"] for r in found["reported"]] == [87.4, 79.6, 96.3, 79.0, 85.6]
+    command = json.loads(out)["fit"]["erm-nu"]["command"]
+    for flag in ("--rate 5e-05", "--evaluate-from 1", "--swad-rule released", "--protocol dg-nu", "--split random"):
+        assert flag in command
+    again = (*words, "--seeds", 0, "--algorithm", "erm-nu", "--out", "pacs.html")
+    status, out, _ = featlearn("domains", "evaluate", *again)
+    assert "Beside the reported numbers" in Path("pacs.html").read_text()
+    assert "beside the reported numbers of PACS (nuclear.tableE_2)" in out
+    assert "not as in dg-nu: --steps 4 in place of 5001" in out
+    status, out, err = featlearn("domains", "compare", "erm", "erm-nu", *words[:-2], "--seeds", 0)
+    assert "4 runs of erm-nu" in err + out
+
+
+def test_a_protocol_needs_its_data(featlearn, pets):
+    status, _, err = featlearn("domains", "evaluate", "--data", pets, "--protocol", "dg-nu")
+    assert status == 2
+    assert "for PACS, VLCS, OfficeHome, TerraIncognita, DomainNet; the domains of pets are day, dusk, night" in err
     assert err.count("\n") == 1

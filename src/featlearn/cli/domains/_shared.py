@@ -38,6 +38,9 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class TrainOptions(DataOptions):
+    protocol: Literal["", "dg-nu", "domainbed"] = ""
+    """For PACS, VLCS, OfficeHome, TerraIncognita, DomainNet: all flags as the released code has them, but for those
+    that are given."""
     backbone: str = "cnn"
     """cnn: four convolutions, for small images or a CPU; resnet18, resnet50; timm/NAME, torchvision/NAME, clip/FOLDER
     or clip/HUB-ID; MODULE:NAME, a module of yours."""
@@ -118,7 +121,18 @@ def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
     options: Any = parse(kind, args, f"featlearn domains {name}", about)
     if not options.data:
         raise CommandError(f"data is missing: --data FOLDER names it (featlearn domains {name} --help)")
-    return options
+    return with_preset(options) if getattr(options, "protocol", "") else options
+
+
+def with_preset(options: Any) -> Any:
+    """The flags of --protocol in place of those that are at their defaults."""
+    from featlearn.apply.domains.protocols import benchmark_of, domains_in, preset
+
+    wanted = preset(options.protocol, benchmark_of(domains_in(options.data), options.data))
+    flags = {f.name: f.default for f in dataclasses.fields(options)}
+    other = () if options.backbone in ("cnn", wanted["backbone"]) else ("weights", "batch_norm")
+    unset = {n: v for n, v in wanted.items() if n in flags and getattr(options, n) == flags[n] and n not in other}
+    return dataclasses.replace(options, **unset)
 
 
 @dataclass(frozen=True)
