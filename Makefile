@@ -8,6 +8,9 @@ ifdef PYTHON
 CANDIDATES := $(PYTHON)
 endif
 
+# Hundreds of processes of the tests load the package: none but the first is to compile it.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check

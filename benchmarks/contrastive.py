@@ -4,9 +4,9 @@
     python benchmarks/contrastive.py --device cuda --encoder resnet18 --size 32 --channels 3 --batch 512
 
 ours: `featlearn.learn.pretrain`, with its trace of chance, matches and collapse. lightly: the loop of its examples for
-SimCLR, MoCo and SimSiam (encoder, head, loss, SGD), given batches by index, without a loader, and the same views, so
-that what is compared is the loop. Seconds are medians of whole runs of some epochs, interleaved. `ratio`: seconds of
-ours over those of lightly; target at most 1.1. `images a second`: of ours.
+SimCLR, MoCo, NNCLR and SimSiam (encoder, head, loss, SGD; it has no SimCSE), given batches by index, without a loader,
+and the same views, so that what is compared is the loop. Seconds are medians of whole runs of some epochs, interleaved.
+`ratio`: seconds of ours over those of lightly; target at most 1.1. `images a second`: of ours.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import torch
 from _timing import in_turns, machine
 from lightly import loss as losses
 from lightly.models import utils
-from lightly.models.modules import heads
+from lightly.models.modules import NNMemoryBankModule, heads
 from torch import Tensor, nn
 
 from featlearn.core import Key
@@ -41,6 +41,7 @@ def lightly_loop(encoder: nn.Module, images: Tensor, settings: Contrastive, devi
         kind = {
             "simclr": heads.SimCLRProjectionHead,
             "moco": heads.MoCoProjectionHead,
+            "nnclr": heads.NNCLRProjectionHead,
             "simsiam": heads.SimSiamProjectionHead,
         }[settings.method]
         model = nn.Sequential(body, kind(width, width, dim).to(device))
@@ -51,6 +52,11 @@ def lightly_loop(encoder: nn.Module, images: Tensor, settings: Contrastive, devi
             slow = copy.deepcopy(model)
             utils.deactivate_requires_grad(slow)
             criterion = losses.NTXentLoss(settings.heat, memory_bank_size=(settings.queue, dim)).to(device)
+        elif settings.method == "nnclr":
+            predict = heads.NNCLRPredictionHead(dim, width, dim).to(device)
+            learned += list(predict.parameters())
+            criterion = losses.NTXentLoss(settings.heat)
+            nearest = NNMemoryBankModule(size=(settings.queue, dim)).to(device)
         else:
             predict = heads.SimSiamPredictionHead(dim, dim // 4, dim).to(device)
             learned += list(predict.parameters())
@@ -69,6 +75,11 @@ def lightly_loop(encoder: nn.Module, images: Tensor, settings: Contrastive, devi
                     loss = criterion(model(x1), k)
                 elif settings.method == "simclr":
                     loss = criterion(model(x1), model(x2))
+                elif settings.method == "nnclr":
+                    z1, z2 = model(x1), model(x2)
+                    p1, p2 = predict(z1), predict(z2)
+                    n1, n2 = nearest(z1.detach(), update=False), nearest(z2.detach(), update=True)
+                    loss = 0.5 * (criterion(n1, p2) + criterion(n2, p1))
                 else:
                     z1, z2 = model(x1), model(x2)
                     loss = 0.5 * (criterion(predict(z1), z2.detach()) + criterion(predict(z2), z1.detach()))
@@ -98,7 +109,7 @@ def main() -> None:
     net = SmallEncoder(args.channels, KEY) if args.encoder == "small" else SmallResNet(args.channels, KEY)
     images = torch.rand(args.images, args.channels, args.size, args.size, generator=(KEY / "images").torch())
     found: dict[str, Any] = {}
-    for method in ("simclr", "moco", "simsiam"):
+    for method in ("simclr", "moco", "nnclr", "simsiam"):
         settings = Contrastive(method, epochs=args.epochs, batch=args.batch, queue=min(4096, args.images))
         runs = {
             "ours": lambda s=settings: pretrain(net, images, s, key=KEY, device=args.device).trace[-1].loss,

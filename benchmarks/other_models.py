@@ -5,7 +5,7 @@
 
 - torchvision's ResNet-18 on Fashion-MNIST, from its random start, SGD with momentum;
 - SmolLM2-135M fine-tuned on film reviews, the next word after "It was" being good or bad, AdamW;
-- an encoder of torch's transformer layers on sparse parity: the product of three of sixteen signs, AdamW.
+- an encoder of torch's transformer layers on sparse parity: the product of three of twelve signs, AdamW.
 
 `featlearn.watch` stands around each loop, on 64 inputs that are not trained on, and `featlearn.inspect` compares the
 weights before and after. The small step size is the control: a hundredth of the usual one, in as many steps. Fixed
@@ -125,12 +125,12 @@ class Parity(nn.Module):
 
 
 def parity() -> Job:
-    """1500 steps of 128 draws of 16 bits."""
+    """1500 steps of 128 draws of 12 bits. (Of 16 bits, the first setting, nothing was learnt in as many steps.)"""
     torch.manual_seed(0)
-    net, draw = Parity(16), KEY / "parity"
+    net, draw = Parity(12), KEY / "parity"
 
     def sample(n: int, key: Key) -> tuple[Tensor, Tensor]:
-        bits = torch.from_numpy(key.numpy().integers(0, 2, (n, 16)))
+        bits = torch.from_numpy(key.numpy().integers(0, 2, (n, 12)))
         return bits, bits[:, :3].sum(1) % 2
 
     x, y = sample(1000, draw / "test")

@@ -3,7 +3,8 @@
     python scripts/docs_numbers.py
 
 A table stands between `<!-- numbers: begin ID METRIC: ROW, ROW -->` and `<!-- numbers: end -->`: that metric of that
-experiment's summary, a line for each setting, a column for each row named.
+experiment's summary, a line for each setting, a column for each row named. A mean in which runs that diverged count as
+a guess is marked.
 """
 
 import re
@@ -18,6 +19,8 @@ from featlearn.report import tables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BLOCK = re.compile(r"(<!-- numbers: begin (\S+) ([^:]+): ([^>]+) -->\n).*?(<!-- numbers: end -->)", re.S)
+
+DIVERGED, MARK = "runs that diverged", "†"
 
 
 def summary(id_: str) -> tuple[Experiment, Sequence[SummaryRow], str]:
@@ -37,15 +40,20 @@ def table(id_: str, metric: str, names: Sequence[str]) -> str:
         raise SystemExit(f"{id_}: no row {missing[0]!r} with {metric}: one of {', '.join({r.row for r in rows})}")
     settings = list(dict.fromkeys(s for s, _ in at))
     units = {k.unit for k in experiment.rows}
-    unit = next(iter(at.values())).unit
+    lost = {(r.setting, r.row): r.value for r in rows if r.metric == DIVERGED and (r.setting, r.row) in at}
     head = ["", *names, "n"]
     lines = [head, ["---"] * len(head)]
     for s in settings:
         found = [at.get((s, n)) for n in names]
         counts = {r.n for r in found if r is not None}
-        lines.append([s, *map(_cell, found), " to ".join(map(str, sorted(counts)))])
-    what = f"{metric} in {unit}" if unit else metric
+        marks = [MARK if (s, n) in lost else "" for n in names]
+        shown = [_cell(r) + mark for r, mark in zip(found, marks, strict=True)]
+        lines.append([s, *shown, " to ".join(map(str, sorted(counts)))])
+    said = [f"{metric} in {u}" if u else metric for u in dict.fromkeys(r.unit for r in at.values())]
+    what = " or, for paired differences, ".join([said[0], *(u.partition(" in ")[2] for u in said[1:])])
     says = f"Mean {what} with its 95 % interval; n units, each a {' or '.join(sorted(units))}: `{command}`."
+    for value, n in dict.fromkeys((value, at[where].n) for where, value in lost.items()):
+        says += f" {MARK} {value:g} of {n} runs diverged and count as a guess."
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + f"\n\n{says}\n"
 
 

@@ -52,6 +52,12 @@ MUTANTS = (
         f"{CLAIMS}[icl_scale.lemma_min_heads]",
     ),
     (
+        "works/icl_scale/claims/parity_heads.py",
+        "(middle - 1) * (net.outer < 0)",
+        "(middle - 1) * (net.outer > 0)",
+        f"{CLAIMS}[icl_scale.lemma_min_heads]",
+    ),
+    (
         "works/icl_scale/claims/parity_noise.py",
         "return d @ np.linalg.pinv(d)",
         "return d @ d.T",

@@ -90,6 +90,30 @@ MUTANTS = (
         f"{ROWS}::test_a_flat_model_is_told_from_one_that_follows_and_from_one_that_guesses",
     ),
     (
+        "works/icl_scale/claims/language_models.py",
+        'ABOVE: every.mean("calibrated"',
+        'ABOVE: none.mean("calibrated"',
+        f"{ROWS}::test_a_flat_model_is_told_from_one_that_follows_and_from_one_that_guesses",
+    ),
+    (
+        "works/icl_scale/claims/language_models.py",
+        'NEAR: by_label(mine.where(order="irrelevant first"))',
+        'NEAR: by_label(mine.where(order="relevant first"))',
+        f"{ROWS}::test_focus_is_told_from_equal_attention_in_each_order_and_over_both",
+    ),
+    (
+        "works/icl_scale/experiments/label_noise.py",
+        "left = [FLAT * (2 * none[i] - 100)",
+        "left = [FLAT * (none[i] - 100)",
+        f"{ROWS}::test_tables_and_pictures_of_both_experiments",
+    ),
+    (
+        "works/icl_scale/experiments/attention.py",
+        "np.mean([log2(r.relevant / r.irrelevant)",
+        "np.mean([log2(r.irrelevant / r.relevant)",
+        f"{ROWS}::test_tables_and_pictures_of_both_experiments",
+    ),
+    (
         "cli/_parse.py",
         "groups.append(first[name])  # what follows goes there, too",
         "groups.append([name])",

@@ -79,6 +79,18 @@ MUTANTS = (
     ),
     (
         "apply/inspect/reading.py",
+        "share < TRAINED:",
+        "share < 0:",
+        f"{INSPECT}test_a_small_change_of_weights_that_were_trained_before_is_not_called_lazy",
+    ),
+    (
+        "apply/inspect/reading.py",
+        "layer.before.stable * (math.sqrt(m) + math.sqrt(n)) ** 2 / (m * n)",
+        "layer.before.stable * (m + n) / (m * n)",
+        f"{INSPECT}test_a_random_start_is_random_whatever_its_shape",
+    ),
+    (
+        "apply/inspect/reading.py",
         'if regime == "lazy" and grown:',
         "if False:",
         f"{INSPECT}test_a_matrix_of_zeros_that_grew_is_not_called_lazy",

@@ -1,4 +1,5 @@
-"""Committed mutants of the image and text experiments of the trade-off work: mixtures, splits, choices, paired gaps."""
+"""Committed mutants of the image and text experiments of the trade-off work: mixtures, splits, choices, paired gaps,
+settings of the paper, and the levels that pages name."""
 
 CURVE = "tests/works/tradeoff/test_tradeoff_curve.py::"
 REVIEWS = "tests/works/tradeoff/test_tradeoff_reviews.py::"
@@ -36,10 +37,58 @@ MUTANTS = (
         REGULARISED + "test_validation_seeds_see_no_test_image",
     ),
     (
-        "works/tradeoff/rows_images.py",
-        'table.where(role="validation").by("rate", "decay", "weight")',
-        'table.where(role="reported").by("rate", "decay", "weight")',
+        "works/tradeoff/rows_adapted.py",
+        'table.where(role="validation").by(*AXES)',
+        'table.where(role="reported").by(*AXES)',
         REGULARISED + "test_validation_seeds_choose_where_reported_ones_would_choose_otherwise",
+    ),
+    (
+        "works/tradeoff/rows_adapted.py",
+        "value = guess if value is None",
+        "value = 0.0 if value is None",
+        REGULARISED + "test_a_run_that_diverged_is_not_chosen_and_a_guess_where_it_is_reported",
+    ),
+    (
+        "works/tradeoff/rows_images.py",
+        '"CR": (0.06, 5e-4, 0.1)',
+        '"CR": (0.06, 5e-4, 1.0)',
+        REGULARISED + "test_the_setting_of_the_paper_is_read_for_both_ways",
+    ),
+    (
+        "works/tradeoff/claims/regularised.py",
+        "TIGHT[how], how, at_given)",
+        "TIGHT[how], how, at_chosen)",
+        REGULARISED + "test_rows_that_disagree_are_contradicted_where_they_do",
+    ),
+    (
+        "works/tradeoff/claims/regularised.py",
+        "(AS_GIVEN, at_given)",
+        "(AS_GIVEN, at_chosen)",
+        REGULARISED + "test_rows_that_disagree_are_contradicted_where_they_do",
+    ),
+    (
+        "works/tradeoff/claims/regularised.py",
+        '"rate" in c.at_edge',
+        '"decay" in c.at_edge',
+        REGULARISED + "test_premises_say_where_searches_ended",
+    ),
+    (
+        "works/tradeoff/claims/regularised.py",
+        "c.point == GIVEN[how]",
+        "c.point[0] == GIVEN[how][0]",
+        REGULARISED + "test_premises_say_where_searches_ended",
+    ),
+    (
+        "works/tradeoff/claims/reviews.py",
+        "TWENTIETH = 0.05",
+        "TWENTIETH = 0.1",
+        REVIEWS + "test_a_gain_that_the_table_itself_has_is_no_contradiction",
+    ),
+    (
+        "works/tradeoff/claims/reviews.py",
+        '("decay" if how == "LP" else "rate")',
+        '("rate" if how == "LP" else "decay")',
+        REVIEWS + "test_premises_say_what_a_probe_finds_and_where_searches_ended",
     ),
     (
         "works/tradeoff/claims/curve.py",
@@ -72,15 +121,27 @@ MUTANTS = (
         REVIEWS + "test_smoke_has_equal_searches_and_validation_seeds_see_no_test_text",
     ),
     (
-        "works/tradeoff/rows_texts.py",
+        "works/tradeoff/rows_adapted.py",
         'for point, part in table.where(role="validation").by',
         "for point, part in table.by",
         REVIEWS + "test_validation_seeds_choose_and_a_run_that_diverged_is_a_guess",
     ),
     (
         "works/tradeoff/claims/reviews.py",
-        '[less(p, "FT", "LP", share) for p in parts]',
-        '[less(p, "LP", "FT", share) for p in parts]',
+        '[ahead(p, "FT", "LP", share) for p in parts]',
+        '[ahead(p, "LP", "FT", share) for p in parts]',
         REVIEWS + AGREE,
+    ),
+    (
+        "report/statements.py",
+        "1 - ALPHA / (m * needed)",
+        "1 - ALPHA / m",
+        "tests/report/test_statements.py::test_levels_are_those_of_the_judge",
+    ),
+    (
+        "works/tradeoff/experiments/reviews.py",
+        "diverged(first) + diverged(second)",
+        "diverged(second)",
+        "tests/test_docs_numbers.py::test_a_mean_with_runs_that_diverged_is_marked",
     ),
 )

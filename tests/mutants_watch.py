@@ -3,6 +3,7 @@
 WATCH = "tests/apply/test_watch.py::"
 WIDTHS = "tests/apply/test_watch_widths.py::"
 LOOPS = "tests/apply/test_watch_callbacks.py::"
+ATTENTION = "tests/apply/test_watch_attention.py::"
 
 MUTANTS = (
     (
@@ -16,6 +17,18 @@ MUTANTS = (
         "        except Exception as why:\n            self._stop(",
         "        except ValueError as why:\n            self._stop(",
         f"{WATCH}test_what_fails_in_a_snapshot_is_told_and_ends_nothing",
+    ),
+    (
+        "apply/watch/probe.py",
+        'given.arguments["need_weights"] = True',
+        'given.arguments["need_weights"] = asked',
+        f"{ATTENTION}test_the_distance_to_the_linearisation_is_that_by_differences[encoder]",
+    ),
+    (
+        "apply/watch/probe.py",
+        "return out, weights if asked else None",
+        "return out, weights",
+        f"{ATTENTION}test_the_distance_to_the_linearisation_is_that_by_differences[causal]",
     ),
     (
         "apply/watch/probe.py",

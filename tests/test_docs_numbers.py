@@ -32,6 +32,14 @@ def test_no_share_of_ours_stands_outside_of_a_table(name):
     assert [n for n in re.findall(r"(\d+(?:\.\d+)?)\s*%", text) if n not in ("95", "80")] == []
 
 
+def test_a_mean_with_runs_that_diverged_is_marked():
+    shown = docs_numbers.table("tradeoff/reviews", "test accuracy", ["FT", "CR", "CR less FT"])
+    marked = [line for line in shown.splitlines() if docs_numbers.MARK in line]
+    assert [line.partition(",")[0] for line in marked] == ["| products", "Mean test accuracy in % or"]
+    assert marked[0].count(docs_numbers.MARK) == 2  # of the regulariser and of the difference
+    assert marked[1].endswith(f"{docs_numbers.MARK} 3 of 8 runs diverged and count as a guess.")
+
+
 def test_a_row_that_is_gone_is_told():
     with pytest.raises(SystemExit, match="no row 'nobody' with accuracy"):
         docs_numbers.table("gemfilter/needle", "accuracy", ["nobody"])

@@ -1,5 +1,6 @@
-"""What measures networks of other people's still runs."""
+"""The page on three networks shows what was measured, and what measures still runs."""
 
+import json
 import sys
 from itertools import islice
 from pathlib import Path
@@ -10,6 +11,18 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import other_models  # noqa: E402
+
+PAGE, MEASURED = ROOT / "docs" / "three_networks.md", ROOT / "evidence" / "benchmarks" / "other_models.json"
+
+
+def test_the_page_shows_what_was_measured():
+    text, document = PAGE.read_text(encoding="utf-8"), json.loads(MEASURED.read_text())
+    assert other_models.filled(text, document) == text, (
+        "python benchmarks/other_models.py --page docs/three_networks.md"
+    )
+    assert set(document["networks"]) == set(other_models.JOBS)
+    document["networks"]["transformer on sparse parity"][0]["kernel_drift"] = 0.123
+    assert other_models.filled(text, document) != text
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -107,7 +107,7 @@ def make() -> dict[str, Any]:
     kept, entries = [Kept(**{n: c[n] for n in KEPT}) for c in claims], []
     for work in inventory.WORKS:
         for e in inventory.load(work).entries:
-            found = entry_state(e.id, kept, runs, reasons=e.reasons)
+            found = entry_state(e.id, kept, runs, reasons=e.reasons, waits=e.waits)
             named = ("id", "verdict", "scope", "why", "covered")
             entries.append({n: getattr(found, n) for n in named})
     found = [{"id": w.id, "title": w.title, "entries": len(w.entries)} for w in map(inventory.load, inventory.WORKS)]

@@ -84,6 +84,25 @@ def test_the_reading_is_that_of_the_matrix_of_the_body_that_moved_most(
         assert reading.statistic == pytest.approx(size, rel=0.02)
 
 
+def test_a_small_change_of_weights_that_were_trained_before_is_not_called_lazy(start: dict[str, Tensor]) -> None:
+    """Few large directions: SmolLM2's matrices have .35 of a random one's stable rank in the median."""
+    u, values, v = torch.linalg.svd(start["1.weight"], full_matrices=False)
+    few = {**start, "1.weight": u @ torch.diag(values / torch.arange(1, len(values) + 1)) @ v}
+    small = compare(few, changed(few, "1.weight", 0.8 * LAZY)).pairs[0].reading
+    assert (small.regime, "trained before" in small.why) == ("undecided", True)
+    assert compare(few, changed(few, "1.weight", 1.2 * RICH)).pairs[0].reading.regime == "rich"
+    assert compare(few, changed(few, "0.weight", 0.8 * LAZY)).pairs[0].reading.regime == "lazy"  # that one was random
+    assert compare(few, few).pairs[0].reading.regime == "lazy"
+
+
+@pytest.mark.parametrize("shape", [(8, 2), (3, 400), (64, 27), (300, 300)])
+def test_a_random_start_is_random_whatever_its_shape(shape: tuple[int, int]) -> None:
+    for seed in range(20):
+        w = torch.rand(shape, generator=(KEY / seed).torch()) - 0.5
+        start, after = ({"a.weight": size * w, "fc.weight": torch.ones(2, 2)} for size in (1.0, 1.01))
+        assert compare(start, after).pairs[0].reading.regime == "lazy"
+
+
 def test_a_read_out_that_is_named_is_the_one_left_out(start: dict[str, Tensor]) -> None:
     after = changed(start, "1.weight", 1.0)
     assert compare(start, after, head="1.weight").pairs[0].reading.regime == "lazy"

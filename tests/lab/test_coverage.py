@@ -71,6 +71,36 @@ def test_a_reason_stands_where_nothing_can_be_checked():
     assert (found.verdict, found.why, found.covered) == ("no check", "prose", False)
 
 
+WAITS = "weights of 70B, then featlearn run w/x"
+
+
+def test_an_entry_whose_data_are_needed_is_not_decided_by_claims_on_other_models():
+    for claim in (
+        State("w.a", "contradicted", "other size"),
+        State("w.a", "confirmed", "other size"),
+        State("w.a", "inconclusive", covers=False),
+        State("w.a", "confirmed", covers=False),
+    ):
+        found = state(claim, runs=[Reproduction("w/x", "w.e", True)], waits=WAITS)
+        assert (found.verdict, found.scope, found.covered) == ("data needed", "", False)
+        assert found.why == WAITS
+        assert found.by == ("w.a", "w/x")
+
+
+def test_a_claim_at_the_settings_of_the_source_decides_although_other_checks_wait_for_data():
+    ours = State("w.b", "inconclusive", "premise unmet", covers=False)
+    found = state(State("w.a", "confirmed"), ours, waits=WAITS)
+    assert (found.verdict, found.covered) == ("inconclusive", True)
+    assert state(State("w.a", "contradicted", "other size")).verdict == "contradicted"
+
+
+def test_what_an_entry_waits_for_is_told_although_other_checks_of_it_are_made():
+    found = entry("icl_scale.figure5_3")
+    assert found.waits.startswith("weights of Llama 2 13B and 70B and a GPU, then featlearn run icl_scale/attention")
+    assert not found.reasons
+    assert not entry("icl_scale.method_label_flip").waits
+
+
 def test_an_experiment_that_was_not_run_reproduces_nothing():
     assert (Reproduction("w/x", "w.e", False).good, Reproduction("w/x", "w.e", False).reported) == (0, 0)
 

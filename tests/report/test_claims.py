@@ -46,6 +46,17 @@ def page_of(typed, name):
     return typed[f"claim/typed.{name}.html"]
 
 
+def test_a_question_about_no_entry_says_so_and_intervals_say_their_levels(tmp_path):
+    question = dataclasses.replace(canned_typed.verdicts()[0], id="typed.question", entries=())
+    found = [*map(model.as_claim_page, [*canned_typed.verdicts(), question])]
+    pages = tmp_path / "site" / "claim"
+    assert site.build(pages.parent, [canned_typed.work()], [], found).problems == ()
+    text = text_of(Page(pages / "typed.question.html"))
+    assert "A question of ours: no entry of the inventory." in text
+    assert "90 % intervals; outside where one of 99.44 % is" in text  # one of nine statements
+    assert "no entry of the inventory" not in text_of(Page(pages / "typed.good.html"))
+
+
 @pytest.mark.parametrize(
     "name, expected",
     [

@@ -177,7 +177,7 @@ def show_entries(work: str, judged: "Sequence[Judged]", store: "Store") -> None:
             runs += reproductions(experiment, latest_complete(experiment, store))
     rows: list[tuple[str | Text, ...]] = []
     for e in inventory.load(work).entries:
-        found = entry_state(e.id, judged, runs, reasons=e.reasons)
+        found = entry_state(e.id, judged, runs, reasons=e.reasons, waits=e.waits)
         style = "dim" if found.verdict == "not run" else ""
         by = ", ".join(found.by) or found.why
         rows.append((e.id, Text(found.verdict, style=style), found.scope, "yes" if found.covered else "no", by))

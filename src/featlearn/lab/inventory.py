@@ -57,6 +57,10 @@ prose: nothing to compute.
 """
 
 
+WAITS = "reason: data needed: "
+"""How a reason begins that names data or weights which nobody can bundle."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reported:
     """One reported number.
@@ -110,6 +114,12 @@ class Entry:
         """Why checks of it are not made, where none is."""
         found = [where for places in self.checks.values() for where in places]
         return tuple(w.removeprefix("reason: ") for w in found if all(f.startswith("reason: ") for f in found))
+
+    @property
+    def waits(self) -> str:
+        """The data or weights that some check of it needs and nobody can bundle, with the command, or ""."""
+        found = (where for places in self.checks.values() for where in places)
+        return next((w.removeprefix(WAITS) for w in found if w.startswith(WAITS)), "")
 
 
 @dataclass(frozen=True, slots=True)

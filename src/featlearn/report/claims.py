@@ -10,7 +10,7 @@ from featlearn.report.html import Html, badge, command, document, facts, prose, 
 from featlearn.report.model import ClaimPage, State, verdict_state
 from featlearn.report.numberline import digits, key
 from featlearn.report.parts import FORMS, about, link_list, note, section, trail_of, verdict_badges
-from featlearn.report.statements import exact, limits, number_line
+from featlearn.report.statements import exact, levels, limits, number_line
 
 BLIND = {
     "inconclusive": "Inconclusive: what was observed cannot tell the statement from wrong formulas.",
@@ -109,7 +109,8 @@ def _statements(site: Site, j: Judged) -> list[Html]:
         if s.rival or s.rival_says:
             rival = [_span(s.rival), _small(s.rival_says)]
         why = s.why if s.outcome not in ("confirmed", "contradicted") or s.of > 1 else ""
-        line: list[Any] = [[s.name, *source], predicted(s), observed(s), rival]
+        seen = [*observed(s), _small(levels(s, len(statements)))]
+        line: list[Any] = [[s.name, *source], predicted(s), seen, rival]
         line += [s.trivial or "–"] if trivial else []
         rows.append([*line, [tag("div", badges, class_="badges"), _small(why)]])
         rows += site.attempt(f"{j.id}: {s.name}", lambda s=s: number_line(s))

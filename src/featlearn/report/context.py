@@ -44,7 +44,7 @@ class Site:
                 self.claims_of.setdefault(id_, []).append(c)
         self.claim_of: Mapping[str, ClaimPage] = {c.id: c for c in self.claims}
         self.states: Mapping[str, EntryState] = {
-            id_: state_of(id_, self.claims_of.get(id_, ()), self.experiments_of.get(id_, ()), e.reasons)
+            id_: state_of(id_, self.claims_of.get(id_, ()), self.experiments_of.get(id_, ()), e.reasons, e.waits)
             for id_, e in self.entries.items()
         }
 

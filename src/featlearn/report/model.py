@@ -131,11 +131,15 @@ def as_claim_page(item: Judged | ClaimPage) -> ClaimPage:
 
 
 def state_of(
-    entry: str, claims: Sequence[ClaimPage], experiments: Sequence[ExperimentPage], reasons: Sequence[str] = ()
+    entry: str,
+    claims: Sequence[ClaimPage],
+    experiments: Sequence[ExperimentPage],
+    reasons: Sequence[str] = (),
+    waits: str = "",
 ) -> EntryState:
     """The one verdict of an entry."""
     runs = [r for x in experiments for r in x.reproductions()]
-    return entry_state(entry, claims, runs, reasons=reasons)
+    return entry_state(entry, claims, runs, reasons=reasons, waits=waits)
 
 
 @dataclass(frozen=True)

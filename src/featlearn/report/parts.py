@@ -78,6 +78,8 @@ def trail_of(site: Site, id_: str) -> list[Any]:
 
 def about(site: Site, entries: Sequence[str]) -> list[Any]:
     """The entries that a claim is about, with where they stand in the paper."""
+    if not entries:
+        return [tag("h2", "About"), tag("p", "A question of ours: no entry of the inventory.")]
     rows = []
     for id_ in entries:
         e = site.entries.get(id_)

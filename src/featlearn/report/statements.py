@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from featlearn.lab.judge import ALPHA
 from featlearn.lab.verdicts import JudgedStatement
 from featlearn.report.html import Html
 from featlearn.report.numberline import digits, line, marks
@@ -25,6 +26,20 @@ def limits(s: JudgedStatement, i: int) -> tuple[float, float]:
     if s.relation == "at least":
         return low, math.inf
     return low, (s.upper if s.relation == "between" and s.upper is not None else v) + s.margin
+
+
+def levels(s: JudgedStatement, m: int) -> str:
+    """At which levels one of m statements about estimates is judged (see lab.judge), in words; "" for exact numbers.
+
+    Example:
+        >>> levels(statement, 2)  # doctest: +SKIP
+        '90 % intervals; outside where one of 97.5 % is'
+    """
+    if not s.observed or s.quantifier.startswith("share") or all(exact(s, i) for i in range(len(s.observed))):
+        return ""
+    needed = s.kept if s.quantifier == "every" else 1
+    inside, outside = 1 - 2 * ALPHA / (s.kept - needed + 1), 1 - ALPHA / (m * needed)
+    return f"{digits(100 * inside)} % intervals; outside where one of {digits(100 * outside, 4)} % is"
 
 
 def number_line(s: JudgedStatement) -> list[Html]:

@@ -6,11 +6,14 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from mutation import CHECKOUT
 
 from featlearn.core import Key, SettingError, Truth
 from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.lab.experiment import Rows
+from featlearn.lab.find import latest_complete
+from featlearn.lab.store import Store
 from featlearn.lab.table import Table
 from featlearn.nets import optimal_attention, optimal_matrix, population_loss
 from featlearn.tasks import RegressionPrompts
@@ -229,3 +232,15 @@ def test_the_closed_form_is_where_training_would_end():
 def test_impossible_settings_are_refused(settings, field):
     with pytest.raises(SettingError, match=f"^{field} = "):
         rank_noise.Config(**settings)
+
+
+def test_layers_with_all_weights_trained_are_counted_in_the_remarks_as_the_rows_have_them():
+    store = Store("runs-that-are-not-there", below=[CHECKOUT / "evidence"])
+    free = latest_complete(rank_noise.EXPERIMENT, store, ("cpu",)).table.of(Trained).where(form=FREE).rows
+    there = [r for r in free if r.end <= 0.01 * r.start]
+    words = TRAINING.remarks
+    assert f"{len(free) - len(there)} of {len(free)} layers miss 1 %" in words
+    assert f"up to {100 * max(r.end / r.start for r in free):.0f} % of the excess" in words
+    counts = [sum(r.rank == rank for r in there) for rank in range(1, 7)]
+    assert f"{', '.join(map(str, counts[:-1]))} and {counts[-1]} of 20" in words
+    assert all(f.statement.form == "derived" for f in verdict_of(TRAINING, KEY, [layers()]).findings)

@@ -12,7 +12,8 @@ from featlearn.lab.claim import verdict_of
 from featlearn.lab.table import Table
 from featlearn.works.tradeoff.claims.reviews import AHEAD, CLAIMS, TUNED
 from featlearn.works.tradeoff.experiments import reviews
-from featlearn.works.tradeoff.rows_texts import Tuned, at_chosen, chosen
+from featlearn.works.tradeoff.rows_adapted import at_chosen, chosen, per_seed
+from featlearn.works.tradeoff.rows_texts import Tuned
 
 (CLAIM,) = CLAIMS
 SHARES = (0.01, 0.05, 0.1, 0.2, 1.0)
@@ -67,13 +68,33 @@ def test_rows_that_disagree_are_contradicted_where_they_do(changed, against):
     assert {name for name, outcome in found.items() if outcome == "contradicted"} == against
 
 
+def test_a_gain_that_the_table_itself_has_is_no_contradiction():
+    assert set(outcomes(planted(gain=0.09)).values()) == {"confirmed"}  # AGNews at 20 % of the labels
+
+
+def test_premises_say_what_a_probe_finds_and_where_searches_ended():
+    (left,), (inside,) = (
+        [p for p in CLAIM.premises(None, planted()) if words in p.says]
+        for words in ("pretraining has", "inside the grid")
+    )
+    assert left.met is None
+    assert left.detail.startswith("with the fewest labels a probe is right in 60.0 on movies, 60.0 on products of 100")
+    assert (inside.met, inside.detail) == (True, "at an edge in 0 of 30 searches; not widened")
+    rows = [
+        dataclasses.replace(r, accuracy=95.0) if r.role == "validation" and r.decay == 1.0 else r
+        for r in planted().rows
+    ]
+    (inside,) = (p for p in CLAIM.premises(None, Table.of(Tuned, rows)) if "inside the grid" in p.says)
+    assert (inside.met, inside.detail) == (False, "at an edge in 10 of 30 searches; not widened")
+
+
 def test_validation_seeds_choose_and_a_run_that_diverged_is_a_guess():
     part = planted().where(target="movies", how="CR", share=0.01)
     assert chosen(part).point == (0.2, 5e-4, 1.0)
-    assert at_chosen(part) == pytest.approx(dict.fromkeys(range(6), 66.0), abs=0.1)
+    assert per_seed(at_chosen(part)) == pytest.approx(dict.fromkeys(range(6), 66.0), abs=0.1)
     part = planted(lost=(3,)).where(target="movies", how="CR", share=0.01)
     assert chosen(part).point == (0.2, 5e-4, 1.0)
-    assert at_chosen(part)[3] == 50.0
+    assert per_seed(at_chosen(part))[3] == 50.0
     part = planted(lost=(1000, 1001)).where(target="movies", how="CR", share=0.01)
     assert chosen(part).point[0] != 0.2
 

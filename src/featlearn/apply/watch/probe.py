@@ -7,6 +7,7 @@ thread. A model that draws random numbers in evaluation mode is refused rather t
 
 import copy
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -199,12 +200,22 @@ def _draws(func: Any, args: Any, kwargs: Mapping[str, Any]) -> bool:
     return not ((rates and not any(rates)) or (modes and not any(modes)))
 
 
+MULTI_HEAD = inspect.signature(torch.nn.functional.multi_head_attention_forward)
+
+
 class _PlainAttention(TorchFunctionMode):
     """Attention by its formula, since fused kernels have no second derivative."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.nn.functional.scaled_dot_product_attention:
             return torch.ops.aten._scaled_dot_product_attention_math(*args, **(kwargs or {}))[0]
+        if func is torch.nn.functional.multi_head_attention_forward:
+            # what it calls is not seen here: asked for its weights, it computes them without a fused kernel
+            given = MULTI_HEAD.bind(*args, **(kwargs or {}))
+            asked = given.arguments.get("need_weights", True)
+            given.arguments["need_weights"] = True
+            out, weights = func(*given.args, **given.kwargs)
+            return out, weights if asked else None
         return func(*args, **(kwargs or {}))
 
 

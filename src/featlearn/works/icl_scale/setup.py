@@ -14,6 +14,8 @@ VARIANCES = (3.0, 1.5, 1.0, 0.75, 0.6, 0.5)
 """Eigenvalues of Lambda in the experiment, 3/i."""
 LARGE = 10**7
 """Examples in pretraining that stand for N to infinity."""
+FLAT = 0.25
+"""Share of the skill that may turn with the labels of a language model whose performance remains flat: ours."""
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="icl_scale.theorem5_4_3",
         entries=("icl_scale.theorem5_4_3",),
-        says="For w in the first r directions a larger rank r' adds noise: (|s|^2 + sigma^2)/M for each further one.",
+        says="For w in the first r directions a larger rank r' adds noise: (|s|^2 + sigma^2)/M times "
+        "(N lambda/((N + 1) lambda + tr D))^2 for each further one.",
         settings=draw_instances,
         statements=says_gap,
         observe=sees_gap,

@@ -34,7 +34,7 @@ def rows(p: Instance, key: Key) -> Array:
 
 
 def parts(p: Instance) -> dict[str, float]:
-    """The five terms of Theorem 5.4.2, the one with sigma apart."""
+    """The six terms of Theorem 5.4.2, with what stands beside tr(V^2 D^2) taken apart."""
     lam = p.values
     v = p.n / ((p.n + 1) * lam + lam.sum()) * (np.arange(p.d) < p.rank)
     s = p.coordinates * (np.arange(p.d) < p.rank)
@@ -261,7 +261,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="icl_scale.theorem5_4_2",
         entries=("icl_scale.theorem5_4_2",),
-        says="The loss of the best layer of rank r under label noise, with M examples and a fixed w, has five terms.",
+        says="The loss of the best layer of rank r under label noise, with M examples and a fixed w, is the sum of six "
+        "terms, counting |s|^2, |xi|^2 and sigma^2 beside tr(V^2 D^2) apart.",
         settings=draw_instances,
         statements=says_loss,
         observe=sees_loss,

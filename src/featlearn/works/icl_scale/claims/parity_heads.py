@@ -53,9 +53,21 @@ def least_seen(nu: int) -> float:
     return high
 
 
-def least_margin(net: ReluAttention, d: int) -> float:
-    """The least y g on a prompt without end, over all pairs and signs."""
-    cases = np.array(patterns(d))
+def least_negative(nu: int) -> float:
+    """The least scale of all negative heads at which the construction has no loss at the label -1, by bisection."""
+    low, high, d = 0.0, 2.0, 2**nu
+    net = binary_code_heads(d, EXACT, dtype=torch.float64)
+    for _ in range(40):
+        middle = (low + high) / 2
+        factor = (1 + (middle - 1) * (net.outer < 0).double())[:, None, None]
+        fine = least_margin(ReluAttention(net.query_key * factor, net.outer), d, (-1,)) >= 1
+        low, high = (low, middle) if fine else (middle, high)
+    return high
+
+
+def least_margin(net: ReluAttention, d: int, labels: Sequence[int] = (-1, 1)) -> float:
+    """The least y g on a prompt without end, over all pairs and signs of these labels."""
+    cases = np.array([one for one in patterns(d) if one[0] in labels])
     rows = torch.arange(len(cases))
     z, phi = torch.zeros(len(cases), d, dtype=torch.float64), torch.ones(len(cases), d, dtype=torch.float64)
     for place, sign in ((1, 2), (3, 4)):
@@ -112,6 +124,7 @@ COUNTS, COVER = "patterns in (I) and in (II), k = 4, d = 8", "most patterns that
 EQUAL, FIRST = "p_T at which both sides of the inequality are equal", "S_2 gain of a head over the least loss in S_1"
 OFTEN = "S_2 gain of a head over the least loss in S_1, p_T = 0.4"
 CANCEL, SCALE = "most negative heads active on a positive pattern", "least scale of positive heads without loss"
+BELOW = "least scale of negative heads without loss at the label -1"
 SEARCHED = "fewest heads that cover all patterns, by a search of all signs at d = 2 and 4"
 FEWEST, WITNESS = "fewest heads that cover all patterns", "least y g of seven heads at d = 8 and of eight at d = 16"
 LACKING = "the same with one negative head left out"
@@ -184,6 +197,16 @@ def says_fewest(settings: None) -> Sequence[Statement]:
             rival=nu - 1.0,
             rival_says="nu_2 - 1",
         ),
+        equal(
+            BELOW,
+            REAL,
+            np.ones(len(DIGITS)),
+            "Proof of Theorem 5.5.1: 1/(4 gamma) is tight for negative neurons",
+            margin=1e-9,
+            axis="nu_2",
+            rival=1 / nu,
+            rival_says="1/(4 gamma) shared by all digits",
+        ),
         *both(
             FEWEST,
             COUNT,
@@ -246,6 +269,7 @@ def sees_fewest(settings: None, key: Key) -> Mapping[str, Observation]:
         OFTEN: np.array(gains[OFTEN]),
         CANCEL: np.array([active(nu) for nu in DIGITS]),
         SCALE: np.array([least_seen(nu) for nu in DIGITS]),
+        BELOW: np.array([least_negative(nu) for nu in DIGITS]),
         FEWEST: np.array([next(n for n, fits in enumerate(room, 1) if fits >= d) + 2 for d in DIMENSIONS]),
         SEARCHED: np.array([fewest(one) for one in DIMENSIONS[:2]]),
         WITNESS: np.array(
@@ -261,7 +285,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="icl_scale.lemma_min_heads",
         entries=("icl_scale.lemma_min_heads",),
-        says="Patterns of (I) are covered before those of (II); so many heads cover all of them.",
+        says="Patterns of (I) are covered before those of (II), and 2 (nu_2 + 1) is the least number of heads that "
+        "cover all of them, negative ones of 1/(4 gamma) and positive ones of nu_2/(4 gamma).",
         statements=says_fewest,
         observe=sees_fewest,
         accuses=Accusation(
@@ -279,6 +304,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         remarks="From d = 8 on that heads which cover all patterns are sets none inside another is derived, not "
         "searched. The inequality leaves out that S_1 and S_2 have pairs of different numbers, on the safe side. "
-        "That nu_2/(4 gamma) is tight holds for the signs of the construction and loss 0 on all tasks.",
+        "That 1/(4 gamma) and nu_2/(4 gamma) are tight holds for the signs of the construction and loss 0 on all "
+        "tasks; that of negative heads was added after the other verdicts.",
     ),
 )

@@ -14,8 +14,11 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import Literal, get_args
 
+import numpy as np
+
 from featlearn.core import Key, SettingError
 from featlearn.lab.experiment import Cost, Deviation, Experiment, Rows, SummaryRow, TrialResult
+from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate
 from featlearn.methods.in_context import label_attention
 from featlearn.report.plots import Panel, Picture, Series, line_picture
@@ -115,16 +118,25 @@ def run_trial(trial: Trial) -> TrialResult:
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
-    """Norms and focus by label, over both orders; focus by order beside it."""
+    """Norms and focus by label, over both orders; focus by order beside it, and the same not by token."""
     found: list[SummaryRow] = []
     for model, mine in table.of(Focus, allow_absent=True).by("model").items():
         for label, part in mine.by("label").items():
             for name in ("relevant", "irrelevant", "focus"):
                 made = part.mean(name, ("task", "order"))
                 found.append(SummaryRow.of(f"label {label}", model, name, made))
+            found.append(SummaryRow.of(f"label {label}", model, "log2 of norms", plain(part)))
             for order, own in part.by("order").items():
                 found.append(SummaryRow.of(f"label {label}, {order}", model, "focus", own.mean("focus", ("task",))))
+                found.append(SummaryRow.of(f"label {label}, {order}", model, "log2 of norms", plain(own)))
     return [replace(row, entry=ENTRY) for row in found]
+
+
+def plain(table: Table[Focus]) -> list[float]:
+    """log2 of relevant over irrelevant as they are, by sentence; grows with how much longer the relevant one is."""
+    return [
+        float(np.mean([log2(r.relevant / r.irrelevant) for r in own.rows])) for own in table.by("sentence").values()
+    ]
 
 
 def draw(table: Rows) -> Mapping[str, Picture]:

@@ -37,6 +37,7 @@ from featlearn.works.icl_scale.experiments.texts import (
     task_of,
 )
 from featlearn.works.icl_scale.rows import Flips
+from featlearn.works.icl_scale.setup import FLAT
 
 ENTRIES = ("icl_scale.figure5_1", "icl_scale.figure5_2")
 CONTENT_FREE = ("N/A", "", "[MASK]")
@@ -172,6 +173,7 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
             for task, own in part.by("task").items():
                 found.append(SummaryRow.of(setting, model, f"calibrated, {task}", own.mean("calibrated"), unit="%"))
         found += reliance(model, mine)
+        found += falls(model, mine)
     drops = {m: t for m, t in every.by("model").items() if {0.0, 1.0} <= set(t.by("rate"))}
     for one, two in pairwise(drops):
         parts = [per_set(drops[m], "calibrated") for m in (one, two)]
@@ -198,6 +200,20 @@ def reliance(model: str, table: Table[Flips]) -> list[SummaryRow]:
         turns = [share * (none[i] - every[i]) for i in none]
         for words, values in (("pretraining", stays), ("prompt", turns)):
             found.append(SummaryRow.of("0 to 100 % inverted", model, f"{words}, {what}", values, unit=unit))
+    return found
+
+
+def falls(model: str, table: Table[Flips]) -> list[SummaryRow]:
+    """A(0) - A(1), and how much less it is than a quarter of the skill 2 A(0) - 100, over tasks and task by task."""
+    if not {0.0, 1.0} <= set(table.by("rate")):
+        return []
+    found = []
+    for name, part in (("all tasks", table), *table.by("task").items()):
+        none, every = per_set(part, "calibrated")
+        drop = {i: none[i] - every[i] for i in none}
+        left = [FLAT * (2 * none[i] - 100) - drop[i] for i in none]
+        for words, values in (("drop", [*drop.values()]), ("a quarter of the skill less the drop", left)):
+            found.append(SummaryRow.of(name, model, words, values, unit="points"))
     return found
 
 
@@ -273,7 +289,7 @@ EXPERIMENT = Experiment(
             "score",
             reported="not stated",
             ours="log-probability of the whole label word, calibrated by texts about nothing; raw beside it",
-            why="raw scores of small models follow the label word more than the text",
+            why="raw scores may follow the label word more than the text",
         ),
         Deviation(
             "unit",

@@ -414,7 +414,7 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_linear,
         statements=says_solution,
         observe=sees_solution,
-        remarks="The lemma names n > d; the sentence before it assumes X^T X invertible ('inevitable' in the text),"
+        remarks="The lemma names n > d; the sentence before it assumes X^T X invertible ('inevitable' in our copy),"
         " which is what it needs, and n = d would do.",
     ),
     Claim(

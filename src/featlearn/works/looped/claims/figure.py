@@ -17,8 +17,8 @@ from featlearn.works.looped.rows import Conditioning, Decay
 N = (16, 32, 64, 128)
 NEXT = tuple(itertools.pairwise(N))
 SOURCE = "Figure 8.1 and section 8.6"
-EARLY, LATE = 20, 200
-"""Loops before the floor of float64, and at the end of the figure."""
+EARLY = 20
+"""Loops before the floor of float64."""
 ONE = 1.0
 """In natural logarithms: a factor of e."""
 
@@ -26,7 +26,7 @@ ONE = 1.0
 
 BELOW, SHIFTED = (
     "share of means of ten below the reported one",
-    "the same for the reported mean at half as many examples",
+    "the same of means at half as many examples",
 )
 DRAWS = 1500
 
@@ -42,23 +42,24 @@ def says_kappa(settings: None) -> Sequence[Statement]:
             f"{SOURCE}: mean kappa of ten trials 4.57, 3.13, 2.07, 1.62",
             axis="n",
             rival=control(SHIFTED),
-            rival_says="the number of the next smaller n",
+            rival_says="the law at half as many examples",
             form="criterion",
         ),
     )
 
 
 def sees_kappa(settings: None, key: Key) -> Mapping[str, Observation]:
-    """The reported numbers among 1500 simulated means of ten."""
+    """The reported numbers among 1500 simulated means of ten, at their n and at half of it."""
     values = [p.value for p in reported("looped.figure8_1", metric="mean_kappa") if p.value is not None]
-    below, shifted = [], []
-    for i, n in enumerate(N):
+    means = {}
+    for n in (N[0] // 2, *N):
         x = (key / n).numpy().standard_normal((DRAWS * 10, n, 4))
         spectrum = np.linalg.eigvalsh(np.einsum("bni,bnj->bij", x, x))
-        means = (spectrum[:, -1] / spectrum[:, 0]).reshape(DRAWS, 10).mean(1)
-        below.append(float((means < values[i]).mean()))
-        shifted.append(float((means < values[max(i - 1, 0)]).mean()) if i else 1.0)
-    return {BELOW: np.array(below), SHIFTED: np.array(shifted)}
+        means[n] = (spectrum[:, -1] / spectrum[:, 0]).reshape(DRAWS, 10).mean(1)
+    return {
+        BELOW: np.array([(means[n] < value).mean() for n, value in zip(N, values, strict=True)]),
+        SHIFTED: np.array([(means[n // 2] < value).mean() for n, value in zip(N, values, strict=True)]),
+    }
 
 
 # decay ---------------------------------------------------------------------------------------------------------------
@@ -142,26 +143,26 @@ def sees_decay(settings: None, prompts: Table[Conditioning], decays: Table[Decay
 # the gap -------------------------------------------------------------------------------------------------------------
 
 RATES = "loops for a factor of e, by the theory less measured, with half as many examples less the same"
-FLOORED = f"gap in the logarithm in float64 after {LATE} loops with half as many examples less that gap"
 LINEAR = f"exp(-t/(2 kappa)) less the error after {EARLY} loops with half as many examples, less the same"
 GAP = f"gap in the logarithm after {EARLY} loops less that with half as many examples"
 
 
 def says_gap(settings: None) -> Sequence[Statement]:
-    """The gap narrows in loops, at the end of the figure and in the errors; in early logarithms it widens."""
+    """The gap narrows in loops and in errors; in logarithms, and so in rates by loop, it widens."""
     said = f"{SOURCE}: 'the gap between empirical and theoretical performance narrowing as n increases'"
+    ours = {"axis": "n", "form": "criterion"}
     return (
-        order(RATES, REAL, f"{said}, read of rates: loops for a factor of e", delta=0.2, axis="n"),
-        order(FLOORED, REAL, f"{said}, read at the right end of the figure", delta=ONE, axis="n"),
-        order(LINEAR, REAL, f"{said}, read of the errors themselves", delta=0.001, axis="n"),
+        order(RATES, REAL, f"{said}, read of loops for a factor of e, the reciprocal of a rate", delta=0.2, **ours),
+        order(LINEAR, REAL, f"{said}, read of the errors themselves", delta=0.001, **ours),
         at_least(
             GAP,
             REAL,
             ONE,
-            "2 log(1 - 1/kappa) falls faster than -1/(2 kappa) as kappa falls to 1",
+            "2 log(1 - 1/kappa) falls faster than -1/(2 kappa) as kappa falls to 1; a twentieth of it is the gap of"
+            " rates, log error by loop",
             axis="n",
             rival=0.0,
-            rival_says="a gap that stays or narrows at every t",
+            rival_says="a gap of rates that stays or narrows",
             form="derived",
         ),
     )
@@ -169,21 +170,18 @@ def says_gap(settings: None) -> Sequence[Statement]:
 
 def sees_gap(settings: None, decays: Table[Decay]) -> Mapping[str, Observation]:
     """Differences between numbers of examples, by seed."""
-    gaps: dict[str, dict[int, dict[int, float]]] = {name: {} for name in (RATES, FLOORED, LINEAR, GAP)}
+    gaps: dict[str, dict[int, dict[int, float]]] = {name: {} for name in (RATES, LINEAR, GAP)}
     for r in decays.rows:
         theory = -r.t / (2 * r.kappa)
         if r.t == EARLY:
             gaps[GAP].setdefault(r.n, {})[r.seed] = theory - r.exact
             gaps[LINEAR].setdefault(r.n, {})[r.seed] = float(np.exp(theory) - np.exp(r.exact))
             gaps[RATES].setdefault(r.n, {})[r.seed] = r.t / -theory - r.t / -r.exact
-        if r.t == LATE and r.looped is not None:
-            gaps[FLOORED].setdefault(r.n, {})[r.seed] = theory - r.looped
 
     def change(name: str, sign: float) -> list[Estimate]:
         found = gaps[name]
         return [
-            mean_of([sign * (found[b][s] - found[a][s]) for s in sorted(found[a]) if s in found[b]], REAL, Decay.unit)
-            for a, b in NEXT
+            mean_of([sign * (found[b][s] - found[a][s]) for s in sorted(found[a])], REAL, Decay.unit) for a, b in NEXT
         ]
 
     return {name: change(name, 1.0 if name == GAP else -1.0) for name in gaps}
@@ -219,16 +217,21 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="looped.figure8_1_gap",
         entries=("looped.figure8_1",),
-        says="The gap between empirical and theoretical performance narrows as n grows.",
+        says="The gap between empirical and theoretical performance narrows as n grows, in loops for a factor of e and"
+        " in the errors themselves.",
         statements=says_gap,
         observe=sees_gap,
         premises=settings_of,
         reads=(Decay,),
-        remarks="The text does not say in what the gap is measured. It narrows in the number of loops for a factor of"
-        " e, in the errors themselves, and at the right end of the figure, where errors of float64 cannot fall further."
-        " At a fixed t before rounding ends the decay, the logarithms part instead, since theory and measurement fall"
-        " at rates of their own: a derived statement, that the sentence is not about. An earlier form of this claim"
-        " took it for the only reading. The first and the last reading as statements of the paper, and 0.2 loops, which"
-        " is the least change of kappa that is asked for above, were settled with rows in sight.",
+        remarks="The text does not say in what the gap is measured. It narrows in two readings: in the number of loops"
+        " for a factor of e, and in the errors themselves, from two loops on (after one loop that gap widens:"
+        " .627, .645, .669, .675). It does not in a third: the paragraph speaks of convergence rates, and as log"
+        " error by loop the gap widens, .57, .92, 1.34, 1.75 at 20 loops. That is the derived statement, of the"
+        " gap of 20 loops; where one reading makes the sentence true, the others accuse nobody. The thresholds .2,"
+        " .001 and 1 are ours, and the readings were settled after the rows. An earlier form also judged the right"
+        " end of the figure, by logarithms of single float64 errors after 200 loops. That statement is withdrawn:"
+        " 6, 22, 53 and 61 of 100 errors are exactly 0 there and have no logarithm. With the logarithm of the mean"
+        " error over all prompts and the line of the mean kappa the gap there is 27.4, 36.8, 25.1 and 16.2, wider"
+        " at n = 32 than at 16; over groups of ten, as in the figure, it narrows at every step in 6 of 10 groups.",
     ),
 )

@@ -207,7 +207,7 @@ def says_loops(settings: Prompts) -> Sequence[Statement]:
         rates = steps_of(p, i)
         paths.append(p.alpha * descent(p, rates, -p.q / p.alpha))
         others.append(p.alpha * descent(p, rates, 0 * p.q))
-    margin = joined([np.full(paths[i].size, 1e-12 * (1 + abs(p.alpha)) * bound(p)) for i, p in enumerate(settings)])
+    margin = joined([np.full(paths[i].size, 1e-12 * (1 + abs(p.alpha))) for i, p in enumerate(settings)])
     d = 3
     return (
         equal(
@@ -239,11 +239,6 @@ def says_loops(settings: Prompts) -> Sequence[Statement]:
             rival_says="a value matrix that moves the query",
         ),
     )
-
-
-def bound(p: Prompt) -> float:
-    """Norm of start and target together, which rounding is in proportion to."""
-    return 1 + float(np.linalg.norm(p.q)) + float(np.linalg.norm(np.linalg.lstsq(p.x, p.y, rcond=None)[0]))
 
 
 def sees_loops(settings: Prompts, key: Key) -> Mapping[str, Observation]:

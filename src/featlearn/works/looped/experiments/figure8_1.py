@@ -8,8 +8,9 @@ without a floor, from the eigenvalues lambda_i of X^T X and the coordinates c_i 
 
     ||theta_t - theta*||^2 / ||theta*||^2 = sum_i c_i^2 (1 - step lambda_i / L)^(2 t),
 
-and all statements about the decay itself are judged on it; `looped` and `descent` show the floor. Logarithms are
-natural (the figure does not say). Compared with the reported mean condition numbers is the mean of our seeds.
+and claims compare slopes and gaps on it; that errors stay below the theory lines is judged on `looped`, which shows
+the floor, as `descent` does. Logarithms are natural (the figure does not say). Compared with the reported mean
+condition numbers is the mean of our seeds.
 """
 
 import math

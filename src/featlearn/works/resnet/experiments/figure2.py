@@ -291,7 +291,7 @@ EXPERIMENT = Experiment(
             bandwidths=(4.0,),
             seeds=(0, 1),
         ),
-        "small": Config(),
+        "small": Config(decays=(0.002, 0.005)),
         "cpu": Config(
             trained=("all", "layer by layer", "hidden"),
             rates=(0.05, 0.1, 0.2, 0.5),

@@ -133,7 +133,7 @@ EXPERIMENT = Experiment(
     Config=Config,
     presets={
         "smoke": Config(betas=(0.0, 1.0), m=20, n=100, rates=(0.05, 0.1), decays=(0.005,), epochs=2, seeds=(0, 1)),
-        "small": Config(),
+        "small": Config(betas=(0.0, 0.2, 0.5, 1.0), decays=(0.002, 0.005)),
         "cpu": Config(
             trained=("all", "hidden"),
             rates=(0.05, 0.1, 0.15, 0.2, 0.5, 1.0),

@@ -352,7 +352,7 @@ EXPERIMENT = Experiment(
             seeds=(0, 1),
             validation_seeds=(1000,),
         ),
-        "small": Config(),
+        "small": Config(alphas=(0.5, 0.55, 0.6)),
         "cpu": Config(alphas=(0.42, 0.46, 0.5, 0.55), dims=(20, 40, 80, 160), seeds=(0, 1, 2, 3, 4)),
         "paper": Config(
             alphas=(0.35, 0.38, 0.42, 0.46, 0.5, 0.55), dims=(20, 40, 80, 160, 320), seeds=tuple(range(10)), m=1000
