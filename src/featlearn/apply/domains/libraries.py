@@ -122,8 +122,8 @@ class Frozen(nn.Module):
     """A featurizer that does not learn: for a linear probe, in evaluation mode and without gradients.
 
     Example:
-        >>> probe = Frozen(net)
-        >>> probe.train()(images).requires_grad
+        >>> from featlearn.nets import SmallCnn
+        >>> Frozen(SmallCnn(3, Key("demo"), 8)).train()(torch.zeros(2, 3, 8, 8)).requires_grad
         False
     """
 

@@ -33,6 +33,7 @@ def sharpness_aware(objective: Objective, rho: float = 0.05) -> Objective:
     Errors: SettingError for a rho that is negative or not finite.
 
     Example:
+        >>> from featlearn.methods.domains import erm, with_nuclear_norm
         >>> sam = sharpness_aware(with_nuclear_norm(erm, weight=0.01), rho=0.05)
     """
     check_number(rho, "sam rho", "0 or more", "0.05 is that of the benchmark; 0 is the objective itself")
