@@ -19,6 +19,7 @@ FILES = sorted(p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py"))
 TENSOR = {"numpy", "torch", "jaxtyping", "scipy"}
 PLOT = {"matplotlib"}
 LOOPS = {"lightning", "pytorch_lightning"}
+BACKBONES = {"torchvision", "timm", "huggingface_hub", "onnx", "onnxscript", "onnxruntime"}
 LLM = {"transformers", "tokenizers", "safetensors", "accelerate", "gguf"}
 
 # room -> (rooms it may import, packages it may import, packages it may import inside functions only)
@@ -37,7 +38,7 @@ RULES: dict[str, tuple[set[str], set[str], set[str]]] = {
 }
 LIBRARY = {"core", "tasks", "nets", "learn", "kernels", "measure", "methods", "data"}
 RULES["works"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers"})
-RULES["apply"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | {"sklearn", "transformers", "accelerate"} | LOOPS)
+RULES["apply"] = (LIBRARY | {"lab", "report"}, TENSOR, PLOT | LOOPS | LLM | BACKBONES | {"sklearn"})
 # `--help` must not wait for torch, so the command line imports rooms inside functions (tested below by running it).
 RULES["cli"] = (set(RULES) | {"catalog"}, {"tyro", "rich", "numpy"}, {"torch"})
 # The command line's table of contents: made once from the code, then only read.

@@ -199,7 +199,7 @@ def test_a_model_file_that_is_not_whole(fit_once, tmp_path):
     bad["bias"][0] = math.nan
     for changed, said in (
         ({k: v for k, v in data.items() if k != "labels"}, "labels is missing"),
-        ({k: v for k, v in data.items() if k != "format"}, "of format 2 or lower"),
+        ({k: v for k, v in data.items() if k != "format"}, "of format 3 or lower"),
         (data | {"head": bad}, "1 are not, first head.bias"),
         (data | {"featurizer": {}}, "with the tensors of its backbone"),
     ):

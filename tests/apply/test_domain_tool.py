@@ -104,7 +104,7 @@ def test_files_that_changed_end_the_run(tree):
     [
         ({"algorithms": ()}, "algorithm"),
         ({"algorithms": ("erm", "erm")}, "algorithm"),
-        ({"algorithms": ("dann",)}, "algorithm"),
+        ({"algorithms": ("cdann",)}, "algorithm"),
         ({"algorithms": ("miro",)}, "pretrained weights"),
         ({"held_out": ("noon",)}, "held_out"),
         ({"seeds": ()}, "seeds"),

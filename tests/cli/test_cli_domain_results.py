@@ -205,7 +205,7 @@ REFUSED = [
     (("evaluate", "--data", "pets", "--group", "camera"), "only a .csv file has columns"),
     (("evaluate", "--data", "pets.csv", "--split-column", "camera"), "train, val or test in each line; one has 'c"),
     (("evaluate", "--data", "pets.csv", "--group", "camera", "--split", "random"), "without split = random"),
-    (("fit", "--data", "pets.csv", "--algorithm", "dann"), "algorithm = 'dann'"),
+    (("fit", "--data", "pets.csv", "--algorithm", "cdann"), "algorithm = 'cdann'"),
 ]
 
 

@@ -198,7 +198,7 @@ REFUSED = [
     (("evaluate", "--data", "pets", "--size", 3), "size = 3"),
     (("evaluate", "--data", "pets", "--width", 9), "width = 9"),
     (("evaluate", "--data", "pets", "--weights", "no.pth"), "weights = no.pth"),
-    (("evaluate", "--data", "pets", "--algorithm", "dann"), "algorithm = 'dann' is not allowed"),
+    (("evaluate", "--data", "pets", "--algorithm", "cdann"), "algorithm = 'cdann' is not allowed"),
     (("evaluate", "--data", "pets", "--algorithm", "miro"), "pretrained weights"),
     (("evaluate", "--data", "pets", "--held-out", "noon"), "different ones of day, dusk, night"),
     (("evaluate", "--data", "pets", "--seeds", 0, 0), "seeds = (0, 0)"),
@@ -456,7 +456,7 @@ def test_names_that_stdout_does_not_have(featlearn, pets, monkeypatch):
 
 def test_algorithms_are_refused_before_the_data_are_read(refused):
     for command in ("fit", "evaluate"):
-        assert "algorithm = 'dann'" in refused("domains", command, "--data", "nowhere", "--algorithm", "dann")
+        assert "algorithm = 'cdann'" in refused("domains", command, "--data", "nowhere", "--algorithm", "cdann")
         assert "pretrained weights" in refused("domains", command, "--data", "nowhere", "--algorithm", "miro")
     assert "seeds = (0, 0)" in refused("domains", "evaluate", "--data", "nowhere", "--seeds", 0, 0)
     assert "algorithm = 'x'" in refused("domains", "compare", "erm", "x", "--data", "nowhere")

@@ -272,6 +272,30 @@ def test_training_ends_with_the_valley():
     assert (found.window.first, found.window.last) == (0, 0)
 
 
+def test_evaluations_may_begin_after_the_first_step():
+    """As in the released code, which evaluates after steps 1, 101, 201, ... and the last."""
+    training, watch = parts()
+    net, head = network()
+    for begin, expected in ((1, [1, 16, 31, 45]), (0, [15, 30, 45])):
+        schedule = dataclasses.replace(FAST, evaluate_from=begin)
+        found = train(net, head, erm, training, schedule, key=KEY, watch=watch)
+        assert [e.step for e in found.evaluations] == expected
+    with pytest.raises(SettingError, match="evaluate_from"):
+        dataclasses.replace(FAST, evaluate_from=-1)
+
+
+def test_swad_follows_the_rule_that_is_asked_for():
+    training, watch = parts()
+    found = {}
+    for kind in ("valley", "paper", "released"):
+        net, head = network()
+        rule = SwadRule(1, 3, 5.0, kind)
+        found[kind] = train(net, head, erm, training, FAST, key=KEY, watch=watch, average=rule).averaged
+    valley, paper, released = (found[k]["featurizer.0.weight"] for k in ("valley", "paper", "released"))
+    assert torch.equal(valley, paper)
+    assert not torch.equal(valley, released)
+
+
 def test_momenta_are_dropped_where_an_objective_asks_for_it():
     """From step 10 on no parameter has a gradient: only the momenta of before could move any."""
     training, _ = parts()
@@ -526,7 +550,7 @@ def test_names_of_algorithms(name, expected):
     assert algorithm(name).name == name
 
 
-@pytest.mark.parametrize("name", ["", "nu", "ERM", "erm-nuu", "swad-erm-", "erm-swad", "dann"])
+@pytest.mark.parametrize("name", ["", "nu", "ERM", "erm-nuu", "swad-erm-", "erm-swad", "cdann"])
 def test_other_names_are_refused(name):
     with pytest.raises(SettingError, match="algorithm"):
         algorithm(name)
@@ -550,7 +574,9 @@ def test_every_algorithm_trains_with_both(base):
     training, watch = parts()
     chosen = Algorithm(base, nuclear=True, averaged=True)
     settings = Settings(nuclear_weight=0.001, irm_weight=1.0)
-    net, head = Staged(), nn.Linear(8, 2)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed((KEY / "both").seed)
+        net, head = Staged(), nn.Linear(8, 2)
     made = build(chosen, settings, 60, 2, net, DOMAINS[0].x[:2])
     found = train(
         net, head, made.objective, training, FAST, key=KEY, watch=watch, average=made.average, extra=made.extra

@@ -118,7 +118,24 @@ def test_weights_of_torchvision_load_without_their_last_layer(tmp_path):
         load_weights(backbone("resnet50", KEY), tmp_path / "r18.pth")
 
 
-@pytest.mark.parametrize("form", ["plain", "module.", "state_dict"])
+class Netted(torch.nn.Module):
+    """Names of its own begin with a usual prefix."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = torch.nn.Linear(2, 2)
+
+
+def test_a_prefix_that_is_a_name_of_the_backbone_stays(tmp_path):
+    source, target = Netted(), Netted()
+    torch.save({"state_dict": source.state_dict()}, tmp_path / "w.pt")
+    load_weights(target, tmp_path / "w.pt")
+    assert torch.equal(target.model.weight, source.model.weight)
+
+
+@pytest.mark.parametrize(
+    "form", ["plain", "module.", "state_dict", "backbone.", "model.backbone.", "module.net.", "beside"]
+)
 def test_weights_from_a_file(tmp_path, form):
     source, target = SmallCnn(1, KEY / "source", width=8), SmallCnn(1, KEY / "target", width=8)
     weights = source.state_dict()
@@ -126,7 +143,9 @@ def test_weights_from_a_file(tmp_path, form):
         "plain": weights,
         "module.": {f"module.{k}": v for k, v in weights.items()},
         "state_dict": {"state_dict": weights},
+        "beside": {"model": {**{f"backbone.{k}": v for k, v in weights.items()}, "head.weight": torch.zeros(2)}},
     }
+    saved |= {p: {f"{p}{k}": v for k, v in weights.items()} for p in ("backbone.", "model.backbone.", "module.net.")}
     torch.save(saved[form], tmp_path / "w.pt")
     load_weights(target, str(tmp_path / "w.pt"))
     assert all(torch.equal(v, target.state_dict()[k]) for k, v in weights.items())
@@ -168,10 +187,18 @@ def refusal(net, data, path):
     "change, said",
     [
         (
-            lambda w: {f"backbone.{k}": v for k, v in w.items()},
+            lambda w: {f"student.{k}": v for k, v in w.items()},
             "first convolutions.0.weight; 16 of the file are not of it",
         ),
-        (lambda w: {f"backbone.{k}": v for k, v in w.items()}, "those that begin with backbone. would fit"),
+        (lambda w: {f"student.{k}": v for k, v in w.items()}, "those that begin with student. would fit"),
+        (
+            lambda w: {f"{p}.{k}": v for k, v in w.items() for p in ("model", "encoder")},
+            "those that begin with encoder. would fit",
+        ),
+        (
+            lambda w: {f"backbone.{k}": v for k, v in {**w, "convolutions.4.weight": torch.zeros(2)}.items()},
+            "1 of the file are not of it, first convolutions.4",
+        ),
         (lambda w: {f"module.encoder_q.{k}": v for k, v in w.items()}, "those that begin with encoder_q. would fit"),
         (
             lambda w: {k.replace("norms", "bn"): v for k, v in w.items()},
@@ -185,7 +212,7 @@ def refusal(net, data, path):
         (lambda w: {k: v / 0 if "norms" in k else v for k, v in w.items()}, "8 hold nan or infinity"),
         (lambda w: {k: v.round().to(torch.int8) for k, v in w.items()}, "convolutions.0.weight is torch.int8"),
     ],
-    ids="prefix-prefix_named-moco-renamed-deeper-two-none-empty-nan-infinite-quantised".split("-"),
+    ids="prefix-prefix_named-both-deeper_prefix-moco-renamed-deeper-two-none-empty-nan-infinite-quantised".split("-"),
 )
 def test_weights_that_do_not_fit_say_what_was_found(tmp_path, change, said):
     net = SmallCnn(1, KEY, width=8)

@@ -168,17 +168,17 @@ def read_tensors(path: str | Path, field: str) -> Any:
 def load_weights(featurizer: nn.Module, path: str | Path) -> None:
     """Load pretrained weights from a file that `torch.save` wrote: a state dict, also as the only one in a checkpoint.
 
-    The names may be those of torchvision or of the featurizer itself, with `module.` in front or not; a last layer
-    (LAST_LAYERS) is left out. Nothing but tensors and plain containers is unpickled.
+    The names may be those of the library or of the featurizer itself, with usual words (WRAPPERS) in front or not; a
+    last layer (LAST_LAYERS) is left out. Nothing but tensors and plain containers is unpickled.
 
     Errors: SettingError, before anything is loaded: no such file, not such a file, names, shapes or kinds of numbers
     that do not fit, tensors that the backbone does not have (a deeper network has all of a shallower one), values that
     are not finite.
     """
     data = _state_dict(read_tensors(path, "weights"), path)
-    target: Any = featurizer.net if isinstance(featurizer, ResNet) else featurizer
+    target: Any = getattr(featurizer, "net", featurizer)
     wanted = target.state_dict()
-    found = {str(k).removeprefix("module.").removeprefix("net."): v for k, v in data.items()}
+    found = _named_as(wanted, data)
     missing = [k for k in wanted if k not in found and not k.endswith(_COUNTER)]
     extra = [k for k in found if k not in wanted and not k.startswith(LAST_LAYERS) and not k.endswith(_COUNTER)]
     if missing or extra:
@@ -204,8 +204,10 @@ def load_weights(featurizer: nn.Module, path: str | Path) -> None:
         featurizer.train(featurizer.training)
 
 
-LAST_LAYERS = ("fc.", "head.", "classifier.", "linear.")
+LAST_LAYERS = ("fc.", "head.", "heads.", "classifier.", "linear.")
 """Names of layers behind the features, which are left out of pretrained weights."""
+WRAPPERS = ("module", "_orig_mod", "model", "net", "backbone", "featurizer", "encoder", "trunk")
+"""What training code puts in front of the names of a backbone, and nothing else is meant by."""
 _COUNTER = "num_batches_tracked"
 
 
@@ -234,6 +236,20 @@ def _state_dict(data: Any, path: str | Path) -> dict[str, Tensor]:
 
 def _is_state_dict(value: Mapping[Any, Any]) -> bool:
     return bool(value) and any(isinstance(v, Tensor) for v in value.values()) and all(isinstance(k, str) for k in value)
+
+
+def _named_as(wanted: Mapping[str, Any], data: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors by the names of the backbone: as they are, or without the one usual prefix that all of it has; what
+    stands beside that prefix is another part of the model."""
+    needed = [k for k in wanted if not k.endswith(_COUNTER)]
+    if needed and not all(k in data for k in needed):
+        ends = (k[: -len(needed[0])] for k in data if k.endswith("." + needed[0]))
+        usual = [p for p in ends if set(p[:-1].split(".")) <= set(WRAPPERS) and all(p + k in data for k in needed)]
+        if len(usual) == 1:
+            return {k.removeprefix(usual[0]): v for k, v in data.items() if k.startswith(usual[0])}
+    if all(k in data for k in needed):
+        return dict(data)
+    return {k.removeprefix("module.").removeprefix("net."): v for k, v in data.items()}
 
 
 def _misfit(missing: list[str], extra: list[str], found: Mapping[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """Fit a model on all domains, keep it with all that prediction needs, and predict images with it."""
 
 import io
+import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from featlearn.apply.domains.balance import Balance
 from featlearn.apply.domains.measures import Details, against_majority, majority, total
 from featlearn.apply.domains.resumable import Result
 from featlearn.apply.domains.runs import Trial, check_algorithms, checkpoint_of, trained_on
-from featlearn.apply.domains.sources import Network, Source
+from featlearn.apply.domains.sources import OWN, Network, Source
 from featlearn.apply.domains.sources import build as build_network
 from featlearn.apply.domains.splits import Division, Splitting, divide
 from featlearn.apply.files import keep
@@ -34,11 +36,11 @@ from featlearn.lab.trial import fields_of
 from featlearn.methods.domains import VALIDATION, Schedule, Settings, algorithm
 from featlearn.methods.domains.algorithms import settings_of
 from featlearn.methods.domains.training import Processes, SingleProcess
-from featlearn.nets import backbone, linear_head
 from featlearn.nets.backbones import not_finite, read_tensors
 
-FORMAT = 2
-"""2: what counts as white in images of more than 8 bits, and whether SWAD found a valley, are in the file."""
+FORMAT = 3
+"""2: what counts as white in images of more than 8 bits, and whether SWAD found a valley, are in the file. 3: backbones
+of other libraries."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def fit(
     processes, splitting = processes or SingleProcess(), splitting or Splitting()
     parts = divide(found, held_out, seed, splitting)
     key = Key("domains/fit") / seed
-    featurizer, head = build_network(network, found.shape[0], len(found.labels), key)
+    featurizer, head = build_network(network, found.shape[0], len(found.labels), key, found.shape[1])
     own = {n: getattr(settings, n) for n in settings_of(chosen)}
     trial = Trial(
         source,
@@ -145,8 +147,8 @@ def fit(
     if trained.window is not None:  # evaluations counted from 1
         window = trained.window
         about["swad"] = {"converged": window.converged, "first": window.first + 1, "last": window.last + 1}
-    preprocessing = Preprocessing(found.shape[1], scale=found.scale)
-    plain = replace(network, weights="", frozen=network.keeps_statistics)
+    preprocessing = replace(source.preprocessing(), size=found.shape[1], augment=False, scale=found.scale)
+    plain = replace(network, weights="", weights_hash="", frozen=network.keeps_statistics)
     return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], preprocessing, about), result
 
 
@@ -172,12 +174,23 @@ def save(model: Model, path: str | Path) -> None:
 
     Errors: StoreError in one line, with the file that the model is kept in instead.
     """
-    data = {
+    data = contents(model)
+    data |= {k: {n: v.cpu() for n, v in getattr(model, k).state_dict().items()} for k in ("featurizer", "head")}
+    buffer = io.BytesIO()
+    torch.save(data, buffer)
+    keep(Path(path), buffer.getvalue())
+
+
+def contents(model: Model) -> dict[str, Any]:
+    """All that a file holds of a model besides its tensors, as plain values."""
+    return {
         "format": FORMAT,
         "kind": "featlearn domains",
         "backbone": model.network.backbone,
         "width": model.network.width,
         "frozen": model.network.keeps_statistics,
+        "probe": model.network.probe,
+        "config": model.network.config,
         "channels": model.channels,
         "labels": list(model.labels),
         "size": model.preprocessing.size,
@@ -186,20 +199,43 @@ def save(model: Model, path: str | Path) -> None:
         "depth": model.preprocessing.scale.bits,
         "float_range": model.preprocessing.scale.floats and list(model.preprocessing.scale.floats),
         "about": model.about,
-        "featurizer": {k: v.cpu() for k, v in model.featurizer.state_dict().items()},
-        "head": {k: v.cpu() for k, v in model.head.state_dict().items()},
     }
-    buffer = io.BytesIO()
-    torch.save(data, buffer)
-    keep(Path(path), buffer.getvalue())
 
 
-def load(path: str | Path) -> Model:
-    """A model that `save` wrote; nothing but tensors and plain values is unpickled.
+def _read(path: str | Path) -> Any:
+    """What `save` or `export.to_safetensors` wrote."""
+    if Path(path).suffix != ".safetensors" or not os.path.isfile(path):
+        return read_tensors(path, "model")
+    from safetensors import SafetensorError, safe_open
 
-    Errors: SettingError, one line: no such file, another kind of file, one of a newer version.
+    try:
+        with safe_open(path, "pt") as file:
+            plain = json.loads((file.metadata() or {}).get(METADATA, "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
+    except (SafetensorError, OSError, ValueError) as why:
+        remedy = f"export it anew ({' '.join(str(why).split())[:80]})"
+        raise SettingError("model", path, "a whole file of safetensors", remedy) from None
+    if not isinstance(plain, dict):
+        return None
+    parts = ("featurizer", "head")
+    found = {p: {k.removeprefix(p + "."): v for k, v in tensors.items() if k.startswith(p + ".")} for p in parts}
+    return {**plain, **found}
+
+
+METADATA = "featlearn domains"
+"""Under this name a .safetensors file has what is no tensor, as JSON."""
+
+
+def load(path: str | Path, own: str = "") -> Model:
+    """A model that `save` wrote, or that was exported to safetensors; only tensors and plain values are unpickled.
+
+    own: the MODULE:NAME of a model whose backbone is the user's own. It is the user who names it: no file can say which
+    code is run.
+
+    Errors: SettingError, one line: no such file, another kind of file, one of a newer version, a module of the user's
+    that is not named.
     """
-    data = read_tensors(path, "model")
+    data = _read(path)
     if not isinstance(data, dict) or data.get("kind") != "featlearn domains":
         raise SettingError("model", path, "a file that `featlearn domains fit` wrote", "give the one of --out")
     if not isinstance(data.get("format"), int) or data["format"] > FORMAT:
@@ -213,9 +249,12 @@ def load(path: str | Path) -> Model:
     if bad:
         remedy = f"{len(bad)} are not, first {bad[0]}: fit it anew, at a lower rate"
         raise SettingError("model", path, "with finite tensors", remedy)
-    network = Network(data["backbone"], data["width"], frozen=data["frozen"])
-    featurizer = backbone(network.backbone, Key("domains/load"), data["channels"], network.width, data["frozen"])
-    head = linear_head(featurizer.features, len(data["labels"]), Key("domains/load"))
+    probe, config = bool(data.get("probe")), str(data.get("config") or "")
+    network = Network(data["backbone"], data["width"], frozen=data["frozen"], probe=probe, config=config)
+    if network.library == OWN and own != network.backbone:
+        remedy = f"name it yourself: --backbone {network.backbone} runs that code"
+        raise SettingError("model", path, f"with a backbone of featlearn, not {network.backbone}", remedy)
+    featurizer, head = build_network(network, data["channels"], len(data["labels"]), Key("domains/load"), data["size"])
     try:
         featurizer.load_state_dict(data["featurizer"])
         head.load_state_dict(data["head"])

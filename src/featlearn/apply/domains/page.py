@@ -39,9 +39,15 @@ def spanned(mean: float | None, low: float | None, high: float | None) -> str:
 
 
 def evaluation_page(
-    found: Results, command: str, fits: Mapping[str, str], remarks: Sequence[str], missing: Sequence[str]
+    found: Results,
+    command: str,
+    fits: Mapping[str, str],
+    remarks: Sequence[str],
+    missing: Sequence[str],
+    against: Mapping[str, Any] | None = None,
 ) -> str:
-    """The whole page as text. command: what made it; fits: command lines by algorithm; missing: a line each run."""
+    """The whole page as text. command: what made it; fits: command lines by algorithm; missing: a line each run;
+    against: of a protocol, the reported numbers beside those of the run."""
     names = list(dict.fromkeys(s.algorithm for s in found.scores))
     body: list[Any] = [tag("h1", f"{found.data}: domains never seen")]
     body.append(tag("p", f"Each domain is held out in turn; {found.selection} selection; {len(found.labels)} classes."))
@@ -54,6 +60,7 @@ def evaluation_page(
         text = f"No better than always answering the commonest class: {told}{more}."
         body.append(tag("p", text, class_="note bad"))
     body += [tag("h2", "Accuracy"), _accuracy(found, names)]
+    body += _reported(against) if against else []
     body += [tag("h2", "Other measures"), _measures(found.measured)]
     for name in names:
         whole = found.pooled(name)
@@ -96,6 +103,28 @@ def _told(m: Mapping[str, Any]) -> list[str]:
         f"{worst['class']}: {percent(worst['accuracy'])}",
         percent(m["ece"]),
         f"{level['class']}: {percent(level['accuracy'])}",
+    ]
+
+
+def _reported(against: Mapping[str, Any]) -> list[Any]:
+    heads = [("row", TEXT), ("column", TEXT), ("here", NUMBER), ("reported", NUMBER), ("may be off by", NUMBER)]
+    rows = [
+        [
+            r["row"],
+            r["metric"],
+            f"{r['value']:.1f} [{r['low']:.1f}, {r['high']:.1f}]",
+            "–" if r["reported"] is None else f"{r['reported']:.1f}",
+            "" if r["tolerance"] is None else f"{r['tolerance']:.1f}",
+            r["verdict"],
+        ]
+        for r in against["reported"]
+    ]
+    caption = f"{against['benchmark']}, {against['entry']}, in per cent with 95 % intervals over seeds"
+    lines = [f"Not as in {against['name']}: {line}." for line in (*against["departures"], *against["notes"])]
+    return [
+        tag("h2", "Beside the reported numbers"),
+        html.table([*heads, ("", TEXT)], rows, caption),
+        html.bullets(lines),
     ]
 
 

@@ -43,6 +43,8 @@ from featlearn.methods.domains.training import Processes, SingleProcess, minibat
 from featlearn.methods.nuclear_norm import stable_rank
 
 ID, VERSION = "domains/evaluate", 3
+OF_FEATURES = ("coral", "miro", "dann")
+"""What these add to the cross entropy depends on the features alone."""
 CHECKPOINTS = "checkpoints"
 """Folder beside the records in which runs keep their place."""
 FLOPS = {"cnn": 7.0e8, "resnet18": 1.1e10, "resnet50": 2.5e10}
@@ -58,9 +60,13 @@ def check_algorithms(names: Sequence[str], network: Network) -> None:
     if not names or len(set(names)) < len(names):
         raise SettingError("algorithm", tuple(names), "one or more different ones", "for example erm erm-nu")
     for name in names:
-        if algorithm(name).base == "miro" and not network.weights:
+        chosen = algorithm(name)
+        if chosen.base == "miro" and not network.pretrained:
             remedy = "give --weights: it keeps close to a pretrained network"
             raise SettingError("algorithm", name, "with pretrained weights", remedy)
+        if network.probe and (chosen.nuclear or chosen.base in OF_FEATURES):
+            remedy = "a linear probe leaves the features as they are: take erm, irm, vrex, group-dro or mixup"
+            raise SettingError("algorithm", name, "one that asks nothing of the features", remedy)
 
 
 def check_seeds(seeds: Sequence[int], search: int) -> None:
@@ -191,7 +197,7 @@ def trained_on(
     """Train featurizer and head by an algorithm on the training parts, and load into them what is selected."""
     featurizer, head = modules
     example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
-    method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example)
+    method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example, key / "method")
     objective: Objective = method.objective
     if balance == "weights":
         objective = balancing.weighted(objective, class_weights(parts.training, head.out_features))
@@ -242,7 +248,7 @@ def run_trial(trial: Trial) -> TrialResult:
     parts = divide(found, trial.held_out, trial.seed, trial.splitting, trial.second)
     key = Key("domains/run") / trial.seed / trial.held_out
     key = key / trial.second if trial.second else key
-    modules = build_network(trial.network, found.shape[0], len(found.labels), key)
+    modules = build_network(trial.network, found.shape[0], len(found.labels), key, found.shape[1])
     chosen = algorithm(trial.algorithm)
     processes = SingleProcess(device)
     checkpoint = checkpoint_of(ID, trial, run_trial, trial.checkpoints, processes)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from featlearn.apply.domains import libraries
 from featlearn.core import Key, SettingError
 from featlearn.data.decoding import Scale
 from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
@@ -25,8 +27,8 @@ class Source:
 
     data: one of NAMES, a folder, or a .csv file; size, augment: of image files; per_domain: images of each domain of
     NAMES, None for all; fingerprint: of the files when they were first looked at; depth, float_range: what counts as
-    white beyond 8 bits (see Scale), None for what the range of the whole set says. Where the data lie is a note: what
-    they are is the fingerprint.
+    white beyond 8 bits (see Scale), None for what the range of the whole set says; mean, std: of each channel of
+    [0, 1], None for those of ImageNet. Where the data lie is a note: what they are is the fingerprint.
     """
 
     data: str = field(metadata=NOTE)
@@ -38,26 +40,49 @@ class Source:
     fingerprint: str = ""
     depth: int | None = None
     float_range: tuple[float, float] | None = None
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+
+    def preprocessing(self) -> Preprocessing:
+        """How its images become inputs."""
+        out = Preprocessing(self.size, augment=self.augment, scale=Scale(self.depth, self.float_range))
+        return replace(out, mean=self.mean or out.mean, std=self.std or out.std)
 
 
 @dataclass(frozen=True)
 class Network:
-    """backbone: cnn, resnet18 or resnet50; width: of cnn; weights: a file of pretrained ones or "", and its hash;
-    frozen: batch norm of a ResNet keeps its statistics, None: where there are pretrained weights, since those of a
-    random start are mean 0 and variance 1 of nothing. Where the weights lie is a note."""
+    """backbone: cnn, resnet18, resnet50 or a name of `libraries`; width: of cnn; weights: a file of pretrained ones, a
+    name of the library's own, or "", and the hash of what they are; frozen: batch norm keeps its statistics, None:
+    where there are pretrained weights, since those of a random start are mean 0 and variance 1 of nothing (a module of
+    the user's keeps the modes it came in); probe: the head alone learns; config: what makes a CLIP without its folder.
+    Where the weights lie is a note."""
 
     backbone: str = "cnn"
     width: int = 64
     weights: str = field(default="", metadata=NOTE)
     weights_hash: str = ""
     frozen: bool | None = None
+    probe: bool = False
+    config: str = ""
+
+    @property
+    def library(self) -> str:
+        """Where the backbone comes from, "" for featlearn."""
+        return libraries.library_of(self.backbone)
 
     @property
     def keeps_statistics(self) -> bool:
         """Whether batch norm is frozen; cnn has none."""
         if self.backbone == "cnn":
             return False
-        return bool(self.weights) if self.frozen is None else self.frozen
+        if self.frozen is None:
+            return bool(self.weights) and self.library != libraries.OWN
+        return self.frozen
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether it starts from weights that somebody trained; of a module of the user's, who can tell."""
+        return bool(self.weights) or self.library == libraries.OWN
 
 
 def load(
@@ -78,7 +103,7 @@ def load(
     if not os.path.exists(path):
         known = ", ".join(NAMES)
         raise DataError(f"data = {source.data!r} is not there: a folder, a .csv file or one of {known}; check it")
-    preprocessing = Preprocessing(source.size, augment=source.augment, scale=Scale(source.depth, source.float_range))
+    preprocessing = source.preprocessing()
     checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
     found = (folder if path.is_dir() else table)(path, preprocessing, checks)
     return in_memory(found) if held else found
@@ -113,28 +138,75 @@ def with_fingerprint(source: Source, found: DomainSet) -> Source:
     return replace(source, data=data, fingerprint=found.fingerprint, depth=scale.bits, float_range=scale.floats)
 
 
-def with_hash(network: Network) -> Network:
-    """The network with the hash of its weights file, and with what becomes of its batch norm.
+def with_hash(network: Network, size: int = 224) -> Network:
+    """The network with the hash of its weights, and with what becomes of its batch norm. size: pixels of the images.
 
-    Errors: SettingError where there is no such file.
+    Weights that torchvision has become a file; those of other libraries are known by their tensors, a module of the
+    user's by its tensors, its layers and its file.
+
+    Errors: SettingError where there is no such file or backbone; DataUnavailable where a hub does not answer.
     """
+    library = network.library
+    if library == "clip":
+        if network.weights not in ("", libraries.PRETRAINED):
+            raise SettingError("weights", network.weights, "left out for clip/NAME", "they are those of the folder")
+        config = libraries.config_of(network.backbone)
+        network = replace(network, weights=libraries.PRETRAINED, config=config)
     network = replace(network, frozen=network.keeps_statistics)
+    named = network.weights and not os.path.isfile(os.path.expanduser(network.weights))
+    if named and library != OWN and (network.weights == libraries.PRETRAINED or _is_version(network.weights)):
+        if library in ("timm", "clip"):
+            return replace(network, weights_hash=_digest(replace(network, weights=libraries.PRETRAINED), size))
+        if network.backbone != "cnn":
+            network = replace(network, weights=str(libraries.weights_file(network.backbone, network.weights)))
     if not network.weights:
-        return network
+        return replace(network, weights_hash=_digest(network, size)) if library == OWN else network
     path = Path(os.path.expanduser(network.weights))
     if not os.path.isfile(path):
         raise SettingError("weights", network.weights, "a file with a state dict", "there is none: check the path")
     with open(path, "rb") as f:
         digest = hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+    if library == OWN:
+        digest = f"{digest} {_digest(replace(network, weights=''), size)}"
     return replace(network, weights=str(path.resolve()), weights_hash=digest)
 
 
-def build(network: Network, channels: int, classes: int, key: Key) -> tuple[Any, nn.Linear]:
-    """Featurizer and head of a network, with its pretrained weights where it has some.
+OWN = libraries.OWN
 
-    Errors: SettingError for a backbone that cannot be had, and for weights that do not fit.
+
+def _is_version(name: str) -> bool:
+    return bool(re.fullmatch(r"[A-Z0-9_]+_V\d+", name))
+
+
+def _digest(network: Network, size: int) -> str:
+    featurizer, _ = build(replace(network, probe=False), 3, 2, Key("domains/digest"), size)
+    return libraries.digest_of(network.backbone, featurizer.net)
+
+
+def build(network: Network, channels: int, classes: int, key: Key, size: int = 224) -> tuple[Any, nn.Linear]:
+    """Featurizer and head of a network, with its pretrained weights where it has some. size: pixels of the images.
+
+    Errors: SettingError for a backbone that cannot be had, and for weights that do not fit; DataUnavailable where a hub
+    does not answer.
     """
-    featurizer = backbone(network.backbone, key / "featurizer", channels, network.width, network.keeps_statistics)
-    if network.weights:
+    featurizer = empty(network, channels, key / "featurizer", size)
+    if network.weights and network.weights != libraries.PRETRAINED:
         load_weights(featurizer, network.weights)
-    return featurizer, linear_head(featurizer.features, classes, key / "head")
+    head = linear_head(featurizer.features, classes, key / "head")
+    return (libraries.Frozen(featurizer) if network.probe else featurizer), head
+
+
+def empty(network: Network, channels: int, key: Key, size: int) -> Any:
+    """The featurizer of a network before weights from a file are loaded."""
+    if not network.library:
+        return backbone(network.backbone, key, channels, network.width, network.keeps_statistics)
+    if channels != 3:
+        raise SettingError("backbone", network.backbone, f"cnn for images of {channels} channels", "others take three")
+    return libraries.featurizer_of(
+        network.backbone,
+        key,
+        size=size,
+        frozen=network.keeps_statistics,
+        pretrained=network.weights == libraries.PRETRAINED,
+        config=network.config,
+    )

@@ -42,6 +42,7 @@ def write_results(
     fits: Mapping[str, Any],
     remarks: Sequence[str],
     missing: Sequence[str],
+    against: Mapping[str, Any] | None = None,
 ) -> None:
     """Each file, whole or not at all."""
     from featlearn.apply.domains.page import evaluation_page
@@ -53,7 +54,7 @@ def write_results(
     for path, form in files:
         if form == "page":
             lines = {name: fit["command"] for name, fit in fits.items()}
-            keep(path, evaluation_page(found, command, lines, remarks, missing).encode())
+            keep(path, evaluation_page(found, command, lines, remarks, missing, against).encode())
             continue
         if form == "latex":
             rows: Sequence[Any] = summary_rows(found.scores, found.levels)
@@ -94,6 +95,30 @@ def _without(options: Any) -> Any:
     from featlearn.cli.domains._shared import TrainOptions
 
     return TrainOptions(**{f.name: getattr(options, f.name) for f in dataclasses.fields(TrainOptions)})
+
+
+def against_of(options: Any, data: Any, scores: Sequence[Any]) -> dict[str, Any]:
+    """With --protocol: the reported numbers beside the run's, and where its settings or data are others; {} without."""
+    if not options.protocol:
+        return {}
+    import dataclasses
+
+    from featlearn.apply.domains import protocols
+
+    benchmark = protocols.benchmark_of(data.names, data.name)
+    flags = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    gone = protocols.departures(options.protocol, benchmark, flags, data)
+    rows = protocols.beside(scores, benchmark, options.protocol, gone)
+    return {
+        "name": options.protocol,
+        "benchmark": benchmark.name,
+        "entry": benchmark.entry,
+        "verdict": protocols.outcome(rows),
+        "settings": protocols.preset(options.protocol, benchmark),
+        "departures": gone,
+        "notes": list(protocols.notes(options.protocol)),
+        "reported": [dataclasses.asdict(r) for r in rows],
+    }
 
 
 # --- the terminal ---------------------------------------------------------------------------------------------------
@@ -149,6 +174,25 @@ def _accuracy(score: Any) -> str:
     error = "" if score.error is None else f" ± {100 * score.error:.1f}"
     part = f" ({len(score.values)} of {score.expected})" if len(score.values) < score.expected else ""
     return f"{100 * score.mean:.1f}{error}{part}{' *' if score.without_valley else ''}"
+
+
+def show_reported(out: Any, against: Mapping[str, Any]) -> None:
+    """The run beside the tables, what the verdict is, and what is not as in the protocol."""
+    rows = [
+        (
+            r["row"],
+            r["metric"],
+            f"{r['value']:.1f} [{r['low']:.1f}, {r['high']:.1f}]",
+            "–" if r["reported"] is None else f"{r['reported']:.1f}",
+            "" if r["tolerance"] is None else f"{r['tolerance']:.1f}",
+            r["verdict"],
+        )
+        for r in against["reported"]
+    ]
+    title = f"beside the reported numbers of {against['benchmark']} ({against['entry']}), in %"
+    show_table(out, ("row", "column", "here", "reported", "may be off by", ""), rows, title)
+    for line in (*against["departures"], *against["notes"]):
+        out.print(f"not as in {against['name']}: {line}", markup=False, emoji=False, soft_wrap=True)
 
 
 def _show_measures(out: Any, found: Any) -> None:

@@ -27,7 +27,7 @@ class DataOptions:
     per_domain: int | None = None
     """Images of each domain of the MNIST sets; all of them if left out."""
     size: int = 0
-    """Height and width in pixels; 0: 224 for a ResNet, 64 for cnn, 28 for the MNIST sets."""
+    """Height and width in pixels; 0: what the backbone is made for, 64 for cnn, 28 for the MNIST sets."""
     depth: Literal["auto", "8", "10", "12", "14", "16", "24", "32"] = "auto"
     """Bits of white in images of more than 8 bits; auto: 8, 12 or 16, by the range of the whole set."""
     float_range: tuple[float, float] | None = None
@@ -38,16 +38,24 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class TrainOptions(DataOptions):
-    backbone: Literal["cnn", "resnet18", "resnet50"] = "cnn"
-    """cnn: four convolutions, for small images or a CPU; ResNets need torchvision."""
+    protocol: Literal["", "dg-nu", "domainbed"] = ""
+    """For PACS, VLCS, OfficeHome, TerraIncognita, DomainNet: all flags as the released code has them, but for those
+    that are given."""
+    backbone: str = "cnn"
+    """cnn: four convolutions, for small images or a CPU; resnet18, resnet50; timm/NAME, torchvision/NAME, clip/FOLDER
+    or clip/HUB-ID; MODULE:NAME, a module of yours."""
     weights: str = ""
-    """File of pretrained weights, as torchvision or torch.save wrote it."""
+    """File of pretrained weights, as torchvision or torch.save wrote it, or of a backbone of your own; "pretrained", or
+    a version such as IMAGENET1K_V1, for those that the library has."""
+    probe: bool = False
+    """A linear probe: the head alone learns, on features as they are."""
     width: int = 64
     """Channels of cnn; it gives twice as many features."""
     batch_norm: Literal["auto", "frozen", "learned"] = "auto"
-    """Statistics of batch norm of a ResNet; auto: frozen with --weights, learned without. Nothing else is frozen."""
+    """Statistics of batch norm; auto: frozen with --weights, learned without, as given for a module of yours. Nothing
+    else is frozen."""
     augment: Literal["auto", "yes", "no"] = "auto"
-    """Random crops, flips and colours; auto: for ResNets."""
+    """Random crops, flips and colours; auto: for all but cnn."""
     split: Literal["stratified", "random"] = "stratified"
     """stratified: a fifth of each class validates, and images of the same bytes stay together; random: a fifth of all,
     as the benchmark does."""
@@ -60,13 +68,15 @@ class TrainOptions(DataOptions):
     steps: int = 5001
     """Steps of training."""
     batch: int = 0
-    """Images a domain and step; 0: 32 for a ResNet, 64 for cnn."""
+    """Images a domain and step; 0: 64 for cnn, 32 for the others."""
     rate: float = 0.0
-    """Learning rate of Adam; 0: 5e-5 for a ResNet with --weights, 1e-3 otherwise."""
+    """Learning rate of Adam; 0: 5e-5 for a pretrained backbone, 1e-3 for cnn, a random start and a linear probe."""
     weight_decay: float = 0.0
     """Of Adam."""
     evaluate_every: int = 300
     """Steps between evaluations."""
+    evaluate_from: int = 0
+    """A step after which there is an evaluation; 1: after steps 1, 101, 201, ..., as the released code."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the forward pass."""
     device: str = "auto"
@@ -98,6 +108,12 @@ class TrainOptions(DataOptions):
     """Evaluations above the threshold that end it."""
     swad_ratio: float = 0.3
     """The threshold is this much above the loss where it began."""
+    swad_rule: Literal["valley", "paper", "released"] = "valley"
+    """Which part of the valley is averaged: as docs/domains.md says, as the paper has it, or as its released code."""
+    dann_weight: float = 1.0
+    """Of dann, of the gradient that is turned round."""
+    sam_rho: float = 0.05
+    """Of sam: how far it looks."""
 
 
 def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
@@ -105,7 +121,18 @@ def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
     options: Any = parse(kind, args, f"featlearn domains {name}", about)
     if not options.data:
         raise CommandError(f"data is missing: --data FOLDER names it (featlearn domains {name} --help)")
-    return options
+    return with_preset(options) if getattr(options, "protocol", "") else options
+
+
+def with_preset(options: Any) -> Any:
+    """The flags of --protocol in place of those that are at their defaults."""
+    from featlearn.apply.domains.protocols import benchmark_of, domains_in, preset
+
+    wanted = preset(options.protocol, benchmark_of(domains_in(options.data), options.data))
+    flags = {f.name: f.default for f in dataclasses.fields(options)}
+    other = () if options.backbone in ("cnn", wanted["backbone"]) else ("weights", "batch_norm")
+    unset = {n: v for n, v in wanted.items() if n in flags and getattr(options, n) == flags[n] and n not in other}
+    return dataclasses.replace(options, **unset)
 
 
 @dataclass(frozen=True)
@@ -122,11 +149,14 @@ class Plan:
 
 def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto") -> Any:
     """Where the images come from, automatic values filled in."""
+    from featlearn.apply.domains.libraries import IMAGENET_MEAN, IMAGENET_STD, inputs_of
     from featlearn.apply.domains.sources import Source
     from featlearn.data.mnist_domains import NAMES
 
     mnist = options.data in NAMES
-    size = options.size or (28 if mnist else 64 if backbone == "cnn" else 224)
+    made_for = inputs_of(backbone)
+    size = options.size or (28 if mnist else 64 if backbone == "cnn" else made_for.size)
+    usual = (made_for.mean, made_for.std) == (IMAGENET_MEAN, IMAGENET_STD)
     wanted = (backbone != "cnn" and not mnist) if augment == "auto" else augment == "yes"
     depth = None if options.depth == "auto" else int(options.depth)
     if wanted and mnist:
@@ -140,6 +170,8 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
         options.merge_case,
         depth=depth,
         float_range=options.float_range,
+        mean=None if usual else made_for.mean,
+        std=None if usual else made_for.std,
     )
 
 
@@ -156,42 +188,49 @@ def planned(
 
     check_count("threads", options.threads, 0, "chooses")
     small = options.backbone == "cnn"
+    network = sources.Network(options.backbone, options.width, options.weights, probe=options.probe)
+    tuned = network.pretrained or network.library == "clip"
     schedule = Schedule(
         options.steps,
         options.batch or (64 if small else 32),
-        options.rate or (5e-5 if options.weights and not small else 1e-3),
+        options.rate or (5e-5 if tuned and not small and not options.probe else 1e-3),
         options.weight_decay,
         options.evaluate_every,
         options.precision,
+        evaluate_from=options.evaluate_from,
     )
     settings = Settings(**{f.name: getattr(options, f.name) for f in dataclasses.fields(Settings)})
     if small and options.batch_norm != "auto":
         raise CommandError(f"batch_norm = {options.batch_norm} is not allowed for cnn, which has none; leave it out")
     frozen = {"auto": None, "frozen": True, "learned": False}[options.batch_norm]
-    network = sources.with_hash(sources.Network(options.backbone, options.width, options.weights, frozen=frozen))
+    source = source_of(options, options.backbone, options.augment)
+    network = sources.with_hash(dataclasses.replace(network, frozen=frozen), source.size)
     check_algorithms(algorithms, network)
     for name in algorithms:
         balance.check(options.balance, algorithm(name).base)
     check_seeds(seeds, getattr(options, "search", 1))
     resolve(options.device)
-    source = source_of(options, options.backbone, options.augment)
     found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
     splitting = splits.checked(splits.Splitting(options.split, options.group, options.split_column), found)
-    sources.build(network, found.shape[0], len(found.labels), Key("domains/check"))
-    if not small:
-        _tell_start(options, network.keeps_statistics)
+    sources.build(network, found.shape[0], len(found.labels), Key("domains/check"), found.shape[1])
+    if not small and not options.probe:
+        _tell_start(options, network)
+    if options.probe and not network.pretrained:
+        warn(f"a linear probe of {options.backbone} with random weights: --weights gives it pretrained ones")
     _tell_few_evaluations(options, algorithms, schedule)
     return Plan(found, sources.with_fingerprint(source, found), network, schedule, settings, splitting)
 
 
-def _tell_start(options: TrainOptions, frozen: bool) -> None:
-    """What a ResNet starts from, and what becomes of its batch norm."""
+def _tell_start(options: TrainOptions, network: Any) -> None:
+    """What a network starts from, and what becomes of its batch norm."""
     name = options.backbone
-    if options.weights and frozen:
+    if network.library in ("clip", "own"):
+        return
+    if options.weights and network.keeps_statistics:
         warn(f"batch norm of {name} keeps the statistics of {options.weights} (--batch-norm learned lets them follow)")
     elif not options.weights:
-        norm = "batch norm is frozen at mean 0 and variance 1" if frozen else "its batch norm learns"
-        warn(f"{name} starts from random weights, far below what pretrained ones (--weights FILE) reach: {norm}")
+        norm = "batch norm is frozen at mean 0 and variance 1" if network.keeps_statistics else "its batch norm learns"
+        warn(f"{name} starts from random weights, far below what pretrained ones (--weights) reach: {norm}")
 
 
 def _tell_few_evaluations(options: TrainOptions, algorithms: Sequence[str], schedule: Any) -> None:

@@ -74,7 +74,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     from featlearn.apply.domains.results import results
     from featlearn.apply.domains.runs import EXPERIMENT
     from featlearn.apply.domains.scores import missing
-    from featlearn.cli.domains._results import fits_of, show_results, targets, write_results
+    from featlearn.cli.domains._results import against_of, fits_of, show_reported, show_results, targets, write_results
     from featlearn.lab.execute import plan as plan_of
     from featlearn.lab.execute import run
     from featlearn.lab.store import Store
@@ -107,6 +107,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     )
     chosen = [c for c, _ in found.chosen]
     fits = fits_of(options, found.best)
+    against = against_of(options, plan.found, found.scores)
     if options.json:
         print_json(
             {
@@ -114,6 +115,7 @@ def evaluate_command(args: Sequence[str]) -> int:
                 "selection": options.selection,
                 **found.as_json(),
                 "fit": fits,
+                "protocol": against,
                 "missing": [dataclasses.asdict(m) for m in gone],
                 "remarks": list(plan.found.remarks),
                 "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
@@ -129,7 +131,9 @@ def evaluate_command(args: Sequence[str]) -> int:
         )
     else:
         show_results(out, found, fits, options.search)
-    write_results(files, found, command, fits, plan.found.remarks, [line_of(m) for m in gone])
+        if against:
+            show_reported(out, against)
+    write_results(files, found, command, fits, plan.found.remarks, [line_of(m) for m in gone], against)
     tell_poor(found.no_better(), len(chosen))
     tell_flat(chosen)
     _tell_missing(gone, len(todo.trials), command)

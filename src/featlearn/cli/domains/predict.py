@@ -29,6 +29,8 @@ class PredictOptions:
     """A column for the probability of each class."""
     device: str = "auto"
     """auto: the GPU where there is one."""
+    backbone: str = ""
+    """MODULE:NAME of a model whose backbone is a module of yours: it is run."""
     json: bool = False
     """JSON in place of CSV."""
 
@@ -46,7 +48,7 @@ def predict_command(args: Sequence[str]) -> int:
     device = resolve(options.device)
     paths, left_out = models.listed(options.images)
     target = check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
-    model = models.load(options.model)
+    model = models.load(options.model, options.backbone)
     for line in left_out:
         warn(line)
     with bar("images") as progress:

@@ -34,6 +34,8 @@ class ScoreOptions:
     """Images of each domain of the MNIST sets; all of them if left out."""
     device: str = "auto"
     """auto: the GPU where there is one."""
+    backbone: str = ""
+    """MODULE:NAME of a model whose backbone is a module of yours: it is run."""
     json: bool = False
     """One JSON document on stdout; everything else goes to stderr."""
 
@@ -50,7 +52,7 @@ def score_command(args: Sequence[str]) -> int:
 
     files = _targets(options)
     device = resolve(options.device)
-    model = models.load(options.model)
+    model = models.load(options.model, options.backbone)
     scale = model.preprocessing.scale
     source = sources.Source(
         options.data,
@@ -61,6 +63,8 @@ def score_command(args: Sequence[str]) -> int:
         options.merge_case,
         depth=scale.bits,
         float_range=scale.floats,
+        mean=model.preprocessing.mean,
+        std=model.preprocessing.std,
     )
     found = sources.load(source, cores(), least=1, held=False)
     out = console(err=options.json)

@@ -15,6 +15,8 @@ from featlearn.errors import DONE, CommandError
 class ShowOptions:
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")] = ""
     """File that `featlearn domains fit` wrote."""
+    backbone: str = ""
+    """MODULE:NAME of a model whose backbone is a module of yours: it is run."""
     json: bool = False
     """One JSON document on stdout."""
 
@@ -27,7 +29,7 @@ def show_command(args: Sequence[str]) -> int:
         raise CommandError("which model? featlearn domains show model.pt")
     from featlearn.apply.domains import models
 
-    model = models.load(options.model)
+    model = models.load(options.model, options.backbone)
     known = {
         **{"labels": list(model.labels), "channels": model.channels, "size": model.preprocessing.size},
         **dict(model.about),

@@ -1,5 +1,7 @@
 """Domain generalisation: objectives, weight averaging, training on several domains, algorithms by name."""
 
+from featlearn.methods.domains.adversarial import dann as dann
+from featlearn.methods.domains.adversarial import domain_discriminator as domain_discriminator
 from featlearn.methods.domains.algorithms import BASES as BASES
 from featlearn.methods.domains.algorithms import Algorithm as Algorithm
 from featlearn.methods.domains.algorithms import Method as Method
@@ -26,6 +28,7 @@ from featlearn.methods.domains.objectives import miro as miro
 from featlearn.methods.domains.objectives import mixup as mixup
 from featlearn.methods.domains.objectives import vrex as vrex
 from featlearn.methods.domains.objectives import with_nuclear_norm as with_nuclear_norm
+from featlearn.methods.domains.sharpness import sharpness_aware as sharpness_aware
 from featlearn.methods.domains.training import VALIDATION as VALIDATION
 from featlearn.methods.domains.training import Domain as Domain
 from featlearn.methods.domains.training import Evaluation as Evaluation
@@ -36,6 +39,9 @@ from featlearn.methods.domains.training import evaluate as evaluate
 from featlearn.methods.domains.training import features_of as features_of
 from featlearn.methods.domains.training import split as split
 from featlearn.methods.domains.training import train as train
+from featlearn.methods.domains.valleys import PaperSwad as PaperSwad
+from featlearn.methods.domains.valleys import ReleasedSwad as ReleasedSwad
+from featlearn.methods.domains.valleys import swad_of as swad_of
 
 __all__ = [
     "BASES",
@@ -49,7 +55,9 @@ __all__ = [
     "Minibatch",
     "Objective",
     "Outcome",
+    "PaperSwad",
     "Part",
+    "ReleasedSwad",
     "Schedule",
     "SearchDraw",
     "Settings",
@@ -61,6 +69,8 @@ __all__ = [
     "algorithm",
     "build",
     "coral",
+    "dann",
+    "domain_discriminator",
     "erm",
     "evaluate",
     "features_of",
@@ -69,7 +79,9 @@ __all__ = [
     "miro",
     "mixup",
     "sample",
+    "sharpness_aware",
     "split",
+    "swad_of",
     "train",
     "vrex",
     "window",

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featlearn.core import Key, SettingError
-from featlearn.methods.domains.averaging import SwadRule
+from featlearn.methods.domains.adversarial import dann, domain_discriminator
+from featlearn.methods.domains.averaging import Kind, SwadRule
 from featlearn.methods.domains.objectives import (
     ChannelScales,
     Objective,
@@ -25,9 +26,10 @@ from featlearn.methods.domains.objectives import (
     vrex,
     with_nuclear_norm,
 )
+from featlearn.methods.domains.sharpness import sharpness_aware
 
-BASES = ("erm", "mixup", "coral", "irm", "vrex", "group-dro", "miro")
-MANY_DOMAINS = ("mixup", "coral", "vrex", "group-dro")
+BASES = ("erm", "mixup", "coral", "irm", "vrex", "group-dro", "miro", "dann", "sam")
+MANY_DOMAINS = ("mixup", "coral", "vrex", "group-dro", "dann")
 """Without a second training domain these are ERM and nothing else."""
 MIRO_RATE = 10.0
 """The variances of MIRO learn this much faster than the network, as in its code."""
@@ -85,9 +87,21 @@ class Settings:
     swad_converge: int = 3
     swad_tolerance: int = 6
     swad_ratio: float = 0.3
+    swad_rule: Kind = "valley"
+    dann_weight: float = 1.0
+    sam_rho: float = 0.05
 
     def __post_init__(self) -> None:
-        for name in ("nuclear_weight", "coral_weight", "irm_weight", "vrex_weight", "dro_eta", "miro_weight"):
+        for name in (
+            "nuclear_weight",
+            "coral_weight",
+            "irm_weight",
+            "vrex_weight",
+            "dro_eta",
+            "miro_weight",
+            "dann_weight",
+            "sam_rho",
+        ):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise SettingError(name, getattr(self, name), "0 or more", "0 switches the penalty off")
         for name in ("nuclear_start", "anneal"):
@@ -99,7 +113,7 @@ class Settings:
 
     def rule(self) -> SwadRule:
         """That of SWAD."""
-        return SwadRule(self.swad_converge, self.swad_tolerance, self.swad_ratio)
+        return SwadRule(self.swad_converge, self.swad_tolerance, self.swad_ratio, self.swad_rule)
 
 
 @dataclass(frozen=True)
@@ -117,7 +131,8 @@ def sample(draw: SearchDraw, chosen: Algorithm, key: Key) -> SearchDraw:
     The nuclear weight is 10^U(-2.5, 0), up to 1: the reported range ends at 10^-1.5, and on digits 0.01 is not told
     from 0 (nuclear/digits). As reported: the batch, 2^U(5, 6). As in the benchmark's code: alpha of mixup and the
     weight of CORAL 10^U(-1, 1), weights of IRM and V-REx 10^U(-1, 5), their annealing 10^U(0, 4) of 5001 steps, eta of
-    GroupDRO 10^U(-3, -1); MIRO's weight is one of 0.01, 0.1, 1. The rest, the rate too, stays, since the paper searches
+    GroupDRO 10^U(-3, -1), weight of DANN 10^U(-2, 2); MIRO's weight is one of 0.01, 0.1, 1, SAM's rho of 0.01, 0.02,
+    0.05, 0.1. The rest, the rate too, stays, since the paper searches
     nothing else. Each setting has numbers of its own: drawing one more changes no other.
 
     Source: thesis sec. 6.3.2 (nuclear.method_ermnu). The released code never runs a search.
@@ -140,6 +155,10 @@ def sample(draw: SearchDraw, chosen: Algorithm, key: Key) -> SearchDraw:
         changed["dro_eta"] = ten_to("dro_eta", -3.0, -1.0)
     if chosen.base == "miro":
         changed["miro_weight"] = float((key / "miro_weight").numpy().choice([0.01, 0.1, 1.0]))
+    if chosen.base == "dann":
+        changed["dann_weight"] = ten_to("dann_weight", -2.0, 2.0)
+    if chosen.base == "sam":
+        changed["sam_rho"] = float((key / "sam_rho").numpy().choice([0.01, 0.02, 0.05, 0.1]))
     batch = int(2 ** (key / "batch").numpy().uniform(5, 6))
     return replace(draw, settings=replace(draw.settings, **changed), batch=batch)
 
@@ -160,11 +179,13 @@ def build(
     domains: int,
     featurizer: nn.Module,
     example: Float[Tensor, "..."],
+    key: Key | None = None,
 ) -> Method:
     """The objective of an algorithm for `domains` training domains and `steps` steps.
 
     featurizer: as it is before training, of which MIRO keeps a frozen copy; example: one input or more (n, ...), for
-    the shapes of its stages.
+    the shapes of its stages; key: of the start of DANN's discriminator. SAM is around all of the loss, the nuclear norm
+    included.
 
     Errors: SettingError for algorithms of MANY_DOMAINS with one domain.
     """
@@ -180,6 +201,7 @@ def build(
         "vrex": partial(vrex, weight=settings.vrex_weight, anneal=anneal),
         "group-dro": partial(group_dro, eta=settings.dro_eta),
     }
+    objective: Objective = objectives.get(chosen.base, erm)
     if chosen.base == "miro":
         frozen = copy.deepcopy(featurizer).eval().requires_grad_(False)
         if not callable(getattr(frozen, "stages", None)):
@@ -187,13 +209,25 @@ def build(
         with torch.no_grad():
             scales = ChannelScales(frozen.stages(example)[:-1])  # pyright: ignore[reportCallIssue]
         extra.append((scales, MIRO_RATE))
-        objective: Objective = partial(miro, pretrained=frozen, scales=scales, weight=settings.miro_weight)
-    else:
-        objective = objectives[chosen.base]
+        objective = partial(miro, pretrained=frozen, scales=scales, weight=settings.miro_weight)
+    elif chosen.base == "dann":
+        size = _features(featurizer, example)
+        told_apart = domain_discriminator(size, domains, (key or Key("domains")) / "discriminator")
+        extra.append((told_apart, 1.0))
+        objective = partial(dann, discriminator=told_apart, weight=settings.dann_weight)
     if chosen.nuclear:
         start = math.ceil(settings.nuclear_start * steps)
         objective = with_nuclear_norm(objective, settings.nuclear_weight, start)
+    if chosen.base == "sam":
+        objective = sharpness_aware(objective, settings.sam_rho)
     return Method(objective, extra, settings.rule() if chosen.averaged else None)
+
+
+def _features(featurizer: nn.Module, example: Tensor) -> int:
+    """How many there are; modes and statistics of the featurizer stay."""
+    like = next(featurizer.parameters(), example)
+    with torch.no_grad():
+        return copy.deepcopy(featurizer).eval()(example.to(like.device)).shape[1]
 
 
 def settings_of(chosen: Algorithm) -> tuple[str, ...]:
@@ -206,6 +240,8 @@ def settings_of(chosen: Algorithm) -> tuple[str, ...]:
         "vrex": ("vrex_weight", "anneal"),
         "group-dro": ("dro_eta",),
         "miro": ("miro_weight",),
+        "dann": ("dann_weight",),
+        "sam": ("sam_rho",),
     }[chosen.base]
     names = {*own, *(("nuclear_weight", "nuclear_start") if chosen.nuclear else ())}
     names |= {f.name for f in fields(Settings) if f.name.startswith("swad_")} if chosen.averaged else set()

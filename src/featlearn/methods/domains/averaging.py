@@ -7,7 +7,7 @@ v_k. `window` is the rule on a list of losses; `Swad` follows it while training 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,18 +15,23 @@ from torch import Tensor, nn
 from featlearn.core import SettingError
 
 Weights = Mapping[str, Tensor]
+Kind = Literal["valley", "paper", "released"]
 
 
 @dataclass(frozen=True)
 class SwadRule:
     """converge: evaluations without improvement that begin the valley; tolerance: evaluations above the threshold that
-    end it; ratio: the threshold is (1 + ratio) times the mean loss of the first `converge` ones (0.2 for VLCS)."""
+    end it; ratio: the threshold is (1 + ratio) times the mean loss of the first `converge` ones (0.2 for VLCS); kind:
+    which segments are averaged then, by `window`, or as paper or released code do (`valleys`)."""
 
     converge: int = 3
     tolerance: int = 6
     ratio: float = 0.3
+    kind: Kind = "valley"
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise SettingError("swad rule", repr(self.kind), f"one of {', '.join(get_args(Kind))}", "valley is usual")
         for name in ("converge", "tolerance"):
             if getattr(self, name) < 1:
                 raise SettingError(f"swad {name}", getattr(self, name), "1 or more", "3 and 6 are those of the paper")

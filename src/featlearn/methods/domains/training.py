@@ -17,7 +17,6 @@ from torch.nn import functional
 
 from featlearn.core import Diverged, Key, SettingError
 from featlearn.methods.domains.averaging import (
-    Swad,
     SwadRule,
     Weights,
     Window,
@@ -26,6 +25,7 @@ from featlearn.methods.domains.averaging import (
     training_modes,
 )
 from featlearn.methods.domains.objectives import Minibatch, Objective, State
+from featlearn.methods.domains.valleys import swad_of
 
 VALIDATION = "validation"
 """Name of the part that selects the weights."""
@@ -81,8 +81,9 @@ class Schedule:
     """How to train.
 
     steps; batch: rows a domain and process; rate, weight_decay: of Adam, as the paper's code; evaluate_every: steps
-    between evaluations, of which there is one after the last step too; precision: of the forward pass; ahead: batches
-    that are prepared while the device computes, 0 for none.
+    between evaluations, of which there is one after the last step too; evaluate_from: a step after which one of them
+    is (1: after steps 1, 101, 201, ..., as the released code does); precision: of the forward pass; ahead: batches that
+    are prepared while the device computes, 0 for none.
     """
 
     steps: int = 5001
@@ -92,6 +93,7 @@ class Schedule:
     evaluate_every: int = 300
     precision: Literal["float32", "bfloat16"] = "float32"
     ahead: int = 0
+    evaluate_from: int = 0
 
     def __post_init__(self) -> None:
         for name, least, remedy in (
@@ -99,6 +101,7 @@ class Schedule:
             ("batch", 2, "statistics of one row say nothing, and its nuclear norm is its length; 32 is usual"),
             ("evaluate_every", 1, "300 is that of the benchmark"),
             ("ahead", 0, "0 prepares batches when they are needed"),
+            ("evaluate_from", 0, "1 is that of the released code"),
         ):
             if getattr(self, name) < least:
                 raise SettingError(name, getattr(self, name), f"{least} or more", remedy)
@@ -293,7 +296,7 @@ def train(
 
         optimizer, state = new_optimizer(), State(key)
         modes = training_modes(featurizer, classifier)
-        swad = Swad(average) if average is not None else None
+        swad = swad_of(average) if average is not None else None
         evaluations: list[Evaluation] = []
         best: Evaluation | None = None
         kept: dict[str, Tensor] = {}
@@ -362,7 +365,7 @@ def train(
                 if swad is not None:
                     swad.step(_weights(featurizer, classifier))
                 spent += time.perf_counter() - begin
-                if (step + 1) % schedule.evaluate_every == 0 or step == schedule.steps - 1:
+                if (step + 1 - schedule.evaluate_from) % schedule.evaluate_every == 0 or step == schedule.steps - 1:
                     means = {name: float(value) / since for name, value in sums.items()}
                     found = measure(featurizer, classifier, watch, step + 1, means, schedule.precision)
                     _check_finite(torch.tensor(means["loss"]), step)
