@@ -67,8 +67,8 @@ MUTANTS = (
     ),
     (
         "works/emergence/claims/teacher.py",
-        'ALIKE: share(lambda m: near(m, "chosen"))',
-        'ALIKE: share(lambda m: near(m, "small"))',
+        'ALIKE: share(decided, lambda m: near(m, "chosen"))',
+        'ALIKE: share(decided, lambda m: near(m, "small"))',
         TEACHER + EDGES,
     ),
     (
@@ -76,5 +76,11 @@ MUTANTS = (
         'm["small"] <= m["middle"] <= m["large"]',
         'm["small"] <= m["large"]',
         TEACHER + EDGES,
+    ),
+    (
+        "works/emergence/claims/teacher.py",
+        "min(taught.values()) >=",
+        "max(taught.values()) >=",
+        TEACHER + "test_labels_that_no_student_learns_decide_no_figure",
     ),
 )
