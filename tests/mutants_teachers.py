@@ -66,6 +66,12 @@ MUTANTS = (
         STRUCTURE + "test_rows_that_agree_are_confirmed_and_told_apart_from_others",
     ),
     (
+        "works/emergence/claims/input_structure.py",
+        '- of[1.0, "data"][s] + of[1.0, "injected"][s]',
+        '- of[1.0, "injected"][s] + of[1.0, "injected"][s]',
+        STRUCTURE + EDGES,
+    ),
+    (
         "works/emergence/claims/teacher.py",
         'ALIKE: share(decided, lambda m: near(m, "chosen"))',
         'ALIKE: share(decided, lambda m: near(m, "small"))',
