@@ -70,7 +70,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _AVERAGING,
         "losses[0] == min(losses)",
         "losses[-1] == max(losses)",
-        f"{_T}the_stream_follows_the_window[SwadRule(converge=3, tolerance=6, ratio=0.3)]",
+        f"{_T}the_stream_follows_the_window[SwadRule(converge=3, tolerance=6, ratio=0.3, kind='valley')]",
     ),
     (
         _TRAINING,

@@ -29,7 +29,8 @@ SECONDS = 300.0
 def mutate(package: Path, scratch: Path, file: str, old: str, new: str) -> Path:
     """A copy of the package with one edit, in scratch/src; ValueError unless `old` stands there exactly once.
 
-    Compiled files come along, but for those of the edited one: a run need not compile 300 others again.
+    Compiled files come along, but for those of the edited one: a run need not compile 300 others again. The catalog
+    that lies among them does not: it is of another folder, and tests beside watch who opens files of results.
     """
     text = (package / file).read_text()
     if text.count(old) != 1:
@@ -37,7 +38,7 @@ def mutate(package: Path, scratch: Path, file: str, old: str, new: str) -> Path:
     if old == new:
         raise ValueError(f"{file}: the mutant of {old!r} changes nothing")
     src = scratch / "src"
-    shutil.copytree(package, src / "featlearn")
+    shutil.copytree(package, src / "featlearn", ignore=shutil.ignore_patterns("catalog.json"))
     edited = src / "featlearn" / file
     for compiled in edited.parent.glob(f"__pycache__/{edited.stem}.*"):
         compiled.unlink()
