@@ -23,6 +23,13 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "any(c.covers for c in mine)",
         "tests/lab/test_coverage.py::test_an_entry_whose_data_are_needed_is_not_decided_by_claims_on_other_models",
     ),
+    # rows of other images that cover a figure whose own nobody can bundle
+    (
+        "src/featlearn/lab/coverage.py",
+        "if waits and (mine or with_rows) and",
+        "if waits and mine and",
+        "tests/lab/test_coverage.py::test_rows_on_other_data_do_not_cover_an_entry_that_waits_for_its_own",
+    ),
     # a weighted mean that divides by the weights' sum trains unbalanced classes at another rate
     (
         _FIT,

@@ -66,9 +66,15 @@ MUTANTS = (
         STRUCTURE + "test_rows_that_agree_are_confirmed_and_told_apart_from_others",
     ),
     (
+        "works/emergence/claims/input_structure.py",
+        '- of[1.0, "data"][s] + of[1.0, "injected"][s]',
+        '- of[1.0, "injected"][s] + of[1.0, "injected"][s]',
+        STRUCTURE + EDGES,
+    ),
+    (
         "works/emergence/claims/teacher.py",
-        'ALIKE: share(lambda m: near(m, "chosen"))',
-        'ALIKE: share(lambda m: near(m, "small"))',
+        'ALIKE: share(decided, lambda m: near(m, "chosen"))',
+        'ALIKE: share(decided, lambda m: near(m, "small"))',
         TEACHER + EDGES,
     ),
     (
@@ -76,5 +82,11 @@ MUTANTS = (
         'm["small"] <= m["middle"] <= m["large"]',
         'm["small"] <= m["large"]',
         TEACHER + EDGES,
+    ),
+    (
+        "works/emergence/claims/teacher.py",
+        "min(taught.values()) >=",
+        "max(taught.values()) >=",
+        TEACHER + "test_labels_that_no_student_learns_decide_no_figure",
     ),
 )

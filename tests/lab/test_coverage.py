@@ -87,6 +87,14 @@ def test_an_entry_whose_data_are_needed_is_not_decided_by_claims_on_other_models
         assert found.by == ("w.a", "w/x")
 
 
+def test_rows_on_other_data_do_not_cover_an_entry_that_waits_for_its_own():
+    found = state(runs=[Reproduction("w/x", "w.e", True)], waits=WAITS)
+    assert (found.verdict, found.why, found.covered, found.by) == ("data needed", WAITS, False, ("w/x",))
+    reproduced = state(runs=[Reproduction("w/x", "w.e", True, 3, 4)], waits=WAITS)
+    assert (reproduced.verdict, reproduced.covered) == ("3 of 4 reproduced", True)
+    assert state(runs=[Reproduction("w/x", "w.e", False)], waits=WAITS).verdict == "not run"
+
+
 def test_a_claim_at_the_settings_of_the_source_decides_although_other_checks_wait_for_data():
     ours = State("w.b", "inconclusive", "premise unmet", covers=False)
     found = state(State("w.a", "confirmed"), ours, waits=WAITS)

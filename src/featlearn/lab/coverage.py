@@ -68,7 +68,7 @@ def entry_state(
     By its claims where it has some: the worst outcome and the worst scope of them. Else by the experiment that
     reproduces it. reasons: why nothing of it can be checked, from the inventory; waits: the data or weights that it
     needs. Where no claim covers it as stated, needing them is its verdict: what claims find on other data or models
-    decides nothing.
+    decides nothing, and so do rows of an experiment, but for those that reproduce a reported number.
     Covered: one of its claims covers it (a statement of the source could have failed); where it has none, an
     experiment has rows for it.
     """
@@ -77,7 +77,8 @@ def entry_state(
     with_rows = [r for r in runs if r.rows]
     by = (*(c.id for c in mine), *(r.experiment for r in runs))
     covered = any(c.covers for c in mine) if mine else bool(with_rows)
-    if mine and waits and not any(c.covers and c.scope == "as stated" for c in mine):
+    compared = not mine and any(r.good for r in with_rows)
+    if waits and (mine or with_rows) and not compared and not any(c.covers and c.scope == "as stated" for c in mine):
         return EntryState(entry, "data needed", "", waits, False, by)
     if mine:
         outcomes = [o for o in OUTCOMES if any(c.verdict == o for c in mine)]

@@ -1,5 +1,6 @@
 """Rows of networks on two classes of real images. The unit is a seed: a start, an order of samples and a shuffling of
-the labels, of the networks of residual blocks also a sample of the images."""
+the labels, of the networks of residual blocks also a sample of the training images; all seeds of a pair have one set of
+test images, where that is not larger than what is asked for."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,5 +1,6 @@
 """Rows of the two experiments in which a network labels inputs for others: the unit is a seed, which draws images,
-Gaussian inputs, starts and orders."""
+Gaussian inputs, starts and orders; images come from one published set of training and one of test images, so that seeds
+share some of them."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,8 @@
 """Clusters of neurons on pairs of classes of real images, from the rows of `emergence/clusters`, paired by seed.
 
 Figures 18 and 19 are of CIFAR-10 and SVHN: on other images a premise is unmet, and what comes out says nothing of them.
-Thresholds, fixed before any row: a tenth of a silhouette, and more than half of the seeds.
+Both figures wait for their images. Thresholds, fixed before any row: a tenth of a silhouette, more than half of the
+seeds, and a cosine of the centres of -0.5.
 """
 
 from collections.abc import Mapping, Sequence
@@ -147,7 +148,12 @@ CLAIMS: tuple[Claim, ...] = (
         premises=cifar,
         reads=(Parted, Learnt),
         remarks="The figure is a picture of one run. Images that are not centred have a mean along which any training "
-        "gathers weights, so that a silhouette above the start's alone says little: hence the shuffled labels.",
+        "gathers weights, so that a silhouette above the start's alone says little: hence the shuffled labels, which "
+        "the networks do not fit, 50 % of them. MNIST 0/1 is the pair of Figure 17. All seeds of a pair have the same "
+        "images, so that intervals are over starts, orders and shufflings. In the rows of the preset cpu two clusters "
+        "are tighter than four in all seeds of three pairs and in five of ten of t-shirts and trousers, where two, "
+        "three or four are tightest in 5, 2 and 3 seeds. On average two clusters are tightest after one epoch, and "
+        "centres less opposite at the end than then but on MNIST 0/1: -0.50 against -0.84 for pullovers and coats.",
     ),
 )
 

@@ -1,7 +1,8 @@
 """Filters of a residual network on two classes of images, from the rows of `emergence/filters`, paired by seed.
 
 Figures 20 and 21 and Table 7 are of CIFAR-10 and ResNet(128) and ResNet(256): on other images a premise is unmet, and
-what comes out says nothing of them. Thresholds stand in the experiment, fixed before any row.
+what comes out says nothing of them: they wait for their images. Thresholds stand in the experiment, fixed before any
+row. Controls, the start and shuffled labels, are ours; the paper has none.
 """
 
 import math
@@ -238,6 +239,10 @@ def labelled(part: Table[Early]) -> Estimate:
     return mean_of(differences, COSINE_DIFFERENCE, Early.unit)
 
 
+OURS = (
+    "Thresholds and controls are ours. In the preset cpu images and networks are not those of the paper, so that an "
+    "outcome says nothing of it; all seeds are tested on the same 2000 images, and train on 2000 of 12000. "
+)
 OPEN = (LESS, APART["shuffled"], FURTHER, NOT_SHUFFLED)
 """Statements that the rows leave open."""
 CLAIMS: tuple[Claim, ...] = (
@@ -249,9 +254,13 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_moved,
         premises=images,
         reads=(Moved, Trained),
-        remarks="The paper shows it as pictures of directions. With norms behind the convolutions only directions "
-        "count, and without regularisation their lengths grow, so that later steps turn them less; the step size "
-        "is constant.",
+        remarks=OURS
+        + "The paper shows it as pictures of normalised weights, and gives no measure; the norm of the change is that "
+        "of the inventory, and rows have no directions. With norms behind the convolutions only directions count, and "
+        "without regularisation their lengths grow, so that later steps turn them less; the step size is constant. In "
+        "the rows of the preset cpu the share is 0.50 to 0.64 in the last two stages and 0.39 to 0.47 in the first "
+        "two, above the 0.30 of steps in random directions in all eight, and with shuffled labels 0.45 to 0.64. "
+        "Per epoch the early change is three times the later one or more everywhere.",
     ),
     Claim(
         id="emergence.filter_groups",
@@ -262,8 +271,12 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_groups,
         premises=images,
         reads=(Grouped, Trained),
-        remarks="The paper picks its groups by hand and gives no control. A group of k random directions has a mean "
-        "cosine of about 1/sqrt(k) with its centre, and two halves of a 2-means split have centres apart. The running "
+        remarks=OURS
+        + "The paper picks its groups by hand and gives no control. A group of k random directions has a mean "
+        "cosine of about 1/sqrt(k) with its centre, and two halves of a 2-means split have centres apart, so that "
+        "cosines of 0.4, as in the captions, are there at the start where groups have two to five filters. In the rows "
+        "of the preset cpu they are 0.74 to 0.17 at the start and 0.77 to 0.18 at the end, by stage and network, those "
+        "of the centres -0.13 to -0.20 and -0.05 to -0.23: what a filter gains is 0.01 to 0.03. The running "
         "text has the cosines of green and red of block 1 in ResNet(128) the other way round.",
     ),
     Claim(
@@ -274,8 +287,12 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_larger,
         premises=images,
         reads=(Grouped,),
-        remarks="The mean cosine of two members, since that with the centre falls with the number of members, which "
-        "the larger network has more of. In the paper's own captions red is lower in ResNet(256) for blocks 1 and 2.",
+        remarks=OURS
+        + "The paper compares cosines at the end of one run each, this gains over the start. The mean cosine of two "
+        "members, since that with the centre falls with the number of members, which the larger network has more of. "
+        "Colours are arbitrary: of each block's lower and higher cosine in the captions all are larger in ResNet(256) "
+        "but for the lower one of block 2. In the rows of the preset cpu neither network has groups to speak of, and "
+        "which has more says little.",
     ),
     Claim(
         id="emergence.early_gradients",
@@ -286,7 +303,12 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_early,
         premises=images,
         reads=(Early,),
-        remarks="Cosines with the mean are above 0.4 for three orthogonal vectors of one length, 0.58, so that those "
-        "columns are judged against vectors of different filters. The filter is chosen by where it ends.",
+        remarks=OURS
+        + "Cosines with the mean are above 0.4 for three orthogonal vectors of one length, 0.58, so that those "
+        "columns are judged against vectors of different filters. The filter is chosen by where it ends, one of each "
+        "network. In the rows of the preset cpu the three cosines between means are -0.12 to 0.12 for it and -0.12 to "
+        "0.03 on average over all filters of the stage, as much as with shuffled labels: means of ten steps of 32 "
+        "images, half an epoch in all, may be noise of batches there, of which larger ones have less; those of the "
+        "paper are not given.",
     ),
 )
