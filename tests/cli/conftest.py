@@ -4,7 +4,9 @@ import importlib
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from featlearn.core import Key
 from featlearn.lab.claim import Claim
 from featlearn.lab.load import load_source
 from featlearn.lab.quantity import REAL
@@ -32,6 +34,25 @@ def featlearn(capsys):
         status = main([str(w) for w in words])
         out = capsys.readouterr()
         return status, out.out, out.err
+
+    return call
+
+
+@pytest.fixture
+def drawn_pets():
+    """Draw three domains of red and blue pictures, five each, into the current folder; their paths."""
+
+    def call(key):
+        draw, paths = Key(key).numpy(), []
+        for domain in ("day", "dusk", "night"):
+            for label, colour in (("blue", (20, 20, 200)), ("red", (200, 20, 20))):
+                folder = Path("pets") / domain / label
+                folder.mkdir(parents=True)
+                for i in range(5):
+                    noisy = tuple(int(c + draw.integers(0, 40)) for c in colour)
+                    paths.append(folder / f"{i}.png")
+                    Image.new("RGB", (8, 8), noisy).save(paths[-1])
+        return paths
 
     return call
 

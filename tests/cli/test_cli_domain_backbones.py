@@ -6,9 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from PIL import Image
-
-from featlearn.core import Key
 
 FAST = ("--size", 8, "--steps", 4, "--evaluate-every", 2, "--batch", 4, "--device", "cpu")
 OWN = """
@@ -26,16 +23,9 @@ class Encoder(torch.nn.Module):
 
 
 @pytest.fixture
-def pets():
+def pets(drawn_pets):
     """Three domains of red and blue pictures, and a module of the user's, in the current folder."""
-    draw = Key("tests/cli/backbones").numpy()
-    for domain in ("day", "dusk", "night"):
-        for label, colour in (("blue", (20, 20, 200)), ("red", (200, 20, 20))):
-            folder = Path("pets") / domain / label
-            folder.mkdir(parents=True)
-            for i in range(5):
-                noisy = tuple(int(c + draw.integers(0, 40)) for c in colour)
-                Image.new("RGB", (8, 8), noisy).save(folder / f"{i}.png")
+    drawn_pets("tests/cli/backbones")
     Path("cli_mine.py").write_text(OWN)
     yield "pets"
     sys.modules.pop("cli_mine", None)

@@ -9,26 +9,19 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from featlearn.core import Key
-
 FAST = ("--width", 8, "--size", 8, "--steps", 4, "--evaluate-every", 2, "--batch", 4, "--device", "cpu")
 RUNS = (*FAST, "--seeds", 0, 1, "--workers", 1)
 
 
 @pytest.fixture
-def pets(monkeypatch):
+def pets(monkeypatch, drawn_pets):
     """Three domains of red and blue pictures, in the current folder, and a table of them with a column."""
     monkeypatch.setenv("COLUMNS", "200")  # headers in one line, whoever runs the tests
-    draw = Key("tests/cli/domain_results").numpy()
     lines = ["path,label,domain,camera,fold"]
-    for domain in ("day", "dusk", "night"):
-        for label, colour in (("blue", (20, 20, 200)), ("red", (200, 20, 20))):
-            folder = Path("pets") / domain / label
-            folder.mkdir(parents=True)
-            for i in range(5):
-                noisy = tuple(int(c + draw.integers(0, 40)) for c in colour)
-                Image.new("RGB", (8, 8), noisy).save(folder / f"{i}.png")
-                lines.append(f"{folder / f'{i}.png'},{label},{domain},c{i % 3},{'val' if i == 4 else 'train'}")
+    for path in drawn_pets("tests/cli/domain_results"):
+        _, domain, label, name = path.parts
+        i = int(name[0])
+        lines.append(f"{path},{label},{domain},c{i % 3},{'val' if i == 4 else 'train'}")
     Path("pets.csv").write_text("\n".join(lines) + "\n")
     return "pets"
 

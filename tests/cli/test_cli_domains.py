@@ -13,23 +13,14 @@ import pytest
 import torch
 from PIL import Image
 
-from featlearn.core import Key
-
 FAST = ("--width", 8, "--size", 8, "--steps", 4, "--evaluate-every", 2, "--batch", 4, "--device", "cpu")
 RUNS = (*FAST, "--seeds", 0, 1, "--workers", 1)
 
 
 @pytest.fixture
-def pets():
+def pets(drawn_pets):
     """Three domains of red and blue pictures, in the current folder."""
-    draw = Key("tests/cli/domains").numpy()
-    for domain in ("day", "dusk", "night"):
-        for label, colour in (("blue", (20, 20, 200)), ("red", (200, 20, 20))):
-            folder = Path("pets") / domain / label
-            folder.mkdir(parents=True)
-            for i in range(5):
-                noisy = tuple(int(c + draw.integers(0, 40)) for c in colour)
-                Image.new("RGB", (8, 8), noisy).save(folder / f"{i}.png")
+    drawn_pets("tests/cli/domains")
     return "pets"
 
 

@@ -27,6 +27,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featlearn.core import Key, SettingError
+from featlearn.data.models import quiet
 from featlearn.errors import DataUnavailable
 from featlearn.nets.backbones import RESNETS
 
@@ -354,7 +355,7 @@ def _clip(source: str, pretrained: bool, config: str) -> nn.Module:
     config_here = transformers.CLIPVisionConfig(**_clip_files(source)["config"])
     with _from_hub(f"clip/{source}", "" if folder.is_dir() else f"https://huggingface.co/{source}"):
         place = str(folder) if folder.is_dir() else source
-        with _quietly(transformers):
+        with quiet(transformers):  # the report would be on the text encoder, which is left out
             net, told = kind.from_pretrained(
                 place, config=config_here, dtype=torch.float32, use_safetensors=True, output_loading_info=True
             )
@@ -363,21 +364,6 @@ def _clip(source: str, pretrained: bool, config: str) -> nn.Module:
         remedy = f"{len(missing)} tensors are missing, first {missing[0]}: is it a CLIP?"
         raise SettingError("backbone", f"clip/{source}", "a whole CLIP with its projection", remedy)
     return _ClipImages(net)
-
-
-@contextlib.contextmanager
-def _quietly(transformers: Any) -> Generator[None, None, None]:
-    """Without the report on the text encoder, which is left out."""
-    log = transformers.utils.logging
-    level, bar = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        yield
-    finally:
-        log.set_verbosity(level)
-        if bar:
-            log.enable_progress_bar()
 
 
 # --- hubs -----------------------------------------------------------------------------------------------------------

@@ -38,6 +38,21 @@ def spanned(mean: float | None, low: float | None, high: float | None) -> str:
     return percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
 
 
+def reported_cells(against: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A run beside the reported numbers, as text: row, column, value here, reported, tolerance, verdict."""
+    return [
+        (
+            r["row"],
+            r["metric"],
+            f"{r['value']:.1f} [{r['low']:.1f}, {r['high']:.1f}]",
+            "–" if r["reported"] is None else f"{r['reported']:.1f}",
+            "" if r["tolerance"] is None else f"{r['tolerance']:.1f}",
+            r["verdict"],
+        )
+        for r in against["reported"]
+    ]
+
+
 def evaluation_page(
     found: Results,
     command: str,
@@ -108,22 +123,11 @@ def _told(m: Mapping[str, Any]) -> list[str]:
 
 def _reported(against: Mapping[str, Any]) -> list[Any]:
     heads = [("row", TEXT), ("column", TEXT), ("here", NUMBER), ("reported", NUMBER), ("may be off by", NUMBER)]
-    rows = [
-        [
-            r["row"],
-            r["metric"],
-            f"{r['value']:.1f} [{r['low']:.1f}, {r['high']:.1f}]",
-            "–" if r["reported"] is None else f"{r['reported']:.1f}",
-            "" if r["tolerance"] is None else f"{r['tolerance']:.1f}",
-            r["verdict"],
-        ]
-        for r in against["reported"]
-    ]
     caption = f"{against['benchmark']}, {against['entry']}, in per cent with 95 % intervals over seeds"
     lines = [f"Not as in {against['name']}: {line}." for line in (*against["departures"], *against["notes"])]
     return [
         tag("h2", "Beside the reported numbers"),
-        html.table([*heads, ("", TEXT)], rows, caption),
+        html.table([*heads, ("", TEXT)], reported_cells(against), caption),
         html.bullets(lines),
     ]
 

@@ -178,19 +178,10 @@ def _accuracy(score: Any) -> str:
 
 def show_reported(out: Any, against: Mapping[str, Any]) -> None:
     """The run beside the tables, what the verdict is, and what is not as in the protocol."""
-    rows = [
-        (
-            r["row"],
-            r["metric"],
-            f"{r['value']:.1f} [{r['low']:.1f}, {r['high']:.1f}]",
-            "–" if r["reported"] is None else f"{r['reported']:.1f}",
-            "" if r["tolerance"] is None else f"{r['tolerance']:.1f}",
-            r["verdict"],
-        )
-        for r in against["reported"]
-    ]
+    from featlearn.apply.domains.page import reported_cells
+
     title = f"beside the reported numbers of {against['benchmark']} ({against['entry']}), in %"
-    show_table(out, ("row", "column", "here", "reported", "may be off by", ""), rows, title)
+    show_table(out, ("row", "column", "here", "reported", "may be off by", ""), reported_cells(against), title)
     for line in (*against["departures"], *against["notes"]):
         out.print(f"not as in {against['name']}: {line}", markup=False, emoji=False, soft_wrap=True)
 
