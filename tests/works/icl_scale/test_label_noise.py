@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -17,9 +18,11 @@ from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.lab.experiment import Rows
 from featlearn.lab.find import latest_complete
+from featlearn.lab.quantity import REAL
 from featlearn.lab.row import plain
 from featlearn.lab.store import Store
 from featlearn.lab.table import Table
+from featlearn.lab.uncertainty import mean_of
 from featlearn.tasks.demonstrations import drawn
 from featlearn.works import load_experiment
 from featlearn.works.gemfilter.setup import decoder
@@ -367,6 +370,18 @@ def shown(row, digits=1):
     return f"{row.value:.{digits}f} [{row.low:.{digits}f}, {row.high:.{digits}f}]"
 
 
+def quarter(rows, model, score, unit):
+    """A quarter of the skill less the drop, with its 95 % interval over tasks or over sets."""
+    of = {rate: {} for rate in (0, 1)}
+    for r in rows.of(Flips).rows:
+        if r.model == model and r.rate in of:
+            of[r.rate].setdefault(getattr(r, unit), []).append(getattr(r, score))
+    before, after = ({u: statistics.mean(v) for u, v in found.items()} for found in of.values())
+    made = mean_of([(2 * v - 100) / 4 - (v - after[u]) for u, v in before.items()], REAL, unit)
+    low, high = made.at(0.95)
+    return f"{made.value:.1f} [{low:.1f}, {high:.1f}]"
+
+
 @pytest.mark.parametrize("name, model", [("chat", language_models.CHAT), ("base", language_models.BASE)])
 def test_numbers_in_the_remarks_are_those_of_the_rows(name, model):
     rows = committed(Flips)
@@ -378,6 +393,9 @@ def test_numbers_in_the_remarks_are_those_of_the_rows(name, model):
     if name == "chat":
         for task in ("editorials", "tweets"):
             assert f"{task}, {shown(found[task, 'a quarter of the skill less the drop'])}" in words
+    assert f"with the task as unit it is {quarter(rows, model, 'calibrated', 'task')}" in words.lower()
+    if name == "base":
+        assert f"By raw accuracies it is {quarter(rows, model, 'raw', 'set')}" in words
     below = [r for r in rows.of(Flips).rows if r.model == model and r.rate == 1 and r.calibrated < 50]
     assert f"{len(below)} of 32 sets and tasks" in words
     found = {(r.setting, r.metric): r for r in attention.summarise(committed(Focus)) if r.row == model}

@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -9,6 +11,8 @@ from featlearn.core import Key, SettingError
 from featlearn.lab.blind import apart, blind
 from featlearn.lab.claim import verdict_of
 from featlearn.lab.experiment import Rows
+from featlearn.lab.find import latest_complete
+from featlearn.lab.store import Store
 from featlearn.lab.table import Table
 from featlearn.works.looped.claims.figure import BELOW, CLAIMS, SHIFTED
 from featlearn.works.looped.experiments import figure8_1
@@ -169,3 +173,35 @@ def test_the_table_has_the_reported_means_and_the_picture_a_panel_for_each_n():
 def test_impossible_settings_are_refused(settings, field):
     with pytest.raises(SettingError, match=f"^{field} = "):
         figure8_1.Config(**settings)
+
+
+def test_numbers_in_the_remarks_are_those_of_the_rows():
+    store = Store(Path(__file__).resolve().parents[3] / "evidence")
+    found = latest_complete(figure8_1.EXPERIMENT, store, ("cpu",))
+    rows = found.table.of(Decay).rows
+
+    def at(n, t):
+        return sorted((r for r in rows if (r.n, r.t) == (n, t)), key=lambda r: r.seed)
+
+    def listed(values, digits):
+        *most, last = (f"{v:.{digits}f}".removeprefix("0") for v in values)
+        return most, last
+
+    def ending(part):
+        """The line of the mean kappa less the logarithm of the mean error of the loops."""
+        error = mean(0.0 if r.looped is None else math.exp(r.looped) for r in part)
+        return -200 / (2 * mean(r.kappa for r in part)) - math.log(error)
+
+    words = " ".join(GAP.remarks.split())
+    first = [mean(math.exp(-1 / (2 * r.kappa)) - math.exp(r.exact) for r in at(n, 1)) for n in KAPPA]
+    most, last = listed(first, 3)
+    assert f"after one loop that gap widens: {', '.join([*most, last])})" in words
+    most, last = listed([mean(-1 / (2 * r.kappa) - r.exact / 20 for r in at(n, 20)) for n in KAPPA], 2)
+    assert f"the gap widens, {', '.join([*most, last])} at 20 loops" in words
+    most, last = listed([sum(r.looped is None for r in at(n, 200)) for n in KAPPA], 0)
+    assert f"{', '.join(most)} and {last} of {len(at(16, 200))} errors are exactly 0" in words
+    most, last = listed([ending(at(n, 200)) for n in KAPPA], 1)
+    assert f"the gap there is {', '.join(most)} and {last}, wider at n = 32 than at 16" in words
+    tens = [[ending(at(n, 200)[i : i + 10]) for n in KAPPA] for i in range(0, 100, 10)]
+    falls = sum(gaps == sorted(gaps, reverse=True) for gaps in tens)
+    assert f"it narrows at every step in {falls} of {len(tens)} groups" in words

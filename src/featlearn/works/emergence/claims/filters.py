@@ -276,7 +276,7 @@ CLAIMS: tuple[Claim, ...] = (
         "cosine of about 1/sqrt(k) with its centre, and two halves of a 2-means split have centres apart, so that "
         "cosines of 0.4, as in the captions, are there at the start where groups have two to five filters. In the rows "
         "of the preset cpu they are 0.74 to 0.17 at the start and 0.77 to 0.18 at the end, by stage and network, those "
-        "of the centres -0.13 to -0.20 and -0.05 to -0.23: what a filter gains is 0.01 to 0.03. The running "
+        "of the centres -0.13 to -0.20 and -0.05 to -0.22: what a filter gains is 0.01 to 0.03. The running "
         "text has the cosines of green and red of block 1 in ResNet(128) the other way round.",
     ),
     Claim(
