@@ -70,6 +70,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "replace(Preprocessing(), size",
         f"{_L}a_model_on_a_clip_needs_its_folder_no_more",
     ),
+    (
+        _LIBRARIES,
+        'f"{constants.ENDPOINT}/{name}"',
+        'f"https://another.invalid/{name}"',
+        f"{_L}a_clip_that_is_nowhere_is_one_line",
+    ),
     (_EXPORT, "if not off <= allowed:", "if off > 2 * allowed:", f"{_E}what_counts_as_rounding"),
     (
         _NETS,

@@ -17,9 +17,15 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         _P,
-        "if len(s.values) < s.expected else []",
-        "if False else []",
+        "or len(s.values) < s.expected or",
+        "or",
         f"{_T}other_settings_other_code_and_missing_seeds_are_not_comparable",
+    ),
+    (
+        _P,
+        'or (metric == "average" and some_only)',
+        "",
+        f"{_T}one_domain_held_out_is_compared_with_its_column_and_no_average",
     ),
     (_P, "TWO_MEANS = 2.8", "TWO_MEANS = 9.0", f"{_T}what_is_off_deviates"),
     (

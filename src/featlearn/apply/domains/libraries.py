@@ -241,7 +241,7 @@ def _from_timm(name: str, rest: str, pretrained: bool) -> nn.Module:
     cfg = timm.get_pretrained_cfg(rest)
     if pretrained and (cfg is None or not cfg.has_weights):
         raise SettingError("weights", PRETRAINED, f"there for {name}", "it has none: give a file, or another name")
-    host = f"https://huggingface.co/{cfg.hf_hub_id}" if pretrained and cfg.hf_hub_id else str((cfg and cfg.url) or "")
+    host = _hub(cfg.hf_hub_id) if pretrained and cfg.hf_hub_id else str((cfg and cfg.url) or "")
     with _from_hub(name, host if pretrained else ""), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return timm.create_model(rest, pretrained=pretrained, num_classes=0)
@@ -332,7 +332,7 @@ def _clip_files(source: str) -> dict[str, Any]:
     transformers = _transformers(source)
     folder = Path(os.path.expanduser(source))
     name = str(folder) if folder.is_dir() else source
-    url = "" if folder.is_dir() else f"https://huggingface.co/{source}"
+    url = "" if folder.is_dir() else _hub(source)
     with _from_hub(f"clip/{source}", url):
         config = transformers.CLIPVisionConfig.from_pretrained(name)
         whole, _ = transformers.PretrainedConfig.get_config_dict(name)
@@ -353,7 +353,7 @@ def _clip(source: str, pretrained: bool, config: str) -> nn.Module:
         return _ClipImages(kind(transformers.CLIPVisionConfig(**made)))
     folder = Path(os.path.expanduser(source))
     config_here = transformers.CLIPVisionConfig(**_clip_files(source)["config"])
-    with _from_hub(f"clip/{source}", "" if folder.is_dir() else f"https://huggingface.co/{source}"):
+    with _from_hub(f"clip/{source}", "" if folder.is_dir() else _hub(source)):
         place = str(folder) if folder.is_dir() else source
         with quiet(transformers):  # the report would be on the text encoder, which is left out
             net, told = kind.from_pretrained(
@@ -367,6 +367,13 @@ def _clip(source: str, pretrained: bool, config: str) -> nn.Module:
 
 
 # --- hubs -----------------------------------------------------------------------------------------------------------
+
+
+def _hub(name: str) -> str:
+    """Where a model of the hub lies: on the host that the user has set for it."""
+    from huggingface_hub import constants
+
+    return f"{constants.ENDPOINT}/{name}"
 
 
 @contextlib.contextmanager

@@ -39,12 +39,13 @@ def spanned(mean: float | None, low: float | None, high: float | None) -> str:
 
 
 def reported_cells(against: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """A run beside the reported numbers, as text: row, column, value here, reported, tolerance, verdict."""
+    """A run beside the reported numbers: row, column, value here (one seed has no interval), reported, tolerance,
+    verdict."""
     return [
         (
             r["row"],
             r["metric"],
-            f"{r['value']:.1f} [{r['low']:.1f}, {r['high']:.1f}]",
+            f"{r['value']:.1f} [{r['low']:.1f}, {r['high']:.1f}]" if r["n"] > 1 else f"{r['value']:.1f}",
             "–" if r["reported"] is None else f"{r['reported']:.1f}",
             "" if r["tolerance"] is None else f"{r['tolerance']:.1f}",
             r["verdict"],

@@ -38,16 +38,14 @@ class Benchmark:
     images: int | None
     domains: Mapping[str, str]
 
-    def columns(self, names: Sequence[str]) -> dict[str, str]:
-        """Column of the table by name of the domain; {} where the names are not those of this set."""
-        found = {
-            name: column
-            for name in names
-            for column, pattern in self.domains.items()
-            if re.fullmatch(pattern, name, re.IGNORECASE)
-        }
-        whole = len(found) == len(names) and sorted(found.values()) == sorted(self.domains)
-        return found if whole else {}
+    def column_of(self, name: str) -> str:
+        """Column of the table of a domain; "" for a name that is none of this set's."""
+        fits = (c for c, pattern in self.domains.items() if re.fullmatch(pattern, name, re.IGNORECASE))
+        return next(fits, "")
+
+    def has(self, names: Sequence[str]) -> bool:
+        """Whether these are all the domains of the set, and no others."""
+        return sorted(map(self.column_of, names)) == sorted(self.domains)
 
 
 BENCHMARKS = (
@@ -98,7 +96,7 @@ BENCHMARKS = (
 def benchmark_of(names: Sequence[str], data: str = "these data") -> Benchmark:
     """The set of photographs whose domains these are. Errors: SettingError for others."""
     for benchmark in BENCHMARKS:
-        if benchmark.columns(names):
+        if benchmark.has(names):
             return benchmark
     known = ", ".join(b.name for b in BENCHMARKS)
     remedy = f"the domains of {data} are {some(list(names))}: give the settings by flags"
@@ -169,7 +167,7 @@ def departures(protocol: Protocol, benchmark: Benchmark, flags: Mapping[str, Any
 
 
 def _told(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value) or "none"
 
 
 def notes(protocol: Protocol) -> tuple[str, ...]:
@@ -220,10 +218,12 @@ def beside(
 
     reproduced: off by no more than TWO_MEANS printed deviations (OF_AVERAGE points for an average), or than half the
     interval of our own where that is more, up to three times as much; LEAST points always. departures: settings that
-    are not those of the protocol; with one of them nothing is comparable, and neither are rows of another protocol.
+    are not those of the protocol; with one of them nothing is comparable, and neither are rows of another protocol, a
+    number without some of its seeds, and the average over some of the domains.
     """
     names = list(dict.fromkeys(s.domain for s in found if s.domain != AVERAGE))
-    columns = benchmark.columns(names) or {n: n for n in names}
+    columns = {name: benchmark.column_of(name) or name for name in names}
+    some_only = sorted(columns.values()) != sorted(benchmark.domains)
     ids = (benchmark.entry, "nuclear.table6_1", "nuclear.tableE_6")
     out = []
     for s in found:
@@ -234,7 +234,7 @@ def beside(
         value, low, high = (100 * (s.mean if v is None else v) for v in (s.mean, s.low, s.high))
         spread = _spread(id_, row, there)
         tolerance = OF_AVERAGE if metric == "average" else max(LEAST, TWO_MEANS * (spread or 0.0))
-        partly = [*departures, *([f"{len(s.values)} of {s.expected} seeds"] if len(s.values) < s.expected else [])]
+        partly = departures or len(s.values) < s.expected or (metric == "average" and some_only)
         (summary,) = against_reported(
             [("", row, there, value, low, high, len(s.values))],
             [id_],
