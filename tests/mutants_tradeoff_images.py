@@ -133,9 +133,9 @@ MUTANTS = (
         REVIEWS + AGREE,
     ),
     (
-        "report/statements.py",
-        "1 - ALPHA / (m * needed)",
-        "1 - ALPHA / m",
+        "lab/judge.py",
+        "return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / (m * needed)",
+        "return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / m",
         "tests/report/test_statements.py::test_levels_are_those_of_the_judge",
     ),
     (

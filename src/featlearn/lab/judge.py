@@ -61,6 +61,18 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
     return min(outcomes, key=OUTCOMES.index)
 
 
+def levels_of(n: int, needed: int, m: int, alpha: float = ALPHA) -> tuple[float, float]:
+    """Levels of the intervals that have to lie inside the limits, and outside, of n elements of one of m statements.
+
+    needed: how many of the elements have to agree.
+
+    Example:
+        >>> levels_of(1, 1, 1), levels_of(4, 4, 2)
+        ((0.9, 0.95), (0.9, 0.99375))
+    """
+    return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / (m * needed)
+
+
 def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alpha: float = ALPHA) -> Finding:
     """The finding on one of m statements of a claim.
 
@@ -83,7 +95,7 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
     kept = kept_of(statement, covariates, shape)
     n, of = int(kept.sum()), kept.size
     needed = statement.needed(max(n, 1))
-    levels = (1 - 2 * alpha / (max(n, 1) - needed + 1), 1 - alpha / (m * needed))
+    levels = levels_of(max(n, 1), needed, m, alpha)
     observed, low, high = (v[..., kept] for v in elements(observation, *levels))
     _fits(statement, observation, observed)
     value = _at(statement, statement.value, covariates, seen, shape)[kept]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from featlearn.lab.judge import ALPHA
+from featlearn.lab.judge import levels_of
 from featlearn.lab.verdicts import JudgedStatement
 from featlearn.report.html import Html
 from featlearn.report.numberline import digits, line, marks
@@ -29,7 +29,7 @@ def limits(s: JudgedStatement, i: int) -> tuple[float, float]:
 
 
 def levels(s: JudgedStatement, m: int) -> str:
-    """At which levels one of m statements about estimates is judged (see lab.judge), in words; "" for exact numbers.
+    """At which levels one of m statements about estimates is judged, in words; "" for exact numbers.
 
     Example:
         >>> levels(statement, 2)  # doctest: +SKIP
@@ -38,7 +38,7 @@ def levels(s: JudgedStatement, m: int) -> str:
     if not s.observed or s.quantifier.startswith("share") or all(exact(s, i) for i in range(len(s.observed))):
         return ""
     needed = s.kept if s.quantifier == "every" else 1
-    inside, outside = 1 - 2 * ALPHA / (s.kept - needed + 1), 1 - ALPHA / (m * needed)
+    inside, outside = levels_of(s.kept, needed, m)
     return f"{digits(100 * inside)} % intervals; outside where one of {digits(100 * outside, 4)} % is"
 
 
