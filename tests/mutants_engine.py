@@ -205,4 +205,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "title=p.title",
         "tests/report/test_plots.py::test_ticks_of_a_short_logarithmic_axis_and_titles_of_panels_do_not_overlap",
     ),
+    (
+        "lab/judge.py",
+        "return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / (m * needed)",
+        "return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / m",
+        "tests/report/test_statements.py::test_levels_are_those_of_the_judge",
+    ),
 ]

@@ -133,12 +133,6 @@ MUTANTS = (
         REVIEWS + AGREE,
     ),
     (
-        "lab/judge.py",
-        "return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / (m * needed)",
-        "return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / m",
-        "tests/report/test_statements.py::test_levels_are_those_of_the_judge",
-    ),
-    (
         "works/tradeoff/experiments/reviews.py",
         "diverged(first) + diverged(second)",
         "diverged(second)",
