@@ -38,8 +38,7 @@ def images(settings: None, *tables: Table[Any]) -> tuple[Premise, ...]:
         Premise(
             "optimiser, step size, batch and augmentation of the paper",
             None,
-            "momentum 0.95 if the section's sentence on two layers covers residual networks (0.9 here); the rest is not "
-            "given",
+            "momentum 0.95 if the section's sentence on two layers covers residual networks, 0.9 here; no others given",
         ),
     )
 
