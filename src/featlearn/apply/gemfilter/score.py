@@ -175,7 +175,7 @@ def score(
 
 def items_in(items: Any) -> tuple[Item, ...]:
     """Questions that can be asked and judged, or SettingError."""
-    found = tuple(items) if isinstance(items, Iterable) and not isinstance(items, str) else (items,)
+    found: tuple[Any, ...] = tuple(items) if isinstance(items, Iterable) and not isinstance(items, str) else (items,)
     for item in found:
         if not isinstance(item, Item):
             raise SettingError("items", shown(item), "questions", "score.questions_of reads them from a file")
