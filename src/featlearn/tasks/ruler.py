@@ -106,7 +106,7 @@ def ask(
     not fill.
 
     Example:
-        >>> question = ask("niah_multikey_1", Key("demo"), length=4096, tokenizer=tokenizer, essays=sentences)
+        >>> question = ask("niah_single_1", Key("demo"), length=4096, tokenizer=tokenizer)
         >>> question.score(f"It is {question.answers[0]}.")
         1.0
     """
