@@ -120,12 +120,16 @@ def ask(
         made = draft.make(n)
         return made.prompt(tokenizer, chat).input_ids.shape[1] + made.max_new_tokens - length
 
-    fits, over = draft.least, draft.most
-    if over < fits or (short := excess(fits)) > 0:
-        more = short if over >= fits else 0
-        raise SettingError("length", length, f"at least {length + more} tokens for {task}", "raise it, or give essays")
-    if excess(over) <= 0:
-        raise SettingError("length", length, f"at most {length + excess(over)} tokens for {task}", "give more essays")
+    if draft.most < draft.least:
+        raise SettingError("essays", f"{len(essays)} sentences", f"some for {task}", "its facts are hidden in them")
+    fits, over = draft.least, min(2 * draft.least + 16, draft.most)
+    short = excess(fits)
+    if short > 0:
+        raise SettingError("length", length, f"at least {length + short} tokens for {task}", "raise it")
+    while (left := -excess(over)) >= 0:
+        if over == draft.most:
+            raise SettingError("length", length, f"at most {length - left} tokens for {task}", "give more essays")
+        fits, over = over, min(2 * over, draft.most)
     while over - fits > 1:
         n = (fits + over) // 2
         fits, over = (n, over) if excess(n) <= 0 else (fits, n)
@@ -395,8 +399,10 @@ def towns(draw: np.random.Generator, people: Sequence[str], count: int) -> list[
             founder,
             str(year),
             river,
-            *(choose(draw, words, 1)[0] for words in (TRADES, CROPS, JOBS)),
-            int(draw.integers(2, 10)),
+            trade=choose(draw, TRADES, 1)[0],
+            crop=choose(draw, CROPS, 1)[0],
+            job=choose(draw, JOBS, 1)[0],
+            bridges=int(draw.integers(2, 10)),
         )
         for name, founder, year, river in zip(*parts, strict=True)
     ]
@@ -423,7 +429,7 @@ def _qa(wanted: Wanted) -> Draft:
     )
 
     def make(n: int) -> Question:
-        shown = [passages[i] for i in order if i < n]
+        shown: list[str] = [passages[i] for i in order if i < n]
         context = "\n\n".join(f"Passage {i}:\n{passage}" for i, passage in enumerate(shown, 1))
         return Question(wanted.task, parts[0], context, parts[1], parts[2], answers, 32, every=False)
 

@@ -53,5 +53,5 @@ _LAST = (
     "bourne brook bury combe dale field ford gate ham haven holm hurst ley minster mouth ness port stead ton wick worth"
 )
 TOWNS = [first + last for first in _FIRST.split() for last in _LAST.split()]
-_FIRST = "Aver Bel Cor Dov Fal Gar Hal Is Kel Lor Mor Nar Ol Per Ros Sel Tam Ur Ven Wil"
-RIVERS = [first + last for first in _FIRST.split() for last in "ane ette ian ock omar une ysse aldo".split()]
+_SOURCE = "Aver Bel Cor Dov Fal Gar Hal Is Kel Lor Mor Nar Ol Per Ros Sel Tam Ur Ven Wil"
+RIVERS = [first + last for first in _SOURCE.split() for last in "ane ette ian ock omar une ysse aldo".split()]

@@ -2,8 +2,8 @@
 
 RULER is no benchmark of the work; it is what others compare such methods on. A haystack is one prompt of one task, with
 essays, words, keys and values of its own; within a task haystacks are what is independent, tasks are never averaged.
-Fixed before any row: the tasks, their prompts by key, the budgets, the longest replies (those of RULER), the margin of
-five points and which tasks count as out of reach (`rows_ruler.at_the_floor`).
+Fixed before any row: the tasks, their prompts by key, the budgets, the longest replies, the margin of
+five points and which tasks are at the floor (`rows_ruler.at_the_floor`).
 """
 
 import re
@@ -198,8 +198,8 @@ def draw(table: Rows) -> Mapping[str, Picture]:
                 data.append({"model": model, "method": method, "task": task, "budget": budget, "score": value})
             panels.append(Heat(f"{method}, {model.rsplit('/', 1)[-1]}", grid))
     fig = style.figure(10, 2 + 0.3 * len(tasks) * -(-len(panels) // 3))
-    words = {"xlabel": "tokens that stay", "ylabel": "task", "label": "mean score"}
-    heat_maps(fig, panels, [str(b) for b in budgets], [t.removeprefix("niah_") for t in tasks], **words)
+    columns, lines = [str(b) for b in budgets], [t.removeprefix("niah_") for t in tasks]
+    heat_maps(fig, panels, columns, lines, xlabel="tokens that stay", ylabel="task", label="mean score")
     caption = (
         "Mean score by task and by tokens that stay, over haystacks; the full cache keeps everything. Tasks of RULER, "
         "made anew; no average over tasks is meant."
