@@ -13,7 +13,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         _TASKS,
         "made.max_new_tokens - length",
         "0 - length",
-        f"{_T}prompt_and_reply_fit_and_one_piece_more_would_not[vt-True]",
+        f"{_T}prompt_and_reply_fit_and_one_piece_more_would_not[cwe-True]",
     ),
     (
         _TASKS,
@@ -59,7 +59,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (
         _TASKS,
         "choose(draw, every[1:], count // 2 - 1)",
-        "choose(draw, every[:-1], count // 2 - 1)",
+        "every[:1] * (count // 2 - 1)",
         f"{_T}one_passage_holds_the_answer[0-qa_2]",
     ),
     # scores
@@ -72,7 +72,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_TASKS, "float(any(held))", "float(all(held))", f"{_T}replies_are_scored_as_by_hand"),
     (_TASKS, "answer.lower() in reply.lower()", "answer in reply", f"{_T}replies_are_scored_as_by_hand"),
     # the floor, the claims, the haystacks
-    (_ROWS, "0.975) * full.error < FLOOR", "0.975) * 0 < FLOOR", f"{_W}the_floor_by_hand[scores3-False]"),
+    (_ROWS, "* full.error < FLOOR", "* 0 < FLOOR", f"{_W}the_floor_by_hand[scores1-False]"),
     (_ROWS, "    if full.value == 0:", "    if full.value < 0:", f"{_W}the_floor_by_hand[scores7-True]"),
     (_ROWS, "room=(made.room[0], 0.0)", "room=made.room", f"{_W}outcomes_of_planted_rows"),
     (
