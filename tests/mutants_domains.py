@@ -82,14 +82,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "src/featlearn/data/domains.py",
-        "(files[i].domain, files[i].label, marks[i])",
+        "(files[i].domain, files[i].label, contents[i])",
         "(files[i].domain, files[i].label)",
         f"{_R}rows_are_the_same_wherever_the_images_lie",
     ),
     (
         "src/featlearn/data/domains.py",
-        r'f"{f.domain}\0{f.label}\0".encode() + mark',
-        r'f"{f.domain}\0".encode() + mark',
+        r'f"{f.domain}\0{f.label}\0".encode() + content',
+        r'f"{f.domain}\0".encode() + content',
         f"{_R}a_run_changes_with_what_it_is_made_from",
     ),
     (f"{_APPLY}/nearest.py", "key=len) if", "key=lambda d: -len(d)) if", f"{_R}what_tells_runs_from_those_asked_for"),
@@ -162,4 +162,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_C}what_a_search_chose_is_shown_and_can_be_fitted",
     ),
     (f"{_APPLY}/scoring.py", "y = place[domain.y[good]]", "y = domain.y[good]", f"{_R}labels_are_matched_by_name"),
+    (
+        "src/featlearn/data/domains.py",
+        "return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=16)).digest()",
+        "return hashlib.blake2b(f.read(4096), digest_size=16).digest()",
+        "tests/data/test_image_domains.py::test_the_fingerprint_sees_every_byte",
+    ),
 ]
