@@ -7,6 +7,7 @@ _S = "tests/apply/test_domain_splits.py::test_"
 _M = "tests/apply/test_domain_measures.py::test_"
 _P = "tests/apply/test_domain_resume.py::test_"
 _C = "tests/cli/test_cli_domain_results.py::test_"
+_READ = "tests/apply/test_domain_reading.py::test_"
 _STOPPED = f"{_P}a_run_that_was_stopped_ends_as_if_it_had_not"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
@@ -167,5 +168,37 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=16)).digest()",
         "return hashlib.blake2b(f.read(4096), digest_size=16).digest()",
         "tests/data/test_image_domains.py::test_the_fingerprint_sees_every_byte",
+    ),
+    # --- reading ahead, several processes ----------------------------------------------------------------------------
+    (
+        f"{_APPLY}/reading.py",
+        "or step != self._next",
+        "",
+        f"{_READ}processes_make_the_minibatches_of_the_plain_loop[minibatches_of_step]",
+    ),
+    (f"{_APPLY}/reading.py", "return why", "raise", f"{_READ}a_file_that_is_gone_is_one_line"),
+    (
+        f"{_APPLY}/reading.py",
+        "4 * values * (AHEAD + 1)",
+        "values",
+        f"{_READ}where_processes_would_not_help_there_are_none",
+    ),
+    (
+        f"{_APPLY}/together.py",
+        "set.intersection(",
+        "set.union(",
+        f"{_P}several_processes_go_on_from_a_step_that_all_have",
+    ),
+    (
+        f"{_APPLY}/together.py",
+        " and not any(t for _, t in told)",
+        "",
+        f"{_P}where_one_process_cannot_write_none_does",
+    ),
+    (
+        f"{_APPLY}/together.py",
+        "self.turns[0] = 1 - turn\n",
+        "self.turns[0] = turn\n",
+        f"{_P}several_processes_keep_the_step_that_they_went_on_from",
     ),
 ]

@@ -19,6 +19,7 @@ from featlearn.apply.domains import models, runs, together
 from featlearn.apply.domains.resumable import Checkpoint, train_resumable
 from featlearn.apply.domains.runs import EXPERIMENT, VERSION, divide, run_trial, trials
 from featlearn.core import Diverged
+from featlearn.errors import StoreError
 from featlearn.lab.trial import trial_hash
 from featlearn.methods.domains import Schedule, Settings, algorithm, build, train
 from featlearn.nets import backbone, linear_head
@@ -336,6 +337,26 @@ def test_several_processes_go_on_from_a_step_that_all_have(tree, tmp_path, monke
 
 
 def test_where_one_process_cannot_write_none_does(tree, tmp_path, monkeypatch):
+    """The second one fails after three steps; the first one has written then, and never again."""
     monkeypatch.setattr(together, "EVERY", 3)
-    (tmp_path / "places").write_text("no folder")
-    assert [bool(r.trouble) for r in in_two(tree, tmp_path / "places")] == [True, True]
+    written, real = [], together.SharedCheckpoint.write
+
+    def write(self, data):
+        if "1-of-2" in self.own.path.name:
+            raise StoreError("the disk is full")
+        written.append(data["step"])
+        real(self, data)
+
+    monkeypatch.setattr(together.SharedCheckpoint, "write", write)
+    assert [r.trouble for r in in_two(tree, tmp_path / "places")] == ["", "the disk is full"]
+    assert written == [3]
+
+
+def test_several_processes_keep_the_step_that_they_went_on_from(tree, tmp_path, monkeypatch):
+    """Until all have a later one: here they are stopped again after they have written one more."""
+    monkeypatch.setattr(together, "EVERY", 3)
+    place = tmp_path / "places"
+    in_two(tree, place, stop=8)
+    in_two(tree, place, stop=10)
+    steps = sorted(torch.load(p, weights_only=True)["step"] for p in place.iterdir())
+    assert steps == [6, 6, 9, 9]

@@ -177,3 +177,13 @@ def test_the_command_prints_statement_found_reported_and_outcome(tmp_path, monke
     (tmp_path / "r.json").write_text(json.dumps(planted({"erm-nu": ERM_NU}, shift=-3.0)))
     assert main(["verify", ID, "--results", "r.json", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["outcome"] == "deviates"
+
+
+def test_without_a_run_the_entry_says_how_to_make_its_verdict(tmp_path, monkeypatch, capsys):
+    from featlearn.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["verify", ID]) == 0
+    out = capsys.readouterr().out
+    assert "nuclear.tableE_2: data needed: the images of PACS" in out
+    assert "featlearn verify nuclear.tableE_2 --results FILE.json" in out

@@ -50,6 +50,8 @@ def verify_command(args: Sequence[str]) -> int:
         show(judged)
         if whole:
             show_entries(options.what, judged, store)
+        elif waits := waits_of(options.what):
+            console().print(f"{options.what}: data needed: {waits}", markup=False, emoji=False, soft_wrap=True)
     return DONE if all(v.as_expected for v in judged) else FAILED
 
 
@@ -105,6 +107,14 @@ def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
         raise CommandError(f"{what} has no claim; {remedy}")
     known = [c.id for c in claims] + entries
     raise CommandError(f"no claim or entry {what!r}{nearest(what, known)}; `featlearn list` shows all")
+
+
+def waits_of(what: str) -> str:
+    """The data that an entry of the inventory waits for, with the commands; "" for others, and for claims."""
+    from featlearn.lab import inventory
+
+    entries = inventory.load(what.partition(".")[0]).entries
+    return next((e.waits for e in entries if e.id == what), "")
 
 
 def tables_of(store: "Store") -> "Callable[[str], Rows | None]":

@@ -331,7 +331,7 @@ def _missing_classes(files: Sequence[_File]) -> list[str]:
         lacking = [label for label, found in sorted(there.items()) if domain not in found]
         if lacking:
             out.append(f"domain {domain} has no image of {len(lacking)} of {len(there)} classes: {some(lacking)}")
-    if alone:
+    if alone and len(domains) > 1:
         out.append(
             f"{len(alone)} classes are in one domain alone; nothing teaches them when it is held out: {some(alone)}"
         )

@@ -107,7 +107,6 @@ def read(
 
     Errors: DataError for the first file that cannot be read.
     """
-
     size = preprocessing.size
     out = torch.empty(len(paths), 3, size, size)
 

@@ -163,13 +163,17 @@ def _workers(options: EvaluateOptions, todo: Any) -> tuple[int, int]:
 
 
 def _announce(out: Any, todo: Any, workers: int) -> None:
+    from featlearn.data.names import counted
+
     total, left = len(todo.trials), len(todo.missing)
     if not left:
-        out.print(f"{total} runs, all of them done before")
+        out.print(f"{counted(total, 'run')}, all of them done before" if total > 1 else "the run was done before")
         return
     done = f" ({total - left} of {total} done before)" if left < total else ""
     where = f"{workers} processes" if workers > 1 else "this process"
-    out.print(f"{left} runs{done}: very roughly {duration(todo.seconds_with(workers))} in {where}", soft_wrap=True)
+    out.print(
+        f"{counted(left, 'run')}{done}: very roughly {duration(todo.seconds_with(workers))} in {where}", soft_wrap=True
+    )
 
 
 def _tell_missing(gone: Sequence[Any], total: int, command: str) -> None:
