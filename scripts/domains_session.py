@@ -1,6 +1,6 @@
 """Run the session of docs/domains_session.md and write the page from what the commands said.
 
-    python scripts/domains_session.py --run FOLDER   # the commands, about five minutes of one core; then the page
+    python scripts/domains_session.py --run FOLDER   # the commands, about six minutes of one core; then the page
     python scripts/domains_session.py --run FOLDER --first fit   # in the same folder, from that command on
     python scripts/domains_session.py                # the page alone, from docs/domains_session.json
 
@@ -101,7 +101,7 @@ def page(kept: Mapping[str, Any]) -> str:
         "From a folder of images to a model, with what the nuclear norm did and did not do: MNIST, drawn plain, "
         "inverted,\ncoloured and as edges, and a fifth style, turned, that nothing is chosen or trained on. "
         f"{sum(sizes.values())} pictures of\n{len(sizes)} domains, a network of four convolutions, "
-        f"{int(kept['seconds']) // 60 + 1} minutes of one core at most. The commands and what they said "
+        f"{round(kept['seconds'] / 60)} minutes of one core. The commands and what they said "
         "are\nkept in `domains_session.json` and written here by `python scripts/domains_session.py`. What the flags "
         "mean is told\non the page on [new domains](domains.md).\n",
         "## The data\n",
@@ -171,21 +171,22 @@ def _fitted(kept: Mapping[str, Any]) -> str:
     found = kept["show"]["measures"]["validation"]
     worst, steps = found["worst_class"], kept["results"]["flags"]["steps"]
     ready = "" if worst["accuracy"] > 0.5 else f": a model of {steps} steps is one to train further, not one to use"
+    right, least = 100 * found["accuracy"], 100 * worst["accuracy"]
     return (
-        f"`fit` ends with how good the model is on the images kept back: {100 * found['accuracy']:.1f} in a hundred are "
-        f"right, and of the\nworst class, {worst['class']}, {100 * worst['accuracy']:.1f}{ready}. What the file of the "
-        "model knows:\n"
+        f"`fit` ends with how good the model is on the images kept back: {right:.1f} in a hundred are right, and of "
+        f"the\nworst class, {worst['class']}, {least:.1f}{ready}. What the file of the\nmodel knows:\n"
     )
 
 
 def _scored(kept: Mapping[str, Any]) -> str:
     whole = kept["score"]["domains"]["all images"]
     validation = kept["show"]["measures"]["validation"]["accuracy"]
+    right, low, high = (100 * whole[n] for n in ("accuracy", "low", "high"))
     return (
-        f"{100 * whole['accuracy']:.1f} in a hundred of the turned digits are right, from {100 * whole['low']:.1f} to "
-        f"{100 * whole['high']:.1f} by the number of images, where {100 * validation:.1f}\nwere of the images kept back: "
-        "what a model reaches on styles that it knows says little of another one. `turned.html`\nshows who is taken for "
-        "whom, and how far the stated probabilities are true.\n"
+        f"{right:.1f} in a hundred of the turned digits are right, from {low:.1f} to {high:.1f} by the number of "
+        f"images, where {100 * validation:.1f}\nwere of the images kept back: what a model reaches on styles that it "
+        "knows says little of another one. `turned.html`\nshows who is taken for whom, and how far the stated "
+        "probabilities are true.\n"
     )
 
 

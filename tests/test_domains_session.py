@@ -40,12 +40,14 @@ def test_each_command_is_one_of_the_command_line(name):
     """Its words are flags that the command has, with values that they take."""
     from featlearn.cli._parse import parse
     from featlearn.cli.domains import COMMANDS
+    from featlearn.cli.domains._shared import DataOptions
 
     words = shlex.split(BY[name]["command"])
     assert words[:2] == ["featlearn", "domains"]
     assert words[2] in COMMANDS
     module = importlib.import_module(f"featlearn.cli.domains.{words[2]}")
-    options = parse(getattr(module, f"{words[2].capitalize()}Options"), words[3:], " ".join(words[:3]), "")
+    kind = getattr(module, f"{words[2].capitalize()}Options", DataOptions)
+    options = parse(kind, words[3:], " ".join(words[:3]), "")
     assert options is not None
 
 
