@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from xdist.scheduler import LoadFileScheduling
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -110,9 +111,10 @@ def _house_rules(request, monkeypatch, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def catalog_kept() -> None:
-    """The catalog of this checkout is in its cache, so that `list` only reads it."""
-    subprocess.run([sys.executable, "-c", "from featlearn import catalog; catalog.read()"], check=True, timeout=300)
+def catalog_kept(tmp_path_factory) -> None:
+    """The catalog of this checkout is in its cache, so that `list` only reads it; one worker makes it for all."""
+    with FileLock(tmp_path_factory.getbasetemp().parent / "catalog.lock"):
+        subprocess.run([sys.executable, "-c", "from featlearn import catalog; catalog.read()"], check=True, timeout=300)
 
 
 class ByWork(LoadFileScheduling):

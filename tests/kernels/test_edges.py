@@ -1,8 +1,10 @@
 """Kernels at the edges: huge, tiny, identical and far inputs, kernels of users, and a message that fits its cause."""
 
 import functools
+import json
 import math
 import re
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -87,21 +89,44 @@ def column(value: float) -> torch.Tensor:
     return torch.tensor([[value]], dtype=torch.float64)
 
 
-@pytest.mark.parametrize("sd", SIZES)
-def test_clip_moments_keep_the_bound_of_their_docstring(sd):
-    f, g = (float(v) for v in exact(sd**2, sd**2, sd**2))
-    assert (f, g) == pytest.approx(identical(sd), rel=1e-12)  # the reference itself
+def cases(sd: float) -> list[tuple[float, float, float, float]]:
+    """Variances, covariance and correlation of the grid at one size."""
+    found = []
     for other in (1.0, 1.001, 10.0):
         var_x, var_y = sd**2, min((sd * other) ** 2, 1e16)
         for r in CORRELATIONS:
             cov = r * math.sqrt(var_x * var_y)
             if mp.mpf(cov) ** 2 > mp.mpf(var_x) * mp.mpf(var_y):
                 cov = math.nextafter(cov, 0)
-            found = clip_moments(column(var_x), column(var_y), column(cov))
-            for ours, true in zip(found, exact(var_x, var_y, cov), strict=True):
-                error = float(abs(true - ours.item()))
-                assert error < 1e-10, (other, r)
-                assert r < 0 or error < 1e-7 * float(true), (other, r)
+            found.append((var_x, var_y, cov, r))
+    return found
+
+
+GRID = [case for sd in SIZES for case in cases(sd)]
+KEPT = Path(__file__).with_name("clip_moments.json")
+"""Both moments at GRID by `exact`, which takes a tenth of a second each: `python tests/kernels/test_edges.py`."""
+
+
+@functools.cache
+def kept() -> dict[tuple[float, float, float, float], tuple[float, float]]:
+    return dict(zip(GRID, json.loads(KEPT.read_text()), strict=True))
+
+
+@pytest.mark.parametrize("sd", SIZES)
+def test_clip_moments_keep_the_bound_of_their_docstring(sd):
+    assert kept()[cases(sd)[0]] == pytest.approx(identical(sd), rel=1e-12)  # the reference itself
+    for var_x, var_y, cov, r in cases(sd):
+        found = clip_moments(column(var_x), column(var_y), column(cov))
+        for ours, true in zip(found, kept()[var_x, var_y, cov, r], strict=True):
+            error = abs(true - ours.item())
+            assert error < 1e-10, (var_y, r)
+            assert r < 0 or error < 1e-7 * true, (var_y, r)
+
+
+def test_the_kept_reference_is_what_the_integral_gives():
+    drawn = Key("kept moments").numpy().choice(len(GRID), 12, replace=False)
+    for i in drawn:
+        assert kept()[GRID[i]] == pytest.approx([float(v) for v in exact(*GRID[i][:3])], rel=1e-14, abs=1e-25)
 
 
 @pytest.mark.parametrize("norm", [1e-8, 1e-3, 1.0, 30.0, 4117.0, 1e8])
@@ -296,3 +321,8 @@ def test_parameters_are_refused_by_name(says, call):
     assert str(e.value).startswith(f"{says} ") or says in str(e.value)
     assert str(e.value).startswith(says.split(" ")[0])
     assert "\n" not in str(e.value)
+
+
+if __name__ == "__main__":
+    pairs = [json.dumps([float(v) for v in exact(*case[:3])]) for case in GRID]
+    KEPT.write_text("[\n" + ",\n".join(pairs) + "\n]\n")

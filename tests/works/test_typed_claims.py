@@ -1,10 +1,12 @@
 """Every claim, on its own measurements or the committed rows: its verdict, and that it can fail."""
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from mutation import CHECKOUT, commit
 
@@ -53,22 +55,41 @@ def tables():
     return of
 
 
+@contextlib.contextmanager
+def shapes_unchecked():
+    """Annotated shapes are not checked meanwhile: a trace would follow every check, and be ten times slower for it.
+    Two thirds of the claims are not traced, drawn anew at each commit, and are checked."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
 WATCHED = {}
 """What observing has called and seen, by claim: a measurement is slow, so that it is traced where it is made anyway."""
 
 
 def measured_once(claim):
-    """The claim with a measurement that is made once: the verdict and its blind tests judge the same numbers.
+    """The claim with settings and a measurement that are made once: the verdict and its blind tests judge the same
+    numbers.
 
     The blind tests of claims on rows give them other tables; the first ones are the committed ones.
     """
     found = []
+    drawn = {}
+
+    def settings(key):
+        if key not in drawn:
+            drawn[key] = claim.settings(key)
+        return drawn[key]
 
     def measure(settings, *given):
         if claim.id not in TRACED or claim.id in WATCHED:
             return claim.observe(settings, *given)
         seen = {}
-        calls = calls_of(lambda: seen.update(claim.observe(settings, *given)), Path(featlearn.__file__).parent)
+        with shapes_unchecked():
+            calls = calls_of(lambda: seen.update(claim.observe(settings, *given)), Path(featlearn.__file__).parent)
         WATCHED[claim.id] = calls, seen
         return seen
 
@@ -77,7 +98,8 @@ def measured_once(claim):
             found.append(measure(settings, *given))
         return found[-1]
 
-    return dataclasses.replace(claim, observe=observe)
+    once = dataclasses.replace(claim, observe=observe)
+    return dataclasses.replace(once, settings=settings) if callable(claim.settings) else once
 
 
 @pytest.mark.parametrize("id_", CLAIMS)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 CPU = torch.device("cpu")
 PAGE = mmap.PAGESIZE
 PERIOD = 0.005
-"""Seconds between two looks at the memory in use: a layer of a prompt worth measuring takes longer."""
+"""Seconds between two samples of the memory in use: a layer of a prompt worth measuring takes longer."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def measured(device: torch.device, tokens: int, work: Callable[[], T]) -> tuple[
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     before = _highest_ever(device)
-    with _Looking(device) as seen:
+    with _Sampling(device) as seen:
         start = time.perf_counter()
         result = work()
         if device.type == "cuda":
@@ -51,32 +51,32 @@ def measured(device: torch.device, tokens: int, work: Callable[[], T]) -> tuple[
     return result, PassCost(seconds, after if raised else seen.highest, tokens)
 
 
-class _Looking:
-    """Looks at the memory in use again and again, in a thread, as long as the block runs."""
+class _Sampling:
+    """Samples the memory in use every few milliseconds, in a thread, as long as the block runs."""
 
     def __init__(self, device: torch.device) -> None:
         self.highest: int | None = None
         self._device, self._done = device, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         now = _in_use(self._device)
         if now is not None and (self.highest is None or now > self.highest):
             self.highest = now
 
     def _run(self) -> None:
         while not self._done.wait(PERIOD):
-            self._look()
+            self._sample()
 
-    def __enter__(self) -> "_Looking":
-        self._look()
+    def __enter__(self) -> "_Sampling":
+        self._sample()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join()
-        self._look()
+        self._sample()
 
 
 def _highest_ever(device: torch.device) -> int | None:

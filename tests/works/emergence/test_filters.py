@@ -399,7 +399,7 @@ def test_steps_in_random_directions_have_the_share_that_is_the_rival():
     assert early / (early + late) == pytest.approx(said.WALK, abs=0.01)
 
 
-# --- the printed cosines ---------------------------------------------------------------------------------------------
+# --- the reported cosines --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def spanned(mean: float | None, low: float | None, high: float | None) -> str:
     return percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
 
 
-def reported_cells(against: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def reported_table(against: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """A run beside the reported numbers: row, column, value here (one seed has no interval), reported, tolerance,
     verdict."""
     return [
@@ -128,7 +128,7 @@ def _reported(against: Mapping[str, Any]) -> list[Any]:
     lines = [f"Not as in {against['name']}: {line}." for line in (*against["departures"], *against["notes"])]
     return [
         tag("h2", "Beside the reported numbers"),
-        html.table([*heads, ("", TEXT)], reported_cells(against), caption),
+        html.table([*heads, ("", TEXT)], reported_table(against), caption),
         html.bullets(lines),
     ]
 

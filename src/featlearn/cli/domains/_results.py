@@ -179,10 +179,10 @@ def _accuracy(score: Any) -> str:
 
 def show_reported(out: Any, against: Mapping[str, Any]) -> None:
     """The run beside the tables, what the verdict is, and what is not as in the protocol."""
-    from featlearn.apply.domains.page import reported_cells
+    from featlearn.apply.domains.page import reported_table
 
     title = f"beside the reported numbers of {against['benchmark']} ({against['entry']}), in %"
-    show_table(out, ("row", "column", "here", "reported", "may be off by", ""), reported_cells(against), title)
+    show_table(out, ("row", "column", "here", "reported", "may be off by", ""), reported_table(against), title)
     for line in (*against["departures"], *against["notes"]):
         out.print(f"not as in {against['name']}: {line}", markup=False, emoji=False, soft_wrap=True)
 

@@ -288,7 +288,7 @@ CLAIMS: tuple[Claim, ...] = (
             reading="of classifiers through the origin, as the networks have no biases, and of every log-concave law "
             "that Section 2 admits; where the clusters are symmetric it is true (amplification.data)",
             hits="remark",
-            derivation="As sigma -> 0, sign(-<mu_2, x>) is right on -mu_2 and wrong on +mu_2, and on the clusters "
+            derivation="As sigma -> 0, sign(-<mu_2, x>) is right on +mu_2 and wrong on -mu_2, and on the clusters "
             "+-mu_1 right where <mu_2, z> < 0, for a centred exponential with probability 1 - 1/e: "
             "(2 (1 - 1/e) + 1)/4.",
         ),

@@ -1,4 +1,4 @@
-"""Table 7 (A.7): whether six printed cosines of three vectors and their mean can be those of three vectors and their
+"""Table 7 (A.7): whether six reported cosines of three vectors and their mean can be those of three vectors and their
 mean."""
 
 import itertools
@@ -16,7 +16,7 @@ from featlearn.lab.uncertainty import Observation
 NETWORKS = ("ResNet(128)", "ResNet(256)")
 MEANS, PAIRS = ("cos_v1_vbar", "cos_v2_vbar", "cos_v3_vbar"), ("cos_v1_v2", "cos_v1_v3", "cos_v2_v3")
 HALF_DIGIT = 0.5e-4
-"""Four digits are printed."""
+"""Four digits are reported."""
 INSIDE, LENGTHS = "t' G^-1 t of either network", "lengths of v1, v2 and v3 over that of their sum, of either network"
 Array = np.ndarray
 
@@ -86,7 +86,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="emergence.table7_consistent",
         entries=("emergence.table7",),
-        says="The printed cosines of v1, v2, v3 with their mean follow from those between them, for lengths above 0: "
+        says="The reported cosines of v1, v2, v3 with their mean follow from those between them, for lengths above 0: "
         "t' G^-1 t = 1 with t the former and G the matrix of the latter.",
         settings=reported_cosines,
         statements=says_consistent,

@@ -262,9 +262,10 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw,
         statements=says_rivals,
         observe=sees_rivals,
-        remarks="Heads that share keys share their entries here: m h_kv sets, where the paper counts m h. The paper "
-        "leaves open pooling, softmax and whether the window counts towards k. Figure G.5 draws what GemFilter would "
-        "select at every layer; Algorithm 2 uses the set of layer r.",
+        remarks="Heads that share keys share their entries here: m h_kv sets, where the paper counts m h. Pooling "
+        "is the average, as in the released code, where Appendix G.4.2 can be read as the maximum; softmax, and "
+        "whether the window counts towards k, the paper leaves open. Figure G.5 draws what GemFilter would select at "
+        "every layer; Algorithm 2 uses the set of layer r.",
     ),
     Claim(
         id="gemfilter.one_run",

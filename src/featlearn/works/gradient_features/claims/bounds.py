@@ -350,8 +350,8 @@ CLAIMS: tuple[Claim, ...] = (
         settings=sweep,
         statements=says_max_norm,
         observe=sees_max_norm,
-        remarks="How far the root reaches is not legible in our copies of (B.495) and (B.536). Hoeffding gives "
-        "sqrt(2 d log d) gamma_inf, from which the looser reading follows as well.",
+        remarks="In our copy gamma_inf stands under the root in (B.495), and behind it in (B.508), (B.530) and "
+        "(B.536). Hoeffding gives sqrt(2 d log d) gamma_inf, from which the former follows as well.",
     ),
     Claim(
         id="gradient_features.lemma_b73",

@@ -248,7 +248,8 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_network,
         statements=says_network,
         observe=sees_network,
-        remarks="Biases are 0 in g*, so their sign -1 is a limit from below.",
+        remarks="Biases are 0 in g*, which has no sign. With -eps in their place, eps at most beta and B_b, the "
+        "network is in the family and has no hinge loss either.",
     ),
     Claim(
         id="gradient_features.theorem_b27",

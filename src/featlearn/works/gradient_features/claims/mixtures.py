@@ -452,7 +452,7 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_family,
         statements=says_family,
         observe=sees_family,
-        remarks="A bias of 0 has no sign: the network of linear data (B.26) is a limit from outside.",
+        remarks="A bias of 0 has no sign: the network of linear data (B.26) is a limit of members without loss.",
     ),
     Claim(
         id="gradient_features.definition_mog",

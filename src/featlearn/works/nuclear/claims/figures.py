@@ -400,7 +400,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=erm_observed,
         remarks="The reported 0.76 is of training 'until convergence' on a sample whose size is not stated, so that "
         "the law does not speak against it. A direction with 0.76 has at most 0.897 in distribution, on the law; "
-        "'nearly perfect' has no threshold.",
+        "'nearly perfect' has no threshold, and its number stands in the figure, which is not in our copy.",
     ),
     Claim(
         id="nuclear.fig6_3_matched",

@@ -348,7 +348,8 @@ CLAIMS: tuple[Claim, ...] = (
             "all (1/4 + 1/4)/4 = +1/8.",
         ),
         remarks="d = 10, 60 neurons, all 1024 inputs. B1 and B2: growth of w_sig and decay of w_opp; B3 and B4: the "
-        "rest and its coordinates.",
+        "rest and its coordinates. The proof of Lemma C.15, where B4 is used, compares both probabilities with one and "
+        "the same, so that its bound serves either order.",
     ),
     Claim(
         id="xor_sgd.lemmaC2_C5",

@@ -127,8 +127,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=theorem_observed,
         premises=theorem_premises,
         reads=(Budget,),
-        remarks="Batches are swept down to a single sample, which is where samples, not steps, are measured. Theorem "
-        "3.1 has batches m >= d/theta, Lemma C.1 d/theta^2: a power of log d apart.",
+        remarks="Batches are swept down to a single sample, which is where samples, not steps, are measured. In our "
+        "copy Theorem 3.1 has batches m >= d/theta, Lemma C.1 d/theta^2: a power of log d apart, within d polylog(d).",
     ),
     Claim(
         id="xor_sgd.prior_rates",
