@@ -130,6 +130,38 @@ MUTANTS = (
         "tests/works/emergence/test_teacher.py::test_equal_minima_are_neither_smaller_nor_larger",
     ),
     (
+        _CLAIMS + "input_structure.py",
+        """            delta=ONE,
+            axis=f"alpha, {ARMS}",""",
+        """            delta=10 * ONE,
+            axis=f"alpha, {ARMS}",""",
+        "tests/works/emergence/test_input_structure.py::test_a_trend_of_two_points_is_one",
+    ),
+    (
+        _CLAIMS + "simulated_figures.py",
+        "at_most(TIME, POSITIVE, 0.75,",
+        "at_most(TIME, POSITIVE, 0.375,",
+        "tests/works/emergence/test_emergence_simulations.py::test_two_thirds_of_the_time_is_faster",
+    ),
+    (
+        _CLAIMS + "statistical_queries.py",
+        "if (self.alive & ~far).any():",
+        "if (self.alive & ~far).all():",
+        "tests/works/emergence/test_emergence_bounds.py::test_an_adversary_that_can_deny_a_signal_does",
+    ),
+    (
+        _CLAIMS + "main_theorem.py",
+        "a = rng.normal(size=m) * st**2 / (truth.gamma * k**2)",
+        "a = rng.normal(size=m) * st**2 * (truth.gamma * k**2)",
+        _HAND + "the_start_and_first_step_of_theorem_34",
+    ),
+    (
+        _CLAIMS + "second_step.py",
+        "            margin=1e-4 * law,\n",
+        "            margin=1e-4 / law,\n",
+        _HAND + "the_margin_of_the_second_gradient_is_a_ten_thousandth_of_it",
+    ),
+    (
         "kernels/features.py",
         "    if d < 1:\n",
         "    if d <= 1:\n",

@@ -155,6 +155,31 @@ def test_two_steps_of_one_neuron():
     np.testing.assert_allclose([float(v) for v in (found.w, found.b, found.a)], [1.03, 1.23, 0.3])
 
 
+def test_the_start_and_first_step_of_theorem_34(monkeypatch):
+    """st^2 = 5 x 0.35 x 0.65 + 35/4 + 60 x 0.02^2 = 9.9115; sigma_a = st^2 / (k^2/4), eta_1 = st / 80 / (k m^3)."""
+    seen = []
+
+    class Enough(Exception):
+        pass
+
+    def noted(x, y, weights, start, eta, noise):
+        seen.append((weights[y > 0].mean(), weights[y < 0].mean(), start.a.square().mean() ** 0.5, eta, noise))
+        raise Enough
+
+    monkeypatch.setattr(main_theorem, "two_sampled_steps", noted)
+    with pytest.raises(Enough):
+        main_theorem.general_steps(Key("hand"), 0.8, True)
+    [(plus, minus, spread, eta, noise)] = seen
+    assert (plus, minus, noise) == pytest.approx((2.5, 0.625, 5**-1.5))
+    assert spread == pytest.approx(9.9115 / 6.25, rel=0.3)
+    assert eta == pytest.approx(math.sqrt(9.9115) / 80 / (5 * 60**3), rel=1e-4)
+
+
+def test_the_margin_of_the_second_gradient_is_a_ten_thousandth_of_it():
+    told = by_name(second_step.second_statements(second_step.draw_second(Key("hand"))))["T_j of step 2, j in A"]
+    np.testing.assert_allclose(told.margin / told.value, 1e-4)
+
+
 def test_the_bounds_of_the_second_step_in_the_general_setting():
     """80 neurons: sqrt(2 log 800) = 3.65639; st^2 = 3 x 0.35 x 0.65 + 7/4 + 14 x 0.02^2."""
     told = by_name(general_second.second_statements(general_second.draw_wide(Key("hand"))))
