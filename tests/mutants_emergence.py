@@ -162,6 +162,18 @@ MUTANTS = (
         _HAND + "the_margin_of_the_second_gradient_is_a_ten_thousandth_of_it",
     ),
     (
+        _CLAIMS + "first_step.py",
+        'rate(f"{PARTS[2]}, planted member", "equal", -0.5, 0.1, -1.0,',
+        'rate(f"{PARTS[2]}, planted member", "equal", -0.5, 0.1, 1.0,',
+        _HAND + "rivals_of_the_rates_are_the_powers_of_d_that_they_say",
+    ),
+    (
+        "learn/groups.py",
+        "bool(torch.isfinite(v).all() and torch.isfinite(a).all())",
+        "bool(torch.isfinite(v).all() or torch.isfinite(a).all())",
+        "tests/learn/test_groups.py::test_one_layer_that_is_not_finite_is_enough",
+    ),
+    (
         "kernels/features.py",
         "    if d < 1:\n",
         "    if d <= 1:\n",

@@ -126,6 +126,12 @@ def test_bounds_of_the_first_step_at_the_size_of_table_1():
     np.testing.assert_allclose(told, [3 * 12.83 / 5, 3 * 0.01 * 12.83 * 5, 3 * 12.83], rtol=1e-3)
 
 
+def test_rivals_of_the_rates_are_the_powers_of_d_that_they_say():
+    told = first_step.rates_statements(None)
+    assert {s.rival for s in told if s.rival_says.startswith("1/D")} == {-1.0}
+    assert {s.rival for s in told if s.rival_says == "an error that stays"} == {0.0}
+
+
 def test_components_that_are_unbalanced_one_by_one_are_refused():
     """E y is 0, but 1 in a component and -1 in the other; or 0 in one alone."""
     block, y = setup.bits(1), np.array([-1.0, 1.0])
