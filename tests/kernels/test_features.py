@@ -47,3 +47,7 @@ def test_equal_keys_give_equal_features():
     x = torch.ones(1, 3)
     assert torch.equal(random_features(3, 4, Key("k"))(x), random_features(3, 4, Key("k"))(x))
     assert not torch.equal(random_features(3, 4, Key("k"))(x), random_features(3, 4, Key("l"))(x))
+
+
+def test_inputs_of_one_dimension_have_features_too():
+    assert fourier_features(1, 4, Key("line"))(torch.linspace(0, 1, 3)[:, None]).shape == (3, 4)

@@ -42,6 +42,18 @@ def test_blocks_change_nothing():
         assert torch.allclose(fit(new), kernel_ridge(ntk, x, y, penalty=0.1)(new), rtol=1e-8)
 
 
+def test_no_block_is_empty():
+    x, _, _ = data()
+    sizes = []
+
+    def noted(a, b):
+        sizes.append(len(a))
+        return rbf(a, b)
+
+    gram(noted, x, memory_mib=10 * 8 * 10 * len(x) / 2**20)
+    assert sizes == [10, 10, 10, 10]
+
+
 def test_no_penalty_interpolates_and_a_huge_one_gives_zero():
     x, y, new = data()
     assert torch.allclose(kernel_ridge(rbf, x, y, penalty=0.0)(x), y, atol=1e-6)

@@ -26,6 +26,11 @@ def test_centres_are_all_signed_sums_with_parity_labels(d, k, sigma_r, clusters)
     torch.testing.assert_close(truth.features * k**0.5, truth.centres)
 
 
+def test_the_first_experiment_is_what_is_drawn_unasked():
+    task = GaussianClusters()
+    assert (task.d, task.k, task.sigma_r) == REPORTED[0][:3]
+
+
 @pytest.mark.parametrize("d, k, sigma_r, clusters", REPORTED)
 def test_samples_lie_around_their_centres_with_the_reported_noise(d, k, sigma_r, clusters):
     """E||g||^2 = sigma_r^2 k, no mean, and clusters equally likely (chi-square, p > 1e-6)."""

@@ -140,6 +140,14 @@ def test_adversary_is_consistent_with_every_set_it_keeps():
         oracle.ask(2 * z[:, 0], z[:, 0])
 
 
+def test_an_adversary_that_can_deny_a_signal_does():
+    """0.6 z_0 + 0.2 z_1 + 0.2 z_2 at tolerance 1/2: the answer 0 costs the first set alone."""
+    probe = lower_bounds.cube(3) @ np.array([0.6, 0.2, 0.2])
+    oracle = statistical_queries.Adversary(lower_bounds.subsets(3, 1), 0.5)
+    assert oracle.ask(probe, -probe) == pytest.approx(0, abs=1e-12)
+    assert (oracle.alive.tolist(), oracle.eliminated) == ([False, True, True], [1])
+
+
 def test_near_orthogonal_patterns_have_the_asked_coherence():
     M = near_orthogonal(12, 20, 1 / 100, np.random.default_rng(0))
     gram = M.T @ M

@@ -194,6 +194,16 @@ PLANTED = [
 ]
 
 
+def test_two_thirds_of_the_time_is_faster():
+    """Network is there at step 100 and NTK at 150; three quarters are asked for."""
+
+    def change(row):
+        late = {"Network": 20, "NTK": 100}.get(getattr(row, "row", ""))
+        return dataclasses.replace(row, acc=50.0) if isinstance(row, rows.Curve) and row.step == late else row
+
+    assert judged("curves2", change)[simulated_figures.TIME] == "confirmed"
+
+
 @pytest.mark.parametrize(("name", "change", "statement"), PLANTED, ids=[f"{n}: {s}" for n, _, s in PLANTED])
 def test_wrong_rows_contradict(name, change, statement):
     assert judged(name, change)[statement] == "contradicted"

@@ -264,6 +264,12 @@ def test_rows_that_disagree_are_contradicted_where_they_do(name, changed, agains
     assert {statement for statement, outcome in found.items() if outcome == "contradicted"} == against
 
 
+def test_a_trend_of_two_points_is_one():
+    """A point is asked for."""
+    found = {f.statement.name: f.outcome for f in judged("shares_of_inputs", gap=2.0).findings}
+    assert set(found.values()) == {"confirmed"}
+
+
 def test_a_gap_that_the_student_of_the_data_alone_does_not_see_says_nothing_of_the_mixture():
     """The control: where the Gaussian part is learnt as well, "as well as alone" tells the data from nothing."""
     found = {f.statement.name: f for f in judged("gaussian_part", gap=0.0).findings}

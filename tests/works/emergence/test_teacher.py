@@ -290,6 +290,19 @@ def test_a_minimum_that_every_teacher_has_confirms_nothing():
     assert found[claims.LARGER].outcome == "contradicted"
 
 
+def test_equal_minima_are_neither_smaller_nor_larger():
+    """Both orders of three hold of them."""
+    seen = claims.sizes_observed(None, *curves(small=9, middle=9, large=9))
+    assert {name: seen[name].value for name in (claims.MIDDLE, claims.UNDER, claims.LARGER, claims.SMALLER)} == {
+        claims.MIDDLE: 0,
+        claims.UNDER: 0,
+        claims.LARGER: 0,
+        claims.SMALLER: 0,
+    }
+    seen = claims.order_observed(None, *curves(small=9, middle=9, large=9))
+    assert (seen[claims.ASCENDS].value, seen[claims.FALLS].value) == (1, 1)
+
+
 def test_seeds_without_a_peak_are_left_out_and_a_premise_says_so():
     verdict = judged("teacher_sizes", lost=(0, 3))
     (first, *_) = verdict.premises

@@ -233,7 +233,7 @@ RATES = np.array([0.05, 0.1, 0.25, 0.4, 0.5])
 
 def draw_mix(key: Key) -> PatternTruth:
     """A mixture with p_o = 1/4."""
-    return ParityMix(d=100, D=100, k=5, p_o=0.25).draw(key)
+    return ParityMix(D=100, k=5, p_o=0.25).draw(key)
 
 
 def mix_statements(truth: PatternTruth) -> tuple[Statement, ...]:
@@ -317,7 +317,7 @@ def mix_observe(truth: PatternTruth, key: Key) -> Mapping[str, Observation]:
         off.append(prob @ phit[:, -1])
         gamma.append((prob * y) @ phit[:, 0])
         balance.append(prob @ y)
-    batch = ParityMix(d=100, D=100, k=5, p_o=0.25).sample(truth, N, key / "data")
+    batch = ParityMix(D=100, k=5, p_o=0.25).sample(truth, N, key / "data")
     hidden, y = flat(batch.hidden), flat(batch.y)
     return {
         "Pr[phit_j = 1], j in A": np.array(on),

@@ -146,7 +146,7 @@ def tied_rate(k: int, c: float) -> float:
     g = build(k, k / 2, tuple(range(1, k + 1, 2)))
     counts = np.arange(k + 1)
     u = counts[:, None] - k / 2 + c * k * REST * np.array([-0.5, 0.5])
-    wrong = np.where(counts % 2 == 1, 1.0, -1.0)[:, None] * g(u) < 1 - 1e-9
+    wrong = np.where(counts % 2 == 1, 1.0, -1.0)[:, None] * g(u) < 1
     return float(0.5 * counts_law(k) @ wrong.sum(1))
 
 

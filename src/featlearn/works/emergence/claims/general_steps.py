@@ -124,7 +124,7 @@ def first_statements(s: Start) -> tuple[Statement, ...]:
             "equal",
             1.0,
             "Lemma 40: eps_e/st, of first order in sigma_w",
-            margin=0.05,
+            margin=0.02,
             rival=2.0,
             rival_says="the order of the background terms",
         ),

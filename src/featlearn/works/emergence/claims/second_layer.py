@@ -64,7 +64,7 @@ def least_norms(features: Array, y: Array) -> tuple[Array, float, float]:
     G = y[:, None] * features
     # dual of min |a|^2/2 s.t. G a >= 1: min_{lam >= 0} |G^T lam|^2/2 - 1'lam, as non-negative least squares
     scale = np.abs(G).max()
-    root = np.linalg.cholesky(G @ G.T / scale**2 + 1e-13 * np.eye(len(y)))
+    root = np.linalg.cholesky(G @ G.T / scale**2)
     lam, _ = nnls(root.T, np.linalg.solve(root, np.ones(len(y))))
     a = G.T @ lam / scale**2
     a = a / (G @ a).min()
