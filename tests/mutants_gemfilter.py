@@ -220,4 +220,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "check_essays",
         f"{_EXPERIMENT}senseless_settings_are_refused",
     ),
+    (
+        _NEEDLES,
+        "_numbers(4321, 6007)",
+        "_numbers(4321, 3003)",
+        f"{_NEEDLE}numbers_to_be_found_are_those_that_rows_were_made_with",
+    ),
 ]

@@ -79,4 +79,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_ALGORITHM, "at[::-1]", "at[::-2]", f"{_HAND}second_passes_and_positions"),
     (_ALGORITHM, "@ q[j, -1]", "@ q[j, -2]", f"{_HAND}half_precision_loses_one_of_2049"),
     (_EVICTION, "settings.ids[0][-K:]", "settings.ids[0][-K - 1 :]", f"{_HAND}entries_of_rivals"),
+    (
+        "src/featlearn/methods/gemfilter/selecting.py",
+        "(mask.cumsum(1) - 1)",
+        "(mask.cumsum(1) + 1)",
+        f"{_HAND}places_in_a_padded_prompt_count_from_its_first_token",
+    ),
 ]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from featlearn.core import Key
+from featlearn.methods.gemfilter import RAW, select
 from featlearn.works.gemfilter.claims import (
     algorithm,
     attention,
@@ -18,7 +19,7 @@ from featlearn.works.gemfilter.claims import (
     memory,
     tables,
 )
-from featlearn.works.gemfilter.setup import Asked
+from featlearn.works.gemfilter.setup import Asked, decoder
 
 NOTHING = Asked(None, torch.zeros(1, 1))
 
@@ -321,3 +322,15 @@ def test_entries_of_rivals(monkeypatch):
         "distinct positions in SnapKV's sets of a layer": (49, 48),
     }
     check(eviction.says_rivals(Asked(None, torch.arange(270)[None])), numbers)
+
+
+def test_places_in_a_padded_prompt_count_from_its_first_token():
+    """The model's own angles hardly show it: turning all places alike leaves every product as it is."""
+    pytest.importorskip("transformers", reason="pip install 'featlearn[llm]'")
+    model = decoder(Key("model"), 2)
+    ids = torch.arange(2, 42).view(2, 20)
+    mask = torch.ones(2, 20, dtype=torch.long)
+    mask[:, :7], mask[0, 7] = 0, 0  # 12 tokens and 13
+    with algorithm.positions(model) as largest:
+        select(model, ids, mask, layer=1, keep=4, scoring=RAW)
+    assert largest == [12]
