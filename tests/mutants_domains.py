@@ -163,6 +163,37 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_C}what_a_search_chose_is_shown_and_can_be_fitted",
     ),
     (f"{_APPLY}/scoring.py", "y = place[domain.y[good]]", "y = domain.y[good]", f"{_R}labels_are_matched_by_name"),
+    # what is known of data sets without having them
+    (
+        "src/featlearn/data/folder_sets.py",
+        '"digits", 10, 240000, 40000',
+        '"digits", 10, 240000, 80000',
+        "tests/data/test_known_sets.py::test_classes_and_images_are_as_many_as_were_published[emnist-digits]",
+    ),
+    (
+        "src/featlearn/data/catalogue.py",
+        ".gguf.part0{i - 1}",
+        ".gguf.part0{i - 0}",
+        "tests/data/test_known_sets.py::test_parts_of_a_model_are_those_of_its_packages",
+    ),
+    (
+        "src/featlearn/data/catalogue.py",
+        "607629",
+        "1215258",
+        "tests/data/test_known_sets.py::test_room_that_a_set_takes",
+    ),
+    (
+        "src/featlearn/data/labelled.py",
+        '"gtsrb": (32,',
+        '"gtsrb": (64,',
+        "tests/data/test_known_sets.py::test_edges_at_which_files_of_images_are_read",
+    ),
+    (
+        "src/featlearn/data/pickles.py",
+        "(1, 2, 4, 8)",
+        "(1, 2, 4, 9)",
+        "tests/data/test_known_sets.py::test_numbers_that_arrays_of_others_may_hold",
+    ),
     (
         "src/featlearn/data/domains.py",
         "return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=16)).digest()",

@@ -221,4 +221,22 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "check_essays",
         f"{_EXPERIMENT}senseless_settings_are_refused",
     ),
+    (
+        _NEEDLES,
+        "_numbers(4321, 6007)",
+        "_numbers(4321, 3003)",
+        f"{_NEEDLE}numbers_to_be_found_are_those_that_rows_were_made_with",
+    ),
+    (
+        _GENERATING,
+        "bool(odd.any()) or",
+        "bool(odd.all()) or",
+        f"{_FINITE}one_odd_logit_is_enough_and_tokens_may_be_banned",
+    ),
+    (
+        _SELECTING,
+        "diff(dim=1).abs().sum(1) > 1).any()",
+        "diff(dim=1).abs().sum(1) > 1).all()",
+        f"{_FINITE}a_hole_in_one_prompt_is_seen_and_padding_at_both_ends_is_none",
+    ),
 ]

@@ -93,4 +93,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_CHUNKED, "if parts != known or not inner", "if not inner", _REFUSED),
     (_CHUNKED, "for i in range(layer + 1):\n        parts", "for i in range(len(layers)):\n        parts", _REFUSED),
     (_CHUNKED, 'if len(devices) != 1 or next(iter(devices)).type == "meta":', "if False:", _REFUSED),
+    (
+        _ATTENTION,
+        "queries.is_cuda and queries.dtype in",
+        "queries.is_cuda or queries.dtype in",
+        f"{_TEST}the_kernel_for_grouped_heads_is_that_of_half_precision_on_a_gpu",
+    ),
 ]

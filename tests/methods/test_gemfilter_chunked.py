@@ -160,6 +160,22 @@ def test_the_kernel_for_grouped_heads_has_its_edge_at_the_end(monkeypatch, start
     assert torch.allclose(found.double(), brute_force(q, k, v, start, 0.5, None, None, 0), atol=1e-5)
 
 
+class Cuda(torch.Tensor):
+    """A tensor that says that it is on a GPU."""
+
+    is_cuda = True
+
+
+def test_the_kernel_for_grouped_heads_is_that_of_half_precision_on_a_gpu():
+    rows = torch.zeros(1, 6, 3, 256, dtype=torch.float16)
+    takes = chunked_attention._fused_from_the_end
+    assert takes(rows.as_subclass(Cuda))
+    assert takes(rows.bfloat16().as_subclass(Cuda))
+    assert not takes(rows)
+    assert not takes(rows.float().as_subclass(Cuda))
+    assert not takes(torch.zeros(1, 6, 3, 257, dtype=torch.float16).as_subclass(Cuda))
+
+
 def test_blocks_are_bounded_and_masks_of_equal_blocks_are_built_once(monkeypatch):
     monkeypatch.setattr(chunked_attention, "ENTRIES", 3 * 2**10)
     generator = torch.Generator().manual_seed(3)

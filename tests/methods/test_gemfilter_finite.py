@@ -9,6 +9,7 @@ from families import FAMILIES, build, ids_of, transformers
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction, long_context
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, generate, select, select_chunked
+from featlearn.methods.gemfilter.generating import Finite
 from featlearn.methods.gemfilter.selecting import best, inferred_mask, probabilities
 
 LAYER = 3
@@ -134,6 +135,17 @@ def test_no_token_is_picked_among_odd_logits(value):
     filled = kv_eviction.prefill(model, ids)
     with pytest.raises(SettingError, match="logits that are not finite"):
         kv_eviction.generate(model, filled, filled.cache, max_new_tokens=2)
+
+
+def test_one_odd_logit_is_enough_and_tokens_may_be_banned():
+    ids, banned = torch.zeros(2, 3, dtype=torch.long), torch.tensor([[0.1, -math.inf, 0.3], [-math.inf, 0.2, 0.4]])
+    assert Finite()(ids, banned) is banned
+    for odd in (math.nan, math.inf):
+        logits = torch.tensor([[0.1, 0.2, 0.3], [0.1, odd, 0.3]])
+        with pytest.raises(SettingError, match="after 3 tokens"):
+            Finite()(ids, logits)
+    with pytest.raises(SettingError, match="after 3 tokens"):
+        Finite()(ids, torch.tensor([[0.1, 0.2, 0.3], [-math.inf] * 3]))
 
 
 def test_odd_scores_of_each_policy_are_seen():
@@ -277,3 +289,15 @@ def test_padding_tokens_inside_a_prompt_are_refused_with_the_remedy():
 def test_a_row_of_padding_is_refused():
     with pytest.raises(SettingError, match="all zero, as the padding token stands"):
         select(build("llama"), torch.zeros(1, 9, dtype=torch.long), layer=2, keep=6)
+
+
+def test_a_hole_in_one_prompt_is_seen_and_padding_at_both_ends_is_none():
+    model, ids, mask = build("llama"), ids_of(2, 12), torch.ones(2, 12, dtype=torch.long)
+    mask[:, 0], mask[0, -1] = 0, 0
+    assert select(model, ids, mask, layer=2, keep=6).lengths == (10, 11)
+    mask[0, -1], mask[1, 5] = 1, 0
+    with pytest.raises(SettingError, match="attention_mask = with holes"):
+        select(model, ids, mask, layer=2, keep=6)
+    mask[:, 0] = 1
+    with pytest.raises(SettingError, match="attention_mask = with holes"):
+        select(model, ids, mask, layer=2, keep=6)

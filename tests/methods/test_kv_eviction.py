@@ -182,6 +182,8 @@ def test_bytes_are_those_of_the_formula(llama):
         (lambda f: evict(f, "streaming", 4), "budget = 4 is not allowed: above the 4 entries"),
         (lambda f: evict(f, "snapkv", 0), "budget = 0 is not allowed"),
         (lambda f: evict(f, "one_run", 40), "indices = None is not allowed"),
+        (lambda f: evict(f, "one_run", 40, indices=torch.ones(3)), "indices = torch.float32"),
+        (lambda f: evict(f, "one_run", 40, indices=torch.ones(3) > 0), "indices = torch.bool"),
         (lambda f: evict(f, "snapkv", 40, pooling="sum"), "pooling = sum is not allowed"),
     ],
 )

@@ -157,3 +157,9 @@ def test_recall_and_distance_by_hand():
     kept = torch.tensor([3, 9, 10, 20])
     assert recall(kept, (8, 12)) == 0.5
     assert [distance(kept, needle) for needle in ((8, 12), (5, 7), (21, 25), (30, 31))] == [0, 2, 1, 10]
+
+
+def test_numbers_to_be_found_are_those_that_rows_were_made_with():
+    assert VALIDATION[0].values[:3] == ("11234", "19153", "27072")
+    assert REPORTED[0].values[:3] == ("14321", "20328", "26335")
+    assert REPORTED[0].values[-1] == "98734"  # 59 steps of 6007 on 4321 are 358734, less 3 times 90000

@@ -178,6 +178,7 @@ BAD = {
     "layers late": (partial(only, BEST, lambda i: 99.0 if i > LAYERS // 2 + 3 else 30.0), measured.FIRST),
     "layers end": (partial(only, BEST, lambda i: 50.0 + i), measured.ENDS),
     "layers next": (partial(only, BEST, lambda i: 99.0 if i <= filter_layer() else 40.0), measured.NEXT),
+    "layers next alone": (partial(only, BEST, lambda i: 99.0 if i != filter_layer() + 1 else 60.0), measured.NEXT),
     "rows": (partial(only, LAST, lambda i: 25.0), "needle kept: last row less random tokens"),
     "rows middle": (partial(only, MIDDLE, lambda i: 70.0), "needle kept: random tokens less middle row"),
     "figG_5": (
