@@ -42,6 +42,19 @@ def test_blocks_change_nothing():
         assert torch.allclose(fit(new), kernel_ridge(ntk, x, y, penalty=0.1)(new), rtol=1e-8)
 
 
+def test_no_block_is_empty():
+    """Forty rows in blocks of ten: kernels of users need not be able to take none."""
+    x, _, _ = data()
+    rows = []
+
+    def counting(a, b):
+        rows.append(len(a))
+        return rbf(a, b)
+
+    gram(counting, x, memory_mib=10 * 8 * 10 * len(x) / 2**20)
+    assert rows == [10] * 4
+
+
 def test_no_penalty_interpolates_and_a_huge_one_gives_zero():
     x, y, new = data()
     assert torch.allclose(kernel_ridge(rbf, x, y, penalty=0.0)(x), y, atol=1e-6)

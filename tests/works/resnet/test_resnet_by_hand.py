@@ -11,6 +11,7 @@ from scipy import optimize
 
 from featlearn.core import Key
 from featlearn.lab.claim import verdict_of
+from featlearn.lab.table import Table
 from featlearn.tasks import HierarchicalParity
 from featlearn.works import load_claims
 from featlearn.works.resnet.claims import (
@@ -20,10 +21,12 @@ from featlearn.works.resnet.claims import (
     existence,
     figures,
     initialisation,
+    kernels,
     lower_bounds,
     minimum_norm,
     targets,
 )
+from featlearn.works.resnet.rows import Searched, by_hand
 from featlearn.works.resnet.setup import Cube, Net, planted_groups
 
 CLAIMS = {c.id.removeprefix("resnet."): c for c in load_claims("resnet")}
@@ -39,8 +42,27 @@ def test_bounds_of_one_neuron_a_layer():
     net = Net(np.array([[1.0, 0.0]]), np.array([[0.5, 0.0]]), np.array([[1.0]]))
     one = coupling.Trained(net, np.array([[1.0]]), np.array([[3.0]]), np.array([[4.0]]))
     stated = [s.value for s in coupling.says_gradients(one)][-4:]
-    by_hand = [2 * 1.5, math.sqrt(2), (0.5 - 2 * 0.134**2) * 5.5**2, (5.5 + 2 * 0.25 + 4) / 0.75]
-    assert np.ravel(stated) == pytest.approx(by_hand)
+    expected = [2 * 1.5, math.sqrt(2), (0.5 - 2 * 0.134**2) * 5.5**2, (5.5 + 2 * 0.25 + 4) / 0.75]
+    assert np.ravel(stated) == pytest.approx(expected)
+
+
+def test_attacks_on_two_neurons_of_one_output(monkeypatch):
+    """g = (1, 2), a = (-1, 3), out1 = 5, z = (5, 1), V0 z = (5/2, 1), tau_w = 1, tau_v = 2^(-3/8): 4 is too dear for
+    the first layer, whose aim is the first neuron; the second can have both, and its aim is the first as well."""
+    w0, v0 = np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([[0.5, 0.0], [0.0, 1.0]])
+    begun = coupling.Start(w0, v0, np.array([[-1.0, 3.0]]), np.array([1.0]))
+    monkeypatch.setattr(coupling, "start", lambda *_: begun)
+    seen = coupling.couplings(coupling.Scales(k=1, d=1, tau_w=1.0), 2, KEY)
+    tau, size = 2 ** (-3 / 8), math.sqrt(26)
+    expected = {
+        "a": 1,
+        "b": 1,
+        "c": 5 + math.sqrt(20),
+        "d": 2 / tau ** (2 / 3),
+        "e": 2.5 / (tau ** (4 / 3) * size),
+        "g": math.sqrt(10) + 0.5 / (tau * size),
+    }
+    assert seen == pytest.approx({coupling.PARTS[part]: value for part, value in expected.items()})
 
 
 def test_rivals_of_lemma_c1():
@@ -96,8 +118,8 @@ def test_second_moments_of_lemma_e2():
 def test_tails_of_one_gaussian():
     """Pr[g^2 >= c] = erfc(sqrt(c/2))."""
     seen = initialisation.sees_tails(None, KEY)["log Pr[|g|^2 - m >= 2 sqrt(m t) + 2 t] + t, m = 1, t = 1, 3, 10, 30"]
-    by_hand = [math.log(math.erfc(math.sqrt((1 + 2 * math.sqrt(t) + 2 * t) / 2))) + t for t in (1, 3, 10, 30)]
-    assert seen == pytest.approx(by_hand)
+    expected = [math.log(math.erfc(math.sqrt((1 + 2 * math.sqrt(t) + 2 * t) / 2))) + t for t in (1, 3, 10, 30)]
+    assert seen == pytest.approx(expected)
 
 
 def test_ends_of_table_1_are_judged_to_more_than_five_digits(monkeypatch):
@@ -142,3 +164,41 @@ def test_norms_and_errors_of_240_rows():
 def test_errors_of_networks_that_know_nothing_and_half():
     """15 (1 + 0.09) of the zero network, 15 * 0.09 of F alone."""
     assert (figures.NOTHING, figures.LEFT) == (pytest.approx(16.35), pytest.approx(1.35))
+
+
+def test_the_hard_instance_of_nine_coordinates():
+    """d = 9, d1 = 4, k = 2, alpha = 1/2: 2 (1 + 1/4), C(4, 2) sets for C(9, 2), sizes 1/3 for 1/2."""
+    said = kernels.says_hard(kernels.Hard(9, 4, (0, 2)))[1:]
+    assert [float(s.value) for s in said] == pytest.approx([2.5, 6, 1 / 3])
+    assert [float(s.rival) for s in said] == pytest.approx([2.25, 36, 1 / 2])
+
+
+def test_rivals_of_figures_1_and_4_are_weights_by_hand():
+    """Section 8.2's first bullet: an error of 0.12 at 9.7 sqrt(d); what is by hand has its own norm, once."""
+    row = Searched(d=40, n=5000, m=2000, rate=1.0, decay=1e-5, seed=0, train=0.12, test=0.12, norm=by_hand(0.12))
+    seen = figures.sees_search(None, Table.of(Searched, [row]))
+    assert minimum_norm.BOUNDS[minimum_norm.RATIOS == 9.7] == pytest.approx(0.12)
+    for stated in figures.says_search(None):
+        assert seen[stated.name] == pytest.approx(float(stated.rival))
+
+
+@pytest.mark.parametrize(
+    ("claim", "name"),
+    [
+        ("claimE3", "|p'_i|, i = 1, 3, 5, 7, 9, 11"),
+        ("lemmaD1", "E |f - x_i - alpha chi_S|^2"),
+        ("lemmaD2", "largest row energy left at R = 2 N, by leverages"),
+        ("minnorm", "||W||_F / sqrt(d)"),
+    ],
+)
+def test_exact_numbers_are_judged_to_nine_digits(claim, name):
+    """A margin that hides what is wrong in the ninth digit would be noticed by nothing else."""
+    found = CLAIMS[claim]
+    settings = found.settings(KEY) if callable(found.settings) else found.settings
+    stated = next(s for s in found.statements(settings) if s.name == name)
+    assert (np.asarray(stated.margin) <= 1.0001e-9 * np.maximum(1, np.abs(stated.value))).all()
+
+
+def test_proposition_b4_is_seen_at_the_size_that_its_name_tells():
+    growth = initialisation.says_flips(None)[1]
+    assert initialisation.M_4 == 2 ** int(re.search(r"m = 2\^(\d+)$", growth.name)[1])
