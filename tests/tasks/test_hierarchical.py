@@ -65,5 +65,5 @@ def test_what_does_not_fit_is_named(settings, field):
 
 
 def test_a_hard_instance_without_coordinates_is_refused_by_name():
-    with pytest.raises((SettingError, jaxtyping.TypeCheckError), match="^d = 0"):
+    with pytest.raises((SettingError, jaxtyping.TypeCheckError), match=r"^d = 0"):
         HierarchicalParity.hard_instance(0, 1, alpha=0.5)
