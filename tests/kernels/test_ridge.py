@@ -55,6 +55,14 @@ def test_no_block_is_empty():
     assert rows == [10] * 4
 
 
+def test_a_last_pivot_of_rounding_is_refused_although_cholesky_ends():
+    """[[1, 1], [1, 1 + eps]] has pivots 1 and eps, below the floor 2 eps."""
+    x, y = torch.tensor([[0.0], [1.0]]).double(), torch.tensor([1.0, -1.0]).double()
+    with pytest.raises(SettingError, match="singular to working precision"):
+        kernel_ridge(lambda a, b: 1 + torch.finfo(torch.float64).eps * a @ b.T, x, y, penalty=0.0)
+    assert kernel_ridge(lambda a, b: 1 + 1e-10 * a @ b.T, x, y, penalty=0.0)(x)[:, 0] == pytest.approx(y, abs=1e-3)
+
+
 def test_no_penalty_interpolates_and_a_huge_one_gives_zero():
     x, y, new = data()
     assert torch.allclose(kernel_ridge(rbf, x, y, penalty=0.0)(x), y, atol=1e-6)

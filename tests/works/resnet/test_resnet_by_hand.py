@@ -182,20 +182,20 @@ def test_rivals_of_figures_1_and_4_are_weights_by_hand():
         assert seen[stated.name] == pytest.approx(float(stated.rival))
 
 
-@pytest.mark.parametrize(
-    ("claim", "name"),
-    [
-        ("claimE3", "|p'_i|, i = 1, 3, 5, 7, 9, 11"),
-        ("lemmaD1", "E |f - x_i - alpha chi_S|^2"),
-        ("lemmaD2", "largest row energy left at R = 2 N, by leverages"),
-        ("minnorm", "||W||_F / sqrt(d)"),
-    ],
-)
-def test_exact_numbers_are_judged_to_nine_digits(claim, name):
+NINE = {
+    "claimE3": "|p'_i|, i = 1, 3, 5, 7, 9, 11",
+    "lemmaD1": "E |f - x_i - alpha chi_S|^2",
+    "lemmaD2": "largest row energy left at R = 2 N, by leverages",
+    "minnorm": "||W||_F / sqrt(d)",
+}
+
+
+@pytest.mark.parametrize("claim", NINE)
+def test_exact_numbers_are_judged_to_nine_digits(claim):
     """A margin that hides what is wrong in the ninth digit would be noticed by nothing else."""
     found = CLAIMS[claim]
     settings = found.settings(KEY) if callable(found.settings) else found.settings
-    stated = next(s for s in found.statements(settings) if s.name == name)
+    stated = next(s for s in found.statements(settings) if s.name == NINE[claim])
     assert (np.asarray(stated.margin) <= 1.0001e-9 * np.maximum(1, np.abs(stated.value))).all()
 
 
