@@ -206,6 +206,12 @@ MUTANTS = (
         "tests/core/test_check.py::test_gathered_axes_have_to_agree_in_number_and_in_each_size[shape0]",
     ),
     (
+        "kernels/closed_form.py",
+        "FAR * float((y - centre).square()",
+        "FAR * float((y + centre).square()",
+        "tests/kernels/test_closed_form.py::test_kernels_at_their_defaults_by_hand",
+    ),
+    (
         "kernels/cube.py",
         "if not 1 <= d <= MOST:",
         "if not 2 <= d <= MOST:",
