@@ -1,10 +1,12 @@
 """What holds for every test: threads, no windows, no network, nothing written into the checkout."""
 
+import itertools
 import os
 import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,13 +100,22 @@ def _audit(event: str, args: tuple) -> None:
 sys.addaudithook(_audit)  # cannot be removed again, so it asks whether a test is running
 
 
+@pytest.fixture(scope="session")
+def _folders(tmp_path_factory) -> Iterator[Path]:
+    """New folders, all within one: pytest reads through all that lie beside each other for the number of the next."""
+    base = tmp_path_factory.mktemp("cwd")
+    return (base / str(i) for i in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _house_rules(request, monkeypatch, tmp_path_factory):
+def _house_rules(request, monkeypatch, _folders):
     """Each test runs in an empty folder of its own, with the thread count and the guards of this file."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(THREADS)
     _guard_sockets(monkeypatch)
-    monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
+    folder = next(_folders)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     _running.append(request.node.nodeid)
     yield
     _running.pop()

@@ -1,6 +1,8 @@
 """Mutants of protocols and of what is set beside the reported numbers, for `tests/test_mutants.py`."""
 
 _P = "src/featlearn/apply/domains/protocols.py"
+_V = "src/featlearn/apply/domains/verdicts.py"
+_U = "tests/apply/test_domain_verdicts.py::test_"
 _T = "tests/apply/test_domain_protocols.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
@@ -41,4 +43,24 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_T}averages_of_rows_that_other_tables_have",
     ),
     (_P, "if benchmark.images not in (None, images):", "if False:", f"{_T}departures_are_told"),
+    (
+        _P,
+        "wanted = {n: v for n, v in asdict(Settings()).items() if n in own} | preset",
+        "wanted = preset",
+        f"{_U}settings_of_the_algorithms_that_were_run_count",
+    ),
+    (_V, 'or c["seed"] in values:', ":", f"{_U}files_that_contradict_themselves_are_refused"),
+    (_V, "outcome(deciding or own)", "outcome(own)", f"{_U}rows_of_other_code_do_not_decide"),
+    (
+        _V,
+        "beside(found, benchmark, protocol, why, gone)",
+        "beside(found, benchmark, protocol, why)",
+        f"{_U}another_or_incomplete_protocol_is_not_comparable",
+    ),
+    (
+        _V,
+        'is not stated" for n in unstated]',
+        'is not stated" for n in unstated[:0]]',
+        f"{_U}another_or_incomplete_protocol_is_not_comparable",
+    ),
 ]

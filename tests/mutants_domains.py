@@ -7,6 +7,7 @@ _S = "tests/apply/test_domain_splits.py::test_"
 _M = "tests/apply/test_domain_measures.py::test_"
 _P = "tests/apply/test_domain_resume.py::test_"
 _C = "tests/cli/test_cli_domain_results.py::test_"
+_READ = "tests/apply/test_domain_reading.py::test_"
 _STOPPED = f"{_P}a_run_that_was_stopped_ends_as_if_it_had_not"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
@@ -82,14 +83,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "src/featlearn/data/domains.py",
-        "(files[i].domain, files[i].label, marks[i])",
+        "(files[i].domain, files[i].label, contents[i])",
         "(files[i].domain, files[i].label)",
         f"{_R}rows_are_the_same_wherever_the_images_lie",
     ),
     (
         "src/featlearn/data/domains.py",
-        r'f"{f.domain}\0{f.label}\0".encode() + mark',
-        r'f"{f.domain}\0".encode() + mark',
+        r'f"{f.domain}\0{f.label}\0".encode() + content',
+        r'f"{f.domain}\0".encode() + content',
         f"{_R}a_run_changes_with_what_it_is_made_from",
     ),
     (f"{_APPLY}/nearest.py", "key=len) if", "key=lambda d: -len(d)) if", f"{_R}what_tells_runs_from_those_asked_for"),
@@ -162,4 +163,42 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_C}what_a_search_chose_is_shown_and_can_be_fitted",
     ),
     (f"{_APPLY}/scoring.py", "y = place[domain.y[good]]", "y = domain.y[good]", f"{_R}labels_are_matched_by_name"),
+    (
+        "src/featlearn/data/domains.py",
+        "return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=16)).digest()",
+        "return hashlib.blake2b(f.read(4096), digest_size=16).digest()",
+        "tests/data/test_image_domains.py::test_the_fingerprint_sees_every_byte",
+    ),
+    # --- reading ahead, several processes ----------------------------------------------------------------------------
+    (
+        f"{_APPLY}/reading.py",
+        "or step != self._next",
+        "",
+        f"{_READ}processes_make_the_minibatches_of_the_plain_loop[minibatches_of_step]",
+    ),
+    (f"{_APPLY}/reading.py", "return why", "raise", f"{_READ}a_file_that_is_gone_is_one_line"),
+    (
+        f"{_APPLY}/reading.py",
+        "4 * values * (AHEAD + 1)",
+        "values",
+        f"{_READ}where_processes_would_not_help_there_are_none",
+    ),
+    (
+        f"{_APPLY}/together.py",
+        "set.intersection(",
+        "set.union(",
+        f"{_P}several_processes_go_on_from_a_step_that_all_have",
+    ),
+    (
+        f"{_APPLY}/together.py",
+        " and not any(t for _, t in told)",
+        "",
+        f"{_P}where_one_process_cannot_write_none_does",
+    ),
+    (
+        f"{_APPLY}/together.py",
+        "self.turns[0] = 1 - turn\n",
+        "self.turns[0] = turn\n",
+        f"{_P}several_processes_keep_the_step_that_they_went_on_from",
+    ),
 ]

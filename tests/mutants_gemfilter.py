@@ -4,6 +4,7 @@ _LAYOUT, _LAYOUTS, _SELECTING, _GENERATING, _RECOMMENDED = (
     f"src/featlearn/methods/gemfilter/{name}.py"
     for name in ("layout", "layouts", "selecting", "generating", "recommended")
 )
+_GIVEN = "src/featlearn/methods/gemfilter/given.py"
 _VIEWS = "src/featlearn/methods/gemfilter/views.py"
 _REQUESTS = "tests/methods/test_gemfilter_requests.py::test_"
 _OTHERS = "_do_not_get_each_others_answers"
@@ -62,8 +63,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # padding and protection
     (_SELECTING, "ends = mask.shape[1] - mask.flip(1).int().argmax(1)", "ends = mask.sum(1)", _PADDED),
     (_SELECTING, "found = found.masked_fill(~mask, 0)", "found = found", _PADDED),
-    (_SELECTING, "place >= mask.sum(1, keepdim=True) - last", "place >= mask.shape[1] - last", _PADDED),
-    (_SELECTING, "math.ceil(round(keep * length, 9))", "math.ceil(keep * length)", f"{_TEST}counts_and_shares"),
+    (_GIVEN, "place >= mask.sum(1, keepdim=True) - last", "place >= mask.shape[1] - last", _PADDED),
+    (_GIVEN, "math.ceil(round(keep * length, 9))", "math.ceil(keep * length)", f"{_TEST}counts_and_shares"),
     # the model stays as it is
     (_VIEWS, "own = _copy(module, changed)", "own = module", f"{_REQUESTS}requests_of_equal_length{_OTHERS}[kinds1]"),
     (

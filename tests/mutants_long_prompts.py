@@ -6,6 +6,7 @@ _COMPARE, _SCORE, _PARTIAL, _CALIBRATE = (
 _PROOF, _LAYOUTS, _SELECTING, _GENERATING = (
     f"src/featlearn/methods/gemfilter/{name}.py" for name in ("proof", "layouts", "selecting", "generating")
 )
+_GIVEN = "src/featlearn/methods/gemfilter/given.py"
 _LONG, _CHAT, _PROMPTS = (
     "src/featlearn/methods/long_context.py",
     *(f"src/featlearn/tasks/{name}.py" for name in ("chat", "prompts")),
@@ -114,14 +115,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_LAYOUTS, "_PROVED[model] = found", "pass", f"{_P}a_model_is_proved_once"),
     # prompts
     (
-        _SELECTING,
+        _GIVEN,
         'mask = input_ids.get("attention_mask") if attention_mask is None else attention_mask',
         "mask = attention_mask",
         f"{_G}a_mask_in_a_mapping_counts",
     ),
     (_SELECTING, "found = found.clone()", "found = found", f"{_G}scores_can_take_part_in_training"),
     (_GENERATING, 'generate_kwargs["tokenizer"] = tokenizer', "pass", f"{_G}stop_strings_stop"),
-    (_CHAT, "cut = found.start() + 1", "cut = found.end()", f"{_R}the_users_text_opens_no_role[context]"),
+    (_CHAT, "place.start() + 1 for place", "place.end() for place", f"{_R}the_users_text_opens_no_role[context]"),
     (_CHAT, "while mark in introduction + request:", "while False:", f"{_R}a_question_may_hold_the_mark"),
     (_CHAT, "if len(parts) != 2:", "if len(parts) < 2:", f"{_R}a_template_that_fails_is_one_line[twice]"),
     (

@@ -124,7 +124,17 @@ def test_every_module_of_tasks_is_reached_from_all():
     there = {f"featlearn.tasks.{m.name}" for m in pkgutil.iter_modules(featlearn.tasks.__path__)}
     prompts = {
         f"featlearn.tasks.{name}"
-        for name in ("chat", "demonstrations", "metrics", "miniset", "needle_kinds", "needles", "prompts")
+        for name in (
+            "chat",
+            "demonstrations",
+            "metrics",
+            "miniset",
+            "needle_kinds",
+            "needles",
+            "prompts",
+            "ruler",
+            "ruler_words",
+        )
     }  # texts, no vectors
     assert prompts < there
     assert listed == there - prompts

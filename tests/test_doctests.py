@@ -77,6 +77,7 @@ GIVEN = {
     "featlearn.methods.long_context": given_a_language_model,
     "featlearn.methods.shared_context": given_a_language_model,
     "featlearn.tasks.miniset": given_a_language_model,
+    "featlearn.tasks.ruler": given_a_language_model,
     "featlearn.methods.domains.training": given_domains,
     "featlearn.lab.execute": given_an_experiment,
     "featlearn.lab.row": given_quantities,

@@ -63,6 +63,7 @@ TEXTS = {
     ("choose", "apply/gemfilter/pipeline.py"): "a verb: the function that chooses tokens",
     ("choose", "cli/gemfilter/generate.py"): "a verb: the function that chooses tokens",
     ("choose", "methods/gemfilter/blocks.py"): "a verb: the function that chooses tokens",
+    ("choose", "methods/gemfilter/generating.py"): "a verb: the function that chooses tokens",
     ("cells", "works/xor_sgd/claims/limits.py"): "of a cube that hyperplanes cut",
 }
 """(text, file): the sense that it has there."""

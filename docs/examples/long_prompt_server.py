@@ -51,6 +51,11 @@ def generate(model: Any, tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any
     return {"reply": tokenizer.decode(found[0, ids.shape[1] :], skip_special_tokens=True), "tokens": ids.shape[1]}
 
 
+def one_line(error: Exception) -> str:
+    """What an error says first, or its name."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
 DOES = {"/answer": answer, "/generate": generate}
 
 
@@ -65,17 +70,22 @@ def server(model: Any, tokenizer: Any, port: int) -> ThreadingHTTPServer:
                 if self.path not in DOES or not 0 < size <= LARGEST:
                     raise ValueError(f"POST a JSON object of at most {LARGEST} bytes to {' or '.join(DOES)}")
                 asked = json.loads(self.rfile.read(size))
+                if not isinstance(asked, dict):
+                    raise TypeError(f"a JSON object is expected, not a {type(asked).__name__}")
                 told, status = DOES[self.path](model, tokenizer, asked), 200
             except KeyError as e:
                 told, status = {"error": f"{e.args[0]} is missing"}, 400
             except (FeatlearnError, ValueError, TypeError, AttributeError) as e:
-                told, status = {"error": str(e).splitlines()[0]}, 400
+                told, status = {"error": one_line(e)}, 400
+            except Exception as e:  # of the model or this server: one request fails, not the connection
+                told, status = {"error": one_line(e)}, 500
             data = json.dumps(told).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            with contextlib.suppress(ConnectionError):  # whoever asked has gone
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
 
         def log_message(self, *args: Any) -> None:
             """Requests are not logged: they hold texts of users."""

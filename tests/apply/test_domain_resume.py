@@ -7,16 +7,19 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from colours import FAST, KEY, made, pictures_in
 from torch import nn
 
-from featlearn.apply.domains import models, runs
+from featlearn.apply.domains import models, runs, together
 from featlearn.apply.domains.resumable import Checkpoint, train_resumable
 from featlearn.apply.domains.runs import EXPERIMENT, VERSION, divide, run_trial, trials
 from featlearn.core import Diverged
+from featlearn.errors import StoreError
 from featlearn.lab.trial import trial_hash
 from featlearn.methods.domains import Schedule, Settings, algorithm, build, train
 from featlearn.nets import backbone, linear_head
@@ -255,3 +258,105 @@ def test_modules_that_are_given_stay_as_they_are(tree):
     train_resumable(*given, **words)
     assert all(torch.equal(v, before[k]) for k, v in given[0].state_dict().items())
     assert torch.equal(torch.get_rng_state(), state)
+
+
+class Two:
+    """Two processes as threads of this one: gradients are averaged, numbers gathered."""
+
+    device = torch.device("cpu")
+    count = 2
+
+    def __init__(self, index, barrier, slots):
+        self.index, self.barrier, self.slots = index, barrier, slots
+
+    def everyone(self, mine):
+        self.slots[self.index] = mine
+        self.barrier.wait(60)
+        found = list(self.slots)
+        self.barrier.wait(60)
+        return found
+
+    def gathered(self, values):
+        return self.everyone(list(values))
+
+    def gradients(self, parameters):
+        learned = [p for p in parameters if p.grad is not None]
+        both = self.everyone([p.grad.clone() for p in learned])
+        for p, a, b in zip(learned, *both, strict=True):
+            p.grad = (a + b) / 2
+
+
+def in_two(tree, place, stop=None, name="erm"):
+    """Both processes of a training; places in two files each."""
+    barrier, slots = threading.Barrier(2), [None, None]
+    found, config = made(tree)
+    parts = divide(found, "night", 0)
+    trial = dataclasses.replace(trials(config)[0], checkpoints=str(place))
+
+    both = [(backbone("cnn", KEY / "net", 3, 8), linear_head(16, 2, KEY / "head")) for _ in range(2)]
+
+    def one(index):
+        processes, modules = Two(index, barrier, slots), both[index]
+        checkpoint = runs.checkpoint_of("two", trial, one, str(place), processes)
+        own = dataclasses.replace(checkpoint, own=dataclasses.replace(checkpoint.own, seconds=0.0))
+        method = build(
+            algorithm(name), Settings(), 12, 2, modules[0], parts.training[0].domain.inputs(torch.arange(2), None)
+        )
+        return train_resumable(
+            *modules,
+            method.objective,
+            parts.training,
+            STEPS,
+            key=KEY / "run",
+            watch=parts.watch,
+            processes=processes,
+            progress=stop_after(stop) if stop else None,
+            checkpoint=own,
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(one, i) for i in range(2)]
+        return [f.exception() or f.result() for f in waiting]
+
+
+def test_several_processes_go_on_from_a_step_that_all_have(tree, tmp_path, monkeypatch):
+    """They are stopped after 10 steps with places at 6 and 9; the file of one at 9 is lost: both go on from 6."""
+    monkeypatch.setattr(together, "EVERY", 3)
+    whole = in_two(tree, tmp_path / "whole", name="group-dro")
+    assert torch.equal(whole[0].trained.weights["classifier.weight"], whole[1].trained.weights["classifier.weight"])
+    place = tmp_path / "places"
+    assert [type(x) for x in in_two(tree, place, stop=11, name="group-dro")] == [Stopped, Stopped]
+    assert len(list(place.iterdir())) == 4
+    steps = {p: torch.load(p, weights_only=True)["step"] for p in place.iterdir()}
+    assert sorted(steps.values()) == [6, 6, 9, 9]
+    next(p for p, step in steps.items() if step == 9).write_bytes(b"half")
+    again = in_two(tree, place, name="group-dro")
+    assert [r.resumed for r in again] == [6, 6]
+    for a, b in zip(again, whole, strict=True):
+        same(a.trained, b.trained)
+
+
+def test_where_one_process_cannot_write_none_does(tree, tmp_path, monkeypatch):
+    """The second one fails after three steps; the first one has written then, and never again."""
+    monkeypatch.setattr(together, "EVERY", 3)
+    written, real = [], together.SharedCheckpoint.write
+
+    def write(self, data):
+        if "1-of-2" in self.own.path.name:
+            raise StoreError("the disk is full")
+        written.append(data["step"])
+        real(self, data)
+
+    monkeypatch.setattr(together.SharedCheckpoint, "write", write)
+    assert [r.trouble for r in in_two(tree, tmp_path / "places")] == ["", "the disk is full"]
+    assert written == [3]
+
+
+def test_several_processes_keep_the_step_that_they_went_on_from(tree, tmp_path, monkeypatch):
+    """Until all have a later one: here they are stopped again after they have written one more."""
+    monkeypatch.setattr(together, "EVERY", 3)
+    place = tmp_path / "places"
+    in_two(tree, place, stop=8)
+    in_two(tree, place, stop=10)
+    steps = sorted(torch.load(p, weights_only=True)["step"] for p in place.iterdir())
+    assert steps == [6, 6, 9, 9]

@@ -104,7 +104,7 @@ def test_generate_with_keep_is_a_block_around_it(ask, model, tokenizer, essays):
     [
         ("/other", {}, "POST a JSON object of at most"),
         ("/answer", b"{", "Expecting property name"),
-        ("/answer", b"[1]", "list indices"),
+        ("/answer", b"[1]", "a JSON object is expected, not a list"),
         ("/answer", {"text": " ", "question": "q", "layer": 1}, "context = "),
         ("/answer", {"text": "a", "question": "q", "layer": 99}, "layer = 99 is not allowed: 0 to 4"),
         ("/answer", {"text": "a", "question": "q", "layer": 1, "keep": -1}, "keep = -1 is not allowed"),
@@ -118,3 +118,20 @@ def test_what_is_wrong_is_one_line(ask, path, asked, told):
     assert status == 400
     assert told in found["error"]
     assert "\n" not in found["error"]
+
+
+@pytest.mark.parametrize(
+    "error, status, told",
+    [
+        (RuntimeError("first\nsecond"), 500, "first"),
+        (IndexError(), 500, "IndexError"),
+        (ValueError(), 400, "ValueError"),
+    ],
+)
+def test_a_request_that_fails_has_a_line_and_the_next_is_served(ask, example, monkeypatch, error, status, told):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setitem(example.DOES, "/answer", fail)
+    assert ask("/answer", {"text": "a"}) == (status, {"error": told})
+    assert ask("/generate", {"text": "a b c", "max_new_tokens": 2})[0] == 200

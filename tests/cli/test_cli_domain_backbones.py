@@ -105,12 +105,19 @@ def test_a_protocol_sets_the_flags_and_shows_the_reported_numbers(featlearn, pac
     command = json.loads(out)["fit"]["erm-nu"]["command"]
     for flag in ("--rate 5e-05", "--evaluate-from 1", "--swad-rule released", "--protocol dg-nu", "--split random"):
         assert flag in command
-    again = (*words, "--seeds", 0, "--algorithm", "erm-nu", "--out", "pacs.html")
+    again = (*words, "--seeds", 0, "--algorithm", "erm-nu", "--out", "pacs.html", "pacs.json")
     status, out, _ = featlearn("domains", "evaluate", *again)
     assert "Beside the reported numbers" in Path("pacs.html").read_text()
     assert "beside the reported numbers of PACS (nuclear.tableE_2)" in out
     assert "not as in dg-nu: --steps 4 in place of 5001" in out
     assert "[" not in next(line for line in out.splitlines() if "87.4" in line)  # one seed has no interval
+    kept = json.loads(Path("pacs.json").read_text())
+    assert kept["flags"]["steps"] == 4
+    assert kept["sizes"] == dict.fromkeys(("art_painting", "cartoon", "photo", "sketch"), 10)
+    status, out, _ = featlearn("verify", "nuclear.tableE_2", "--results", "pacs.json")
+    assert status == 1
+    assert "not comparable: --backbone cli_mine:Encoder in place of resnet50; " in out
+    assert "--seeds 0 in place of 0 1 2" in out
     status, out, err = featlearn("domains", "compare", "erm", "erm-nu", *words[:-2], "--seeds", 0)
     assert "4 runs of erm-nu" in err + out
 

@@ -1,5 +1,6 @@
 """`featlearn gemfilter` on a tiny model: output, JSON, and what it refuses before anything is loaded."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -155,6 +156,44 @@ def test_a_model_of_another_family(refused, loaded, monkeypatch, text):
     monkeypatch.setattr("featlearn.data.models.load_model", lambda *a, **k: (other, loaded.tokenizer))
     words = ("generate", "m", "--prompt-file", text, "--question", "q", "--layer", "1")
     assert "model = mamba, which is built otherwise (TypeError" in refused("gemfilter", *words)
+
+
+def piped(monkeypatch, data, terminal=False):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: terminal))
+
+
+def test_the_standard_input_is_a_prompt_file(featlearn, loaded, text, monkeypatch):
+    more = ("--question", "Which stone?", "--layer", "2", "--keep", "64", "--max-new-tokens", "3", "--json")
+    _, wanted, _ = featlearn("gemfilter", "generate", "mine", "--prompt-file", text, *more)
+    piped(monkeypatch, Path(text).read_bytes())
+    status, out, err = featlearn("gemfilter", "generate", "mine", "--prompt-file", "-", *more)
+    assert status == 0, err
+    assert one_document(out)["replies"][0]["text"] == one_document(wanted)["replies"][0]["text"]
+
+
+def test_the_standard_input_is_a_file_of_questions(featlearn, loaded, monkeypatch):
+    lines = "\n".join(map(json.dumps, questions(loaded))).encode()
+    piped(monkeypatch, lines)
+    words = ("--file", "-", "--methods", "gemfilter", "--keep", "64", "--layer", "2", "--max-new-tokens", "2", "--json")
+    status, out, err = featlearn("gemfilter", "score", "mine", *words)
+    assert status == 0, err
+    assert {row["question"] for row in one_document(out)["rows"]} == {"stdin:1", "stdin:2"}
+    piped(monkeypatch, lines)
+    words = ("--prompts", "-", "--keep", "0.4", "--no-save", "--answers", "0", "--json")
+    status, out, err = featlearn("gemfilter", "calibrate", "mine", *words)
+    assert status == 0, err
+    assert one_document(out)["prompts"] == 2
+
+
+def test_the_standard_input_is_read_once_and_not_from_a_terminal(refused, loaded, monkeypatch):
+    piped(monkeypatch, b"river", terminal=True)
+    words = ("generate", "m", "--question", "q", "--prompt-file", "-")
+    assert "prompt-file = - is not allowed here: nothing is piped in" in refused("gemfilter", *words)
+    assert "file = - is not allowed here" in refused("gemfilter", "score", "m", "--file", "-")
+    assert "prompts = - is not allowed here" in refused("gemfilter", "calibrate", "m", "--prompts", "-")
+    piped(monkeypatch, b"river")
+    assert "turns = - is not allowed beside prompt-file = -" in refused("gemfilter", *words, "--turns", "-")
+    assert loaded.asked == []
 
 
 # --- what the commands print -----------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ def main(out: str) -> None:
     together = Accelerated()
     assert together.count == 2
     assert together.device.type == "cpu"
+    assert together.gathered([together.index, 7]) == [[0, 7], [1, 7]]
     found = everything(together)
     path = Path(out) / "run.pt"
     twice = [

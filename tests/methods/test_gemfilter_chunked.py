@@ -167,6 +167,8 @@ def test_blocks_are_bounded_and_masks_of_equal_blocks_are_built_once(monkeypatch
     own, sizes, masks, keys = torch.nn.functional.scaled_dot_product_attention, [], set(), []
 
     def record(q, k, v, attn_mask=None, **kwargs):
+        if attn_mask is None:  # rows that see all before them
+            return own(q, k, v, **kwargs)
         sizes.append(attn_mask.numel())
         keys.append(attn_mask.shape[-1])
         masks.add(attn_mask.data_ptr())
@@ -182,6 +184,28 @@ def test_blocks_are_bounded_and_masks_of_equal_blocks_are_built_once(monkeypatch
         assert len(sizes) > 20
         assert sum(k % 16 == 0 for k in keys) > len(sizes) / 2
         assert len(masks) // 2 < len(sizes) / 2
+
+
+def test_a_window_computes_less_than_all_from_twice_its_length_on(monkeypatch):
+    own, products, masks = torch.nn.functional.scaled_dot_product_attention, [], []
+
+    def count(q, k, v, attn_mask=None, is_causal=False, **kwargs):
+        products.append(q.shape[1] * q.shape[2] * k.shape[2] // (2 if is_causal else 1))
+        masks.append(attn_mask)
+        return own(q, k, v, attn_mask=attn_mask, is_causal=is_causal, **kwargs)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", count)
+
+    def work(n, **how):
+        products.clear(), masks.clear()
+        q, k, v = (torch.zeros(1, h, n, 8) for h in (6, 2, 2))
+        attend(q, k, v, 0, scale=0.5, **how)
+        return sum(products)
+
+    work(1024, window=512, sinks=16)
+    assert masks[0] is None  # rows that see all before them
+    for n, share in ((1024, 1.0), (2048, 0.62), (4096, 0.34)):
+        assert work(n, window=512, sinks=16) < share * work(n)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2", "gemma2", "gemma3_text"])

@@ -143,7 +143,7 @@ def test_models_that_read_a_text_otherwise_before_another_question_are_refused(m
         ({"input_ids": torch.tensor([[0, 0, 5, 6]])}, "input_ids = with padding"),
         ({"layer": 7}, "layer = 7"),
         ({"layer": "auto"}, "layer = auto"),
-        ({"layer": "last"}, "layer = last"),
+        ({"layer": "last"}, "layer = 'last'"),
     ],
 )
 def test_what_is_no_text_is_refused(given, told):

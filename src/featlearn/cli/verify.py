@@ -26,12 +26,17 @@ class VerifyOptions:
     """One JSON document on stdout."""
     store: str = "runs"
     """Folder of your runs: claims read their rows there or in the committed evidence, and verdicts go there."""
+    results: str = ""
+    """Result file of `featlearn domains evaluate --protocol ... --out FILE.json`: its verdict on nuclear.tableE_1
+    (VLCS), 2 (PACS), 3 (OfficeHome), 4 (TerraIncognita) or 5 (DomainNet); nothing is written."""
 
 
 def verify_command(args: Sequence[str]) -> int:
     """Check the claims of a work, of an entry, or one claim."""
     about = "Check the claims of a work, of an entry, or one claim. Claims never train."
     options = parse(VerifyOptions, args, "featlearn verify", about)
+    if options.results:
+        return verify_results(options)
     from featlearn import catalog
 
     claims, whole = claims_of(options.what)
@@ -45,7 +50,37 @@ def verify_command(args: Sequence[str]) -> int:
         show(judged)
         if whole:
             show_entries(options.what, judged, store)
+        elif waits := waits_of(options.what):
+            console().print(f"{options.what}: data needed: {waits}", markup=False, emoji=False, soft_wrap=True)
     return DONE if all(v.as_expected for v in judged) else FAILED
+
+
+def verify_results(options: VerifyOptions) -> int:
+    """What a run of the user's says of a table of accuracies on photographs."""
+    import dataclasses
+
+    from featlearn.apply.domains.verdicts import table_verdict
+
+    found = table_verdict(options.what, options.results)
+    if options.json:
+        print_json({**dataclasses.asdict(found), "says": found.says})
+        return DONE if found.outcome == "reproduced" else FAILED
+    out = console()
+    under = f" under {found.protocol}" if found.protocol else ""
+    out.print(f"{found.entry}, {found.benchmark}{under}: {found.says}", markup=False, emoji=False, soft_wrap=True)
+    rows = []
+    for r in found.numbers:
+        ends = f" [{r.low:.1f}, {r.high:.1f}]" if r.n > 1 else ""
+        within = "" if r.tolerance is None else f" ± {r.tolerance:.1f}"
+        said = f"accuracy of {r.row}, {r.metric}"
+        rows.append((said, f"{r.value:.1f}{ends}", f"{r.reported:.1f}{within}", r.verdict, r.entry))
+    if rows:
+        title = "in %: mean over seeds and its 95 % interval, and the reported number with what it may be off by"
+        show_table(out, ("statement", "found", "reported", "outcome", "entry"), rows, title)
+    for line in (*found.why[6:], *found.notes):
+        out.print(f"not as in {found.protocol or 'a protocol'}: {line}", markup=False, emoji=False, soft_wrap=True)
+    out.print(f"by {options.results} as it states itself; committed evidence stays as it is", soft_wrap=True)
+    return DONE if found.outcome == "reproduced" else FAILED
 
 
 def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
@@ -72,6 +107,14 @@ def claims_of(what: str) -> tuple[tuple[Any, ...], bool]:
         raise CommandError(f"{what} has no claim; {remedy}")
     known = [c.id for c in claims] + entries
     raise CommandError(f"no claim or entry {what!r}{nearest(what, known)}; `featlearn list` shows all")
+
+
+def waits_of(what: str) -> str:
+    """The data that an entry of the inventory waits for, with the commands; "" for others, and for claims."""
+    from featlearn.lab import inventory
+
+    entries = inventory.load(what.partition(".")[0]).entries
+    return next((e.waits for e in entries if e.id == what), "")
 
 
 def tables_of(store: "Store") -> "Callable[[str], Rows | None]":

@@ -23,9 +23,6 @@ from featlearn.data.pictures import Preprocessing
 from featlearn.data.tables import resolved, rows_of
 from featlearn.errors import DataError
 
-ENDS = 4096
-"""Bytes of a file's beginning and end that the fingerprint takes in."""
-
 
 @dataclass(frozen=True)
 class TensorDomain:
@@ -82,9 +79,9 @@ class DomainSet:
     """Several domains with common labels.
 
     labels: names of the classes; shape: (channels, height, width); remarks: one line each, what is odd about the data;
-    fingerprint: changes when a file is added, removed, moved between classes or domains, or other in its size, its
-    first or its last ENDS bytes, but not with names of files and folders above the domains; scale: what counts as white
-    in images of more than 8 bits.
+    fingerprint: changes when a file is added, removed, moved between classes or domains, or other in any of its bytes,
+    but not with names of files and folders above the domains; scale: what counts as white in images of more than 8
+    bits.
     """
 
     name: str
@@ -259,18 +256,16 @@ def _assembled(
         _enough(files, checks.least)
     scale, told = decide(facts, [f.domain for f in files], preprocessing.scale)
     preprocessing = replace(preprocessing, scale=scale)
-    ends = _ends_of(files, checks.threads)
     remarks += _missing_classes(files) + told
     remarks += image_remarks(facts, [f.domain for f in files], scale) + _repeated(files)
-    contents = _contents(files, ends, checks.threads)
+    contents = _contents(files, checks.threads)
     digests = [f.digest for f in facts] if decode else contents
     remarks += twins(facts, digests, [(f.domain, f.label) for f in files])
     if len(files) > DECODED:
         remarks.append(
             f"{len(files)} files: only their beginnings were checked; a damaged one ends the run that meets it"
         )
-    marks = [_mark(size, content) for size, content in ends]
-    order = sorted(range(len(files)), key=lambda i: (files[i].domain, files[i].label, marks[i]))  # by content, not name
+    order = sorted(range(len(files)), key=lambda i: (files[i].domain, files[i].label, contents[i]))  # not by name
     labels = sorted({f.label for f in files})
     index = {label: i for i, label in enumerate(labels)}
     domains = []
@@ -278,11 +273,11 @@ def _assembled(
         own = [i for i in order if files[i].domain == domain]
         y = torch.tensor([index[files[i].label] for i in own])
         paths = tuple(files[i].path for i in own)
-        same = tuple(contents[i].hex() or f"{n}" for n, i in enumerate(own))
+        same = tuple(contents[i].hex() for i in own)
         columns = {name: tuple(files[i].columns[name] for i in own) for name in files[0].columns}
         domains.append(FileDomain(domain, paths, y, preprocessing, checks.threads, same, columns))
     shape = (3, preprocessing.size, preprocessing.size)
-    fingerprint = _fingerprint([files[i] for i in order], [marks[i] for i in order])
+    fingerprint = _fingerprint([files[i] for i in order], [contents[i] for i in order])
     return DomainSet(name, tuple(domains), tuple(labels), shape, tuple(remarks), fingerprint, scale)
 
 
@@ -336,7 +331,7 @@ def _missing_classes(files: Sequence[_File]) -> list[str]:
         lacking = [label for label, found in sorted(there.items()) if domain not in found]
         if lacking:
             out.append(f"domain {domain} has no image of {len(lacking)} of {len(there)} classes: {some(lacking)}")
-    if alone:
+    if alone and len(domains) > 1:
         out.append(
             f"{len(alone)} classes are in one domain alone; nothing teaches them when it is held out: {some(alone)}"
         )
@@ -355,46 +350,21 @@ def _repeated(files: Sequence[_File]) -> list[str]:
     return out
 
 
-def _ends_of(files: Sequence[_File], threads: int) -> list[tuple[int, bytes]]:
-    """(size, first and last ENDS bytes) of each file."""
+def _contents(files: Sequence[_File], threads: int) -> list[bytes]:
+    """Of each file a digest of all its bytes."""
 
-    def ends(file: _File) -> tuple[int, bytes]:
+    def digest(file: _File) -> bytes:
         with open(file.path, "rb") as f:
-            size = os.fstat(f.fileno()).st_size
-            head = f.read(ENDS)
-            f.seek(max(ENDS, size - ENDS))
-            return size, head + f.read(ENDS)
-
-    return pictures.mapped(ends, files, threads)
-
-
-def _contents(files: Sequence[_File], ends: Sequence[tuple[int, bytes]], threads: int) -> list[bytes]:
-    """Of each file that has the size and ends of another one a digest of all its bytes; b"" of the others."""
-    alike: dict[tuple[int, bytes], list[int]] = {}
-    for i, (size, content) in enumerate(ends):
-        alike.setdefault((size, hashlib.blake2b(content, digest_size=16).digest()), []).append(i)
-    several = [i for group in alike.values() if len(group) > 1 for i in group]
-    out = [b""] * len(files)
-
-    def digest(i: int) -> bytes:
-        with open(files[i].path, "rb") as f:
             return hashlib.file_digest(f, lambda: hashlib.blake2b(digest_size=16)).digest()
 
-    for i, found in zip(several, pictures.mapped(digest, several, threads), strict=True):
-        out[i] = found
-    return out
+    return pictures.mapped(digest, files, threads)
 
 
-def _mark(size: int, content: bytes) -> bytes:
-    """What the fingerprint knows of a file: digest of its size and ends."""
-    return hashlib.blake2b(f"{size}\n".encode() + content, digest_size=16).digest()
-
-
-def _fingerprint(files: Sequence[_File], marks: Sequence[bytes]) -> str:
+def _fingerprint(files: Sequence[_File], contents: Sequence[bytes]) -> str:
     """Of domains, labels and contents in their order; where files lie and what they are called is no part of it."""
     digest = hashlib.blake2b(digest_size=8)
-    for f, mark in zip(files, marks, strict=True):
-        digest.update(f"{f.domain}\0{f.label}\0".encode() + mark)
+    for f, content in zip(files, contents, strict=True):
+        digest.update(f"{f.domain}\0{f.label}\0".encode() + content)
     return digest.hexdigest()
 
 

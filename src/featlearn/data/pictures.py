@@ -1,5 +1,6 @@
 """Image files as tensors: resizing, augmentation from an explicit key, normalisation."""
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,9 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if self.size < 8:
             raise SettingError("size", self.size, "8 pixels or more", "224 suits a ResNet, 64 a small network")
+        if self.augment and importlib.util.find_spec("torchvision") is None:
+            remedy = "pip install 'featlearn[domains]', or leave it out"
+            raise SettingError("augment", True, "available with torchvision", remedy)
 
 
 def pixels(image: Any, size: int) -> UInt8[Tensor, "3 size size"]:
@@ -45,31 +49,30 @@ def pixels(image: Any, size: int) -> UInt8[Tensor, "3 size size"]:
 
 
 def augmented(image: Any, size: int, key: Key) -> UInt8[Tensor, "3 size size"]:
-    """A random part of the picture (3, size, size), flipped and coloured.
+    """A random part of the picture (3, size, size), flipped and coloured, by numbers of the key.
 
     Crop of 70 to 100 % of the area and ratio 3/4 to 4/3, flip with probability 1/2, brightness, contrast and saturation
-    times U(0.7, 1.3) and hue by U(-0.3, 0.3) of the circle in a random order, grey with probability 0.1.
+    times U(0.7, 1.3) and hue by U(-0.3, 0.3) of the circle in a random order, grey with probability 0.1. Pixels are
+    torchvision's; it draws from the one random state of the process, so that the numbers are drawn here.
 
     Source: the released code (nuclear.method_ermnu, augment); the paper does not say.
     """
-    from PIL import Image, ImageEnhance
+    from torchvision.transforms.v2 import InterpolationMode
+    from torchvision.transforms.v2 import functional as change
 
     draw = key.numpy()
-    image = image.crop(_crop(image.width, image.height, draw)).resize((size, size), Image.Resampling.BILINEAR)
+    left, upper, right, lower = _crop(image.width, image.height, draw)
+    place = (upper, left, lower - upper, right - left)
+    image = change.resized_crop(image, *place, [size, size], InterpolationMode.BILINEAR)
     if draw.random() < 0.5:
-        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        image = change.horizontal_flip(image)
     factors = draw.uniform(0.7, 1.3, 3)
     hue = draw.uniform(-0.3, 0.3)
+    coloured = (change.adjust_brightness, change.adjust_contrast, change.adjust_saturation)
     for i in draw.permutation(4):
-        if i < 3:
-            kind: Any = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)[i]
-            image = kind(image).enhance(float(factors[i]))
-        else:
-            h, s, v = image.convert("HSV").split()
-            turned = (np.asarray(h).astype(np.int64) + round(hue * 255)) % 256
-            image = Image.merge("HSV", (Image.fromarray(turned.astype(np.uint8)), s, v)).convert("RGB")
+        image = coloured[i](image, float(factors[i])) if i < 3 else change.adjust_hue(image, float(hue))
     if draw.random() < 0.1:
-        image = image.convert("L").convert("RGB")
+        image = change.to_grayscale(image, 3)
     return _array(image)
 
 
@@ -93,7 +96,7 @@ def _array(image: Any) -> Tensor:
 def normalised(values: UInt8[Tensor, "n 3 h w"], preprocessing: Preprocessing) -> Float[Tensor, "n 3 h w"]:
     """Pixels (n, 3, h, w) of 0..255 as inputs."""
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (preprocessing.mean, preprocessing.std))
-    return (values.float() / 255 - mean) / std
+    return values.float().div_(255).sub_(mean).div_(std)
 
 
 def read(
@@ -104,14 +107,19 @@ def read(
 
     Errors: DataError for the first file that cannot be read.
     """
+    size = preprocessing.size
+    out = torch.empty(len(paths), 3, size, size)
 
-    def one(item: tuple[int, str | Path]) -> Tensor:
-        image = open_rgb(item[1], preprocessing.scale)
-        if key is None or not preprocessing.augment:
-            return pixels(image, preprocessing.size)
-        return augmented(image, preprocessing.size, key / item[0])
+    def one(item: tuple[int, str | Path]) -> None:  # bytes become floats while they are in the cache
+        place, path = item
+        image = open_rgb(path, preprocessing.scale)
+        values = (
+            augmented(image, size, key / place) if key is not None and preprocessing.augment else pixels(image, size)
+        )
+        out[place] = normalised(values[None], preprocessing)[0]
 
-    return normalised(torch.stack(mapped(one, list(enumerate(paths)), threads)), preprocessing)
+    mapped(one, list(enumerate(paths)), threads)
+    return out
 
 
 def mapped(work: Any, items: Sequence[Any], threads: int) -> list[Any]:

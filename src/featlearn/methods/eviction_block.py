@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.blocks import CACHE, acting, call_on, prompt_of
+from featlearn.methods.gemfilter.given import plain_number
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.selecting import check_prompt, check_scores, last_queries, probabilities
@@ -65,7 +66,9 @@ def evicting(
     """
     if policy not in POLICIES:
         raise SettingError("policy", policy, f"one of {', '.join(POLICIES)}", "without a block everything is kept")
-    how: dict[str, Any] = {"window": window, "sinks": sinks, "pool": pool, "pooling": pooling}
+    budget = plain_number(budget)
+    how: dict[str, Any] = {n: plain_number(v) for n, v in (("window", window), ("sinks", sinks), ("pool", pool))}
+    how["pooling"] = pooling
     check_eviction(policy, budget, 1 << 62, **how)
     layout = layout_of(model)
 

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
+from featlearn.methods.gemfilter.given import whole
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.selecting import (
@@ -193,13 +194,11 @@ def check_eviction(
         raise SettingError("policy", policy, f"one of {', '.join(POLICIES)}", "full keeps everything")
     if pooling not in POOLINGS:
         raise SettingError("pooling", pooling, f"one of {', '.join(POOLINGS)}", "avg is what was released")
-    if pool < 1 or pool % 2 == 0:
+    pool = whole("pool", pool, 1, "5 is the reported width")
+    if pool % 2 == 0:
         raise SettingError("pool", pool, "an odd width of at least 1", "5 is the reported one")
-    if min(window, sinks) < 0:
-        name, value = ("window", window) if window < 0 else ("sinks", sinks)
-        raise SettingError(name, value, "at least 0", "0 reserves nothing")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise SettingError("budget", budget, "a count of at least 1", "1024 is the reported one")
+    window, sinks = (whole(n, v, 0, "0 reserves nothing") for n, v in (("window", window), ("sinks", sinks)))
+    budget = whole("budget", budget, 1, "1024 is the reported one")
     reserved = {"snapkv": window, "h2o": window, "streaming": sinks}.get(policy, 0)
     if budget <= reserved and budget < n:
         raise SettingError("budget", budget, f"above the {reserved} entries that {policy} always keeps", "raise it")

@@ -24,6 +24,7 @@ from featlearn.methods.gemfilter.selecting import (
     Selection,
     check_prompt,
     check_request,
+    check_scoring,
     last_queries,
     vote,
 )
@@ -140,10 +141,11 @@ def read_context(model: Any, input_ids: Any, *, layer: Any = "auto", scoring: Sc
         100
     """
     layout = layout_of(model)
-    if layer == "auto":
+    if isinstance(layer, str) and layer == "auto":
         advice = recommended(model)
         layer, scoring = advice.layer, scoring or advice.scoring
-    scoring = scoring or SOFTMAX
+    scoring = SOFTMAX if scoring is None else scoring
+    check_scoring(scoring)
     ids, mask = check_prompt(layout, model, input_ids, None)
     if len(ids) != 1 or not bool(mask.all()):
         what = f"{len(ids)} prompts" if len(ids) != 1 else "with padding"

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.tasks.chat import Chat, encoder, frame, text_encoder
+from featlearn.tasks.chat import Chat, check_text, encoder, frame, text_encoder
 from featlearn.tasks.metrics import METRICS, graded
 
 
@@ -92,8 +92,8 @@ def read(
     start stay and the others at its end. Raises SettingError for a text without tokens, and where the request alone is
     longer than what may stay.
     """
-    if not context.strip():
-        raise SettingError("context", repr(context[:20]), "a text with words in it", "the prompt is empty")
+    check_text("context", context)
+    check_text("request", request, empty=True)
     encode = encoder(tokenizer)
     before, after = framed(tokenizer, introduction, request, chat, continued)
     plain = text_encoder(tokenizer)

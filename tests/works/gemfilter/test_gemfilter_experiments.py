@@ -20,7 +20,7 @@ from featlearn.works.gemfilter.rows import OURS, Answer
 
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
-IDS = tuple(f"gemfilter/{name}" for name in ("needle", "kinds", "layers", "cost", "minibench", "sparse"))
+IDS = tuple(f"gemfilter/{name}" for name in ("needle", "kinds", "layers", "cost", "minibench", "sparse", "ruler"))
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +66,15 @@ def smoke(id_, places):
     experiment = load(id_)
     model, folder = places
     config = experiment.presets["smoke"]
-    changes = {"model": model}
+    changes = {"models": (model,)} if id_ == "gemfilter/ruler" else {"model": model}
     if hasattr(config, "haystack"):
         changes["haystack"] = folder
-    if id_ in ("gemfilter/needle", "gemfilter/kinds", "gemfilter/cost", "gemfilter/sparse"):
+    if id_ in ("gemfilter/needle", "gemfilter/kinds", "gemfilter/cost", "gemfilter/sparse", "gemfilter/ruler"):
         changes["layer"] = 1
     if id_ == "gemfilter/minibench":
         changes |= {"layers": (1,), "length": 3800}
+    if id_ == "gemfilter/ruler":
+        changes["length"] = 3800
     if id_ == "gemfilter/needle":
         changes |= {"max_new_tokens": 4, "depths": (0.2, 0.8)}
     return experiment, dataclasses.replace(config, **changes)
@@ -88,7 +90,7 @@ def test_smoke(id_, places, tmp_path):
     assert all(np.isfinite(r.value) for r in report.summary)
     pictures = experiment.draw(report.table)
     assert pictures
-    assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse", "gemfilter.kinds"}
+    assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse", "gemfilter.kinds", "gemfilter.ruler"}
     assert all(p.caption and p.data for p in pictures.values())
     for trial in experiment.trials(config):
         assert experiment.cost(trial).seconds > 0
@@ -148,6 +150,13 @@ def test_selections_of_the_prefill_are_those_of_pass_one(places):
         ("gemfilter/minibench", {"layers": (3, 3)}, "layers"),
         ("gemfilter/sparse", {"windows": ()}, "windows"),
         ("gemfilter/sparse", {"windows": (64, 0)}, "window = 0 is not allowed: a count of at least 1"),
+        ("gemfilter/ruler", {"tasks": ("niah",)}, "tasks = .* different ones of niah_single_1"),
+        ("gemfilter/ruler", {"models": ()}, "models = .* at least one"),
+        ("gemfilter/ruler", {"keep": (256, 256)}, "keep = .* different values"),
+        ("gemfilter/ruler", {"keep": (32, 256)}, "keep = 32 is not allowed: at least 40"),
+        ("gemfilter/ruler", {"keep": (1024,)}, "length = 1024 is not allowed: at least 1280"),
+        ("gemfilter/ruler", {"haystacks": 21}, "haystacks = 21 is not allowed: 1 to 20"),
+        ("gemfilter/ruler", {"haystack": "/nowhere"}, "haystack = '/nowhere' is not allowed"),
         ("gemfilter/sparse", {"keep": 30}, "keep = 30 is not allowed: at least 64"),
     ],
 )

@@ -52,6 +52,11 @@ class Accelerated:
         for p, part in zip(parameters, mean.split([p.numel() for p in parameters]), strict=True):
             p.grad = part.view_as(p).clone()
 
+    def gathered(self, values: Sequence[int], /) -> list[list[int]]:
+        """Whole numbers of each process, in the order of the processes."""
+        found = self._accelerator.gather(torch.tensor([list(values)], device=self.device))
+        return found.tolist()
+
     def wait(self) -> None:
         """Until all processes are here."""
         self._accelerator.wait_for_everyone()

@@ -78,8 +78,8 @@ def fit(
 ) -> tuple[Model, Result]:
     """Train on all domains but `held_out`; weights are those of the best validation accuracy, or SWAD's mean.
 
-    checkpoints: a folder in which a fit keeps its place, "" for none, and none of several processes; a fit of the same
-    contents and settings goes on from there, and removes it at its end. command: to be kept with the model.
+    checkpoints: a folder in which a fit keeps its place, "" for none; a fit of the same contents and settings goes on
+    from there, one of several processes with as many, and removes it at its end. command: to be kept with the model.
 
     Errors: SettingError or DataError before anything is trained; Diverged.
     """
@@ -116,6 +116,7 @@ def fit(
         key,
         balance=balance,
         ahead=2 if source.augment else 0,
+        workers=torch.get_num_threads(),
         processes=processes,
         progress=progress,
         checkpoint=checkpoint,

@@ -7,8 +7,8 @@ DomainBed its code at 05a8cc0. Reported numbers are those of Tables E.1 to E.6 a
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,8 @@ from featlearn.data.names import shown, some
 from featlearn.data.tables import rows_of
 from featlearn.lab.experiment import SummaryRow
 from featlearn.lab.inventory import entry
-from featlearn.methods.domains import algorithm
+from featlearn.methods.domains import Settings, algorithm
+from featlearn.methods.domains.algorithms import settings_of
 from featlearn.report.compare import against_reported
 
 Protocol = Literal["dg-nu", "domainbed"]
@@ -152,15 +153,24 @@ def preset(protocol: Protocol, benchmark: Benchmark) -> dict[str, Any]:
 
 def departures(protocol: Protocol, benchmark: Benchmark, flags: Mapping[str, Any], found: DomainSet) -> list[str]:
     """Where flags or data are not those of the protocol, a few words each; flags: by name, those that are there."""
+    return differences(protocol, benchmark, flags, len(found.labels), sum(len(d.y) for d in found.domains))
+
+
+def differences(
+    protocol: Protocol, benchmark: Benchmark, flags: Mapping[str, Any], classes: int, images: int
+) -> list[str]:
+    """As `departures`, for data of so many classes and images. Settings of the algorithms that are run and that the
+    preset leaves at their defaults count too."""
+    own = {n for name in flags.get("algorithm", ()) for n in settings_of(algorithm(name))}
+    wanted = {n: v for n, v in asdict(Settings()).items() if n in own} | preset(protocol, benchmark)
     out = [
         f"--{name.replace('_', '-')} {_told(flags[name])} in place of {_told(value)}"
-        for name, value in preset(protocol, benchmark).items()
+        for name, value in wanted.items()
         if name in flags and flags[name] != value
     ]
     out += [f"--{n.replace('_', '-')} {flags[n]}" for n in ("group", "split_column", "probe") if flags.get(n)]
-    images = sum(len(d.y) for d in found.domains)
-    if len(found.labels) != benchmark.classes:
-        out.append(f"{len(found.labels)} classes in place of {benchmark.classes}")
+    if classes != benchmark.classes:
+        out.append(f"{classes} classes in place of {benchmark.classes}")
     if benchmark.images not in (None, images):
         out.append(f"{images} images in place of {benchmark.images}")
     return out
@@ -212,14 +222,19 @@ def row_of(name: str) -> str:
 
 
 def beside(
-    found: Sequence[Score], benchmark: Benchmark, protocol: Protocol, departures: Sequence[str] = ()
+    found: Sequence[Score],
+    benchmark: Benchmark,
+    protocol: Protocol,
+    departures: Sequence[str] = (),
+    missing: Collection[tuple[str, str]] = (),
 ) -> list[SummaryRow]:
     """A run's accuracies in per cent beside the reported ones: of each domain, and the average over domains.
 
     reproduced: off by no more than TWO_MEANS printed deviations (OF_AVERAGE points for an average), or than half the
     interval of our own where that is more, up to three times as much; LEAST points always. departures: settings that
     are not those of the protocol; with one of them nothing is comparable, and neither are rows of another protocol, a
-    number without some of its seeds, and the average over some of the domains.
+    number without some of its seeds, and the average over some of the domains. missing: (algorithm, held-out domain) of
+    which a run is not there, such as one draw of a search.
     """
     names = list(dict.fromkeys(s.domain for s in found if s.domain != AVERAGE))
     columns = {name: benchmark.column_of(name) or name for name in names}
@@ -235,6 +250,8 @@ def beside(
         spread = _spread(id_, row, there)
         tolerance = OF_AVERAGE if metric == "average" else max(LEAST, TWO_MEANS * (spread or 0.0))
         partly = departures or len(s.values) < s.expected or (metric == "average" and some_only)
+        away = names if s.domain == AVERAGE else [s.domain]
+        partly = partly or any((s.algorithm, d) in missing for d in away)
         (summary,) = against_reported(
             [("", row, there, value, low, high, len(s.values))],
             [id_],

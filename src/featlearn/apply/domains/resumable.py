@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -51,10 +51,26 @@ class Checkpoint:
             remedy = "free some space, or choose another --store"
             raise StoreError(f"{self.path} cannot be written ({why.strerror or why}): {remedy}") from why
 
+    def due(self, step: int, over: bool, waited: bool, trouble: bool) -> bool:
+        """Whether to keep the place now. waited: for `seconds`; trouble: it could not be kept before."""
+        return (over or waited) and not trouble
+
     def remove(self) -> None:
         """The run is over."""
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """A Checkpoint, or that of one of several processes (`together`)."""
+
+    @property
+    def seconds(self) -> float: ...
+    def read(self) -> dict[str, Any] | None: ...
+    def due(self, step: int, over: bool, waited: bool, trouble: bool) -> bool: ...
+    def write(self, data: Mapping[str, Any]) -> None: ...
+    def remove(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -91,7 +107,7 @@ def train_resumable(
     extra: Sequence[tuple[nn.Module, float]] = (),
     processes: Processes | None = None,
     progress: Callable[[int, int], None] | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Keeps | None = None,
     batches: Batches = minibatches_of_step,
 ) -> Result:
     """As `methods.domains.train`, number by number, with measures at each evaluation, and a place to go on from.
@@ -134,7 +150,7 @@ class _Place:
     """A training in a checkpoint, with the details of its evaluations. begun: the step it went on from; trouble: why it
     could not be written."""
 
-    def __init__(self, checkpoint: Checkpoint, details: list[Details]) -> None:
+    def __init__(self, checkpoint: Keeps, details: list[Details]) -> None:
         self.checkpoint, self.details = checkpoint, details
         self.begun, self.trouble, self.saved = 0, "", time.perf_counter()
 
@@ -147,7 +163,8 @@ class _Place:
         return before
 
     def after(self, step: int, over: bool, state: Callable[[], dict[str, Any]]) -> None:
-        if self.trouble or not (over or time.perf_counter() - self.saved >= self.checkpoint.seconds):
+        waited = time.perf_counter() - self.saved >= self.checkpoint.seconds
+        if not self.checkpoint.due(step, over, waited, bool(self.trouble)):
             return
         try:
             self.checkpoint.write({**state(), "details": [_plain(d) for d in self.details]})

@@ -13,13 +13,15 @@ import torch
 from featlearn.apply.domains import balance as balancing
 from featlearn.apply.domains.balance import Balance, balanced_minibatches, class_weights
 from featlearn.apply.domains.measures import Details, Measures, majority, share_of, total
-from featlearn.apply.domains.resumable import Checkpoint, Result, train_resumable
+from featlearn.apply.domains.reading import prepared
+from featlearn.apply.domains.resumable import Checkpoint, Keeps, Result, train_resumable
 from featlearn.apply.domains.sources import Network, Source, loaded
 from featlearn.apply.domains.sources import build as build_network
 from featlearn.apply.domains.splits import ORACLE as ORACLE
 from featlearn.apply.domains.splits import SECOND, Division, Splitting
 from featlearn.apply.domains.splits import TEST as TEST
 from featlearn.apply.domains.splits import divide as divide
+from featlearn.apply.domains.together import Gathering, SharedCheckpoint
 from featlearn.core import Diverged, Key, SettingError
 from featlearn.core.device import resolve
 from featlearn.lab.digest import code_digest
@@ -190,24 +192,30 @@ def trained_on(
     *,
     balance: Balance = "none",
     ahead: int = 0,
+    workers: int = 0,
     processes: Processes | None = None,
     progress: Any = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Keeps | None = None,
 ) -> Result:
-    """Train featurizer and head by an algorithm on the training parts, and load into them what is selected."""
+    """Train featurizer and head by an algorithm on the training parts, and load into them what is selected.
+
+    ahead: batches that a thread makes beforehand; workers: processes that do so instead, where there are files to read.
+    """
     featurizer, head = modules
     example = parts.training[0].domain.inputs(parts.training[0].rows[:2], None)
     method = build(chosen, settings, schedule.steps, len(parts.training), featurizer, example, key / "method")
     objective: Objective = method.objective
     if balance == "weights":
         objective = balancing.weighted(objective, class_weights(parts.training, head.out_features))
+    make = balanced_minibatches if balance == "batches" else minibatches_of_step
+    reader = prepared(make, parts.training, schedule.batch, schedule.steps, workers)
     try:
         result = train_resumable(
             featurizer,
             head,
             objective,
             parts.training,
-            dataclasses.replace(schedule, ahead=ahead),
+            dataclasses.replace(schedule, ahead=0 if reader else ahead),
             key=key,
             watch=parts.watch,
             average=method.average,
@@ -215,7 +223,7 @@ def trained_on(
             processes=processes,
             progress=progress,
             checkpoint=checkpoint,
-            batches=balanced_minibatches if balance == "batches" else minibatches_of_step,
+            batches=reader or make,
         )
     except Diverged:
         if checkpoint is not None:  # it would diverge again
@@ -225,16 +233,18 @@ def trained_on(
     return result
 
 
-def checkpoint_of(
-    name: str, trial: Trial, code: Callable[..., Any], folder: str, processes: Processes
-) -> Checkpoint | None:
-    """Where a run keeps its place; None without a folder, and for one of several processes. code: what it runs, so that
-    other code does not go on from there."""
-    if not folder or processes.count > 1:
+def checkpoint_of(name: str, trial: Trial, code: Callable[..., Any], folder: str, processes: Processes) -> Keeps | None:
+    """Where a run keeps its place; None without a folder, and for one of several processes that cannot tell each other
+    its step. code: what it runs, so that other code does not go on from there."""
+    if not folder or (processes.count > 1 and not isinstance(processes, Gathering)):
         return None
     own = trial_hash(name, VERSION, trial)
     kind = processes.device.type
     identity = f"{own} {code_digest(code)} {kind} {torch.__version__} {torch.get_num_threads()}"
+    if isinstance(processes, Gathering) and processes.count > 1:
+        which = f"{processes.index} of {processes.count}"
+        path = Path(folder) / f"{own}.{which.replace(' ', '-')}.pt"
+        return SharedCheckpoint(Checkpoint(path, f"{identity} {which}"), processes)
     return Checkpoint(Path(folder) / f"{own}.pt", identity)
 
 
@@ -261,6 +271,7 @@ def run_trial(trial: Trial) -> TrialResult:
         key,
         balance=trial.balance,
         ahead=2 if trial.source.augment else 0,
+        workers=torch.get_num_threads(),
         processes=processes,
         checkpoint=checkpoint,
     )

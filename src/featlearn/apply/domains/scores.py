@@ -125,7 +125,8 @@ class Score:
     high: float | None = None
 
 
-def _score(name: str, domain: str, values: Mapping[int, float], expected: int, without: Sequence[int] = ()) -> Score:
+def score_of(name: str, domain: str, values: Mapping[int, float], expected: int, without: Sequence[int] = ()) -> Score:
+    """Mean over the seeds that are there, with its error and its interval; expected: how many there should be."""
     found = list(values.values())
     mean = sum(found) / len(found) if found else None
     error = None
@@ -173,14 +174,14 @@ def scores(trials: Sequence[Trial], found: Sequence[Choice]) -> list[Score]:
     for name in algorithms:
         for domain in domains:
             values = {s: by[name, domain, s] for s in seeds if (name, domain, s) in by}
-            out.append(_score(name, domain, values, len(seeds), [s for s in seeds if (name, domain, s) in flat]))
+            out.append(score_of(name, domain, values, len(seeds), [s for s in seeds if (name, domain, s) in flat]))
         whole = {
             s: sum(by[name, d, s] for d in domains) / len(domains)
             for s in seeds
             if all((name, d, s) in by for d in domains)
         }
         without = [s for s in seeds if any((name, d, s) in flat for d in domains)]
-        out.append(_score(name, AVERAGE, whole, len(seeds), without))
+        out.append(score_of(name, AVERAGE, whole, len(seeds), without))
     return out
 
 

@@ -1,6 +1,6 @@
 """Answer questions about a long text from the tokens that GemFilter keeps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +12,13 @@ from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter import Result, Scoring, Selection, generate, layout_of, recommended, select
 from featlearn.methods.gemfilter.generating import greedily, readable
+from featlearn.methods.gemfilter.given import plain_number, shown, whole
 from featlearn.methods.gemfilter.layouts import check_layer
-from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, count_of
+from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, check_scoring, count_of
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of_model, measured
 from featlearn.methods.shared_context import Context, read_context, text_changes
-from featlearn.tasks.chat import Chat
+from featlearn.tasks.chat import Chat, check_text
 from featlearn.tasks.metrics import qa_f1
 from featlearn.tasks.needles import INTRODUCTION
 from featlearn.tasks.prompts import TokenizedPrompt, read
@@ -65,10 +66,14 @@ def prompts(
     tokenizer: Any, context: str, questions: Sequence[str], chat: bool | Chat = True, request: str = REQUEST
 ) -> tuple[TokenizedPrompt, ...]:
     """One prompt per question, through the chat template where there is one and chat holds."""
-    if isinstance(questions, str):
-        raise SettingError("question", repr(questions[:40]), "a list of texts", "put it in a list: [question]")
+    if isinstance(questions, str | bytes) or not isinstance(questions, Iterable):
+        raise SettingError("question", shown(questions), "a list of texts", "put it in a list: [question]")
+    questions = tuple(questions)
+    for q in questions:
+        check_text("question", q, empty=True)
     if not questions or not all(q.strip() for q in questions):
         raise SettingError("question", list(questions), "at least one, none of them empty", "ask with --question")
+    check_tokenizer(tokenizer)
     return tuple(read(tokenizer, INTRODUCTION, context, request.format(question=q), chat=chat) for q in questions)
 
 
@@ -109,8 +114,19 @@ def answer(
         >>> reply.kept, reply.first.seconds > 0
         (512, True)
     """
-    if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
-        raise SettingError("max-new-tokens", max_new_tokens, "at least 1", "64 is the default")
+    max_new_tokens = whole("max-new-tokens", max_new_tokens, 1, "64 is the default")
+    flags = {"protect": protect, "blind": blind, "measure_loss": measure_loss, "read_once": read_once}
+    for name, value in flags.items():
+        if not isinstance(plain_number(value), bool):
+            raise SettingError(name, shown(value), "True or False", "generate of gemfilter takes masks to protect")
+    if measure_loss and not blind:
+        raise SettingError("measure_loss", True, "with blind=True", "it compares blind with the usual way")
+    if streamer is not None and not hasattr(streamer, "put"):
+        raise SettingError("streamer", shown(streamer), "a streamer of Transformers", "TextStreamer prints replies")
+    for name, value in (("choose", choose), ("progress", progress)):
+        if not callable(value) and (name, value) != ("progress", None):
+            raise SettingError(name, shown(value), "a function", "leave it out")
+    questions = tuple(questions) if isinstance(questions, Iterable) and not isinstance(questions, str) else questions
     tokenized_prompts = prompts(tokenizer, context, questions, chat)
     layer, scoring = filter_of(model, layer, scoring)
     longest = max(r.input_ids.shape[1] for r in tokenized_prompts)
@@ -170,6 +186,12 @@ def answer(
     return tuple(out)
 
 
+def check_tokenizer(tokenizer: Any) -> None:
+    """Errors: SettingError for what cannot make prompts."""
+    if not callable(tokenizer) or not hasattr(tokenizer, "chat_template"):
+        raise SettingError("tokenizer", shown(tokenizer), "a tokenizer of Transformers", "AutoTokenizer loads one")
+
+
 def printer(tokenizer: Any) -> Any:
     """A streamer that prints the words of a reply as they come."""
     from transformers import TextStreamer
@@ -183,8 +205,10 @@ def filter_of(model: Any, layer: int | str, scoring: Scoring | None = None) -> t
         if layer != "auto":
             raise SettingError("layer", layer, 'a number from 0, or "auto"', "auto takes the calibrated layer")
         setting = recommended(model)
-        return setting.layer, scoring or setting.scoring
-    return layer, scoring or SOFTMAX
+        layer, scoring = setting.layer, setting.scoring if scoring is None else scoring
+    scoring = SOFTMAX if scoring is None else scoring
+    check_scoring(scoring)
+    return layer, scoring
 
 
 def greedy(model: Any, input_ids: Int[Tensor, "1 n"], max_new_tokens: int, streamer: Any = None) -> Int[Tensor, "1 t"]:

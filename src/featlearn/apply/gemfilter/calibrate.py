@@ -14,13 +14,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from featlearn.apply.gemfilter.answer import greedy
+from featlearn.apply.gemfilter.answer import check_tokenizer, greedy
 from featlearn.apply.gemfilter.files import lines_of, word
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.apply.gemfilter.speed import speed_of as speed_of
 from featlearn.core import Key, SettingError
 from featlearn.lab.quantity import SHARE
 from featlearn.lab.uncertainty import mean_of
+from featlearn.methods.gemfilter.given import plain_number, whole
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.recommended import Setting, fingerprint, folder, recommended, shape_of
@@ -35,6 +36,7 @@ from featlearn.methods.gemfilter.selecting import (
     score_layer,
 )
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
+from featlearn.tasks.chat import plain_parts
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, distance, found_in, hide, needles, recall
 from featlearn.tasks.prompts import read
 
@@ -190,14 +192,25 @@ def marked(
         n = tokenized.input_ids.shape[1]
         if longest is not None and n > longest:
             raise SettingError("prompts", where, f"at most the model's context of {longest} tokens", f"it has {n}")
-        spans = tokenizer(context, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        places = token_places(tokenizer, context)
+        if len(places) + tokenized.head + tokenized.tail != n:
+            raise SettingError("prompts", where, "a tokenizer that says where tokens stand", "leave the line out")
         needles = []
         for first, end in places_of(context, answer):
-            at = [i for i, (a, b) in enumerate(spans["offset_mapping"]) if a < end and b > first]
+            at = [i for i, (a, b) in enumerate(places) if a < end and b > first]
             if at:
                 needles.append((tokenized.head + at[0], tokenized.head + at[-1] + 1))
         out.append(Marked(tokenized.input_ids[0], tuple(needles), tokenized.tail, where, answer))
     return tuple(out)
+
+
+def token_places(tokenizer: Any, context: str) -> list[tuple[int, int]]:
+    """(first, end) in characters of every token of a text, read as prompts have it: no part of it is a role."""
+    found: list[tuple[int, int]] = []
+    for start, part in plain_parts(tokenizer, context):
+        spans = tokenizer(part, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        found += [(start + a, start + b) for a, b in spans["offset_mapping"]]
+    return found
 
 
 def places_of(context: str, answer: str) -> list[tuple[int, int]]:
@@ -268,6 +281,9 @@ def check(model: Any, prompts: Sequence[Marked], keep: int | float) -> None:
         raise SettingError("prompts", "none", "at least one prompt", "12 is usual")
     for prompt in prompts:
         n = len(prompt.input_ids)
+        if not prompt.needles or not all(0 <= a < b <= n for a, b in prompt.needles):
+            told = f"places within its {n} tokens, (first, end) each"
+            raise SettingError("needles", f"{prompt.needles} of {prompt.where}", told, "say where its answer stands")
         check_prompt(layout, model, prompt.input_ids[None], torch.ones_like(prompt.input_ids[None]))
         needed, count = int(prompt.protected().sum()), count_of(keep, n)
         if needed >= count:
@@ -314,6 +330,11 @@ def calibrate(
         >>> 0 <= low <= share <= high <= 1
         True
     """
+    prompts, keep = tuple(prompts), plain_number(keep)
+    candidates = whole("candidates", candidates, 0, "3 is the default")
+    max_new_tokens = whole("max_new_tokens", max_new_tokens, 1, "32 is the default")
+    if tokenizer is not None:
+        check_tokenizer(tokenizer)
     check(model, prompts, keep)
     layout = layout_of(model)
     longest = max(len(p.input_ids) for p in prompts)

@@ -1,6 +1,7 @@
 """What filtering costs on your own questions: right answers and likelihood against the full model."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featlearn.apply.gemfilter import compare
-from featlearn.apply.gemfilter.answer import filter_of, log_likelihood, protection
+from featlearn.apply.gemfilter.answer import check_tokenizer, filter_of, log_likelihood, protection
 from featlearn.apply.gemfilter.compare import (
     FULL,
     LAYERED,
@@ -27,7 +28,8 @@ from featlearn.apply.gemfilter.files import lines_of, word, words
 from featlearn.apply.gemfilter.partial import Rows
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.selecting import RAW, count_of, select
+from featlearn.methods.gemfilter.given import count_of, plain_number, shown, whole
+from featlearn.methods.gemfilter.selecting import RAW, not_finite, select
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import device_of_model
 from featlearn.tasks.chat import encoder
@@ -142,9 +144,14 @@ def score(
         >>> found.costs[1].accuracy_difference
         Difference(...)
     """
-    if not items:
-        raise SettingError("file", "no questions", "at least one", "one JSON object a line")
-    methods = (FULL, *(name for name in methods if name != FULL))
+    items = items_in(items)
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise SettingError("methods", shown(methods), "a list of names", "put it in a list: [methods]")
+    methods = compare.method_names(tuple(methods))
+    check_tokenizer(tokenizer)
+    max_new_tokens = whole("max_new_tokens", max_new_tokens, 1, "32 is the default")
+    keep = plain_number(keep)
+    count_of(keep, 1)
     tokenized_prompts = prompts(tokenizer, items, chat=chat)
     setting: dict[str, Any] = {"keep": keep, "layer": layer}
     found: list[dict[str, Any]] = []
@@ -166,13 +173,30 @@ def score(
     return compared(methods, found, keep, max_new_tokens)
 
 
+def items_in(items: Any) -> tuple[Item, ...]:
+    """Questions that can be asked and judged, or SettingError."""
+    found: tuple[Any, ...] = tuple(items) if isinstance(items, Iterable) and not isinstance(items, str) else (items,)
+    for item in found:
+        if not isinstance(item, Item):
+            raise SettingError("items", shown(item), "questions", "score.questions_of reads them from a file")
+        if not item.answers:
+            raise SettingError("items", item.name or shown(item.request), "an answer that is right", "give one")
+    if not found:
+        raise SettingError("file", "no questions", "at least one", "one JSON object a line")
+    return found
+
+
 def unit_name(item: Item, items: Sequence[Item]) -> str:
     """The name of an item's unit as rows have it: its own, or that of the first question about its context."""
-    return getattr(item, "unit", "") or next(other.name for other in items if other.context == item.context)
+    own = getattr(item, "unit", "")
+    about = (other for other in items if other.context == item.context)
+    return own or next(getattr(other, "unit", "") or other.name for other in about)
 
 
 def _row(name: str, item: Item, tokenized: TokenizedPrompt, reply: Any, likelihood: float) -> dict[str, Any]:
     kept, n = _count(reply.kept), tokenized.input_ids.shape[1]
+    if not math.isfinite(likelihood):
+        raise not_finite("likelihoods", f"{name}, {item.name}")
     return {
         "method": name,
         "right": any(found_in(reply.text, a) for a in item.answers),

@@ -8,7 +8,7 @@ from featlearn.cli._show import put, show_table
 from featlearn.cli.domains._shared import command_of
 from featlearn.errors import CommandError
 
-ENDINGS = {".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "page"}
+ENDINGS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".tex": "latex", ".html": "page"}
 CHOSEN = 24
 """Choices that the terminal shows."""
 
@@ -36,15 +36,11 @@ def _needs_pyarrow(name: str) -> None:
 
 
 def write_results(
-    files: Sequence[tuple[Path, str]],
-    found: Any,
-    command: str,
-    fits: Mapping[str, Any],
-    remarks: Sequence[str],
-    missing: Sequence[str],
-    against: Mapping[str, Any] | None = None,
+    files: Sequence[tuple[Path, str]], found: Any, document: Mapping[str, Any], missing: Sequence[str]
 ) -> None:
-    """Each file, whole or not at all."""
+    """Each file, whole or not at all. document: that of --json; missing: runs that are, a line each."""
+    import json
+
     from featlearn.apply.domains.page import evaluation_page
     from featlearn.apply.domains.results import rows_of, summary_rows
     from featlearn.apply.files import keep
@@ -52,9 +48,13 @@ def write_results(
     from featlearn.report import export
 
     for path, form in files:
+        if form == "json":
+            keep(path, json.dumps(document, indent=1, default=str).encode())
+            continue
         if form == "page":
-            lines = {name: fit["command"] for name, fit in fits.items()}
-            keep(path, evaluation_page(found, command, lines, remarks, missing, against).encode())
+            lines = {name: fit["command"] for name, fit in document["fit"].items()}
+            command, remarks = document["command"], document["remarks"]
+            keep(path, evaluation_page(found, command, lines, remarks, missing, document["protocol"]).encode())
             continue
         if form == "latex":
             rows: Sequence[Any] = summary_rows(found.scores, found.levels)
@@ -97,7 +97,7 @@ def _without(options: Any) -> Any:
     return TrainOptions(**{f.name: getattr(options, f.name) for f in dataclasses.fields(TrainOptions)})
 
 
-def against_of(options: Any, data: Any, scores: Sequence[Any]) -> dict[str, Any]:
+def against_of(options: Any, data: Any, scores: Sequence[Any], missing: Sequence[Any] = ()) -> dict[str, Any]:
     """With --protocol: the reported numbers beside the run's, and where its settings or data are others; {} without."""
     if not options.protocol:
         return {}
@@ -108,7 +108,8 @@ def against_of(options: Any, data: Any, scores: Sequence[Any]) -> dict[str, Any]
     benchmark = protocols.benchmark_of(data.names, data.name)
     flags = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
     gone = protocols.departures(options.protocol, benchmark, flags, data)
-    rows = protocols.beside(scores, benchmark, options.protocol, gone)
+    without = {(m.algorithm, m.held_out) for m in missing}
+    rows = protocols.beside(scores, benchmark, options.protocol, gone, without)
     return {
         "name": options.protocol,
         "benchmark": benchmark.name,

@@ -36,7 +36,8 @@ class EvaluateOptions(RunsOptions):
     workers: int = 0
     """Processes; 0: one a core, or one a GPU. Results do not depend on it."""
     out: tuple[str, ...] = ()
-    """Files to write the results to, by their endings: .csv, .parquet (a row for each choice), .tex, .html."""
+    """Files to write the results to, by their endings: .csv, .parquet (a row for each choice), .tex, .html, .json (all
+    that --json prints)."""
     replace: bool = False
     """Write over files that are there."""
 
@@ -71,6 +72,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     options = options_of(
         EvaluateOptions, args, "evaluate", "Hold each domain out in turn; a table with standard errors."
     )
+    from featlearn import __version__
     from featlearn.apply.domains.results import results
     from featlearn.apply.domains.runs import EXPERIMENT
     from featlearn.apply.domains.scores import missing
@@ -107,33 +109,40 @@ def evaluate_command(args: Sequence[str]) -> int:
     )
     chosen = [c for c, _ in found.chosen]
     fits = fits_of(options, found.best)
-    against = against_of(options, plan.found, found.scores)
+    against = against_of(options, plan.found, found.scores, gone)
+    document = {
+        "data": plan.found.name,
+        "domains": list(names),
+        "labels": list(plan.found.labels),
+        "sizes": {d.name: len(d.y) for d in plan.found.domains},
+        "fingerprint": plan.found.fingerprint,
+        "weights": plan.network.weights_hash,
+        "flags": {n: v for n, v in dataclasses.asdict(options).items() if n not in ("json", "out", "replace")},
+        "command": command,
+        "version": __version__,
+        "selection": options.selection,
+        **found.as_json(),
+        "fit": fits,
+        "protocol": against,
+        "missing": [dataclasses.asdict(m) for m in gone],
+        "remarks": list(plan.found.remarks),
+        "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
+        "trials": {
+            "ok": report.ok,
+            "diverged": report.diverged,
+            "failed": report.failed,
+            "skipped": report.skipped,
+        },
+        "seconds": round(report.seconds, 3),
+        "store": options.store,
+    }
     if options.json:
-        print_json(
-            {
-                "data": plan.found.name,
-                "selection": options.selection,
-                **found.as_json(),
-                "fit": fits,
-                "protocol": against,
-                "missing": [dataclasses.asdict(m) for m in gone],
-                "remarks": list(plan.found.remarks),
-                "without_valley": [dataclasses.asdict(c) for c in chosen if not c.converged],
-                "trials": {
-                    "ok": report.ok,
-                    "diverged": report.diverged,
-                    "failed": report.failed,
-                    "skipped": report.skipped,
-                },
-                "seconds": round(report.seconds, 3),
-                "store": options.store,
-            }
-        )
+        print_json(document)
     else:
         show_results(out, found, fits, options.search)
         if against:
             show_reported(out, against)
-    write_results(files, found, command, fits, plan.found.remarks, [line_of(m) for m in gone], against)
+    write_results(files, found, document, [line_of(m) for m in gone])
     tell_poor(found.no_better(), len(chosen))
     tell_flat(chosen)
     _tell_missing(gone, len(todo.trials), command)
@@ -154,13 +163,17 @@ def _workers(options: EvaluateOptions, todo: Any) -> tuple[int, int]:
 
 
 def _announce(out: Any, todo: Any, workers: int) -> None:
+    from featlearn.data.names import counted
+
     total, left = len(todo.trials), len(todo.missing)
     if not left:
-        out.print(f"{total} runs, all of them done before")
+        out.print(f"{counted(total, 'run')}, all of them done before" if total > 1 else "the run was done before")
         return
     done = f" ({total - left} of {total} done before)" if left < total else ""
     where = f"{workers} processes" if workers > 1 else "this process"
-    out.print(f"{left} runs{done}: very roughly {duration(todo.seconds_with(workers))} in {where}", soft_wrap=True)
+    out.print(
+        f"{counted(left, 'run')}{done}: very roughly {duration(todo.seconds_with(workers))} in {where}", soft_wrap=True
+    )
 
 
 def _tell_missing(gone: Sequence[Any], total: int, command: str) -> None:

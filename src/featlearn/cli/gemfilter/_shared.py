@@ -1,6 +1,7 @@
 """What the commands of `featlearn gemfilter` share: the model and its flags, checks, and what is expected."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -52,6 +53,15 @@ def whole_numbers(text: str, name: str) -> tuple[int, ...]:
 
 def names_in(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def check_inputs(**paths: str) -> None:
+    """The standard input can be read once: refuse it in two places, and a terminal, which would wait without a word."""
+    named = [name.replace("_", "-") for name, path in paths.items() if path == "-"]
+    if len(named) > 1:
+        raise CommandError(f"{named[1]} = - is not allowed beside {named[0]} = -: the standard input is read once")
+    if named and sys.stdin is not None and sys.stdin.isatty():
+        raise CommandError(f"{named[0]} = - is not allowed here: nothing is piped in; cat FILE | featlearn ...")
 
 
 def check_keep(keep: int | float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from featlearn.cli._show import bar, console, print_json, put, warn
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
+    check_inputs,
     check_keep,
     check_new_tokens,
     context_of,
@@ -22,7 +23,7 @@ from featlearn.errors import DONE, CommandError
 @dataclass(frozen=True)
 class CalibrateOptions(ModelOptions):
     prompts: str = ""
-    """JSONL of yours: {"context", "question", "answer"}, where the answer's words stand in the context."""
+    """JSONL of yours: {"context", "question", "answer"}, the answer's words from the context; - reads stdin."""
     haystack: str = "sotu"
     """Without --prompts: made-up facts hidden in these texts; sotu, or a folder of .txt files."""
     lengths: str = "1024,2048"
@@ -58,6 +59,7 @@ def calibrate_command(args: Sequence[str]) -> int:
     lengths = whole_numbers(options.lengths, "lengths")
     if not options.prompts:
         tool.check_hidden(lengths, options.count)
+    check_inputs(prompts=options.prompts)
     lines = tool.marked_lines(options.prompts) if options.prompts else ()
     if options.picture and Path(options.picture).is_dir():
         raise CommandError(f"picture = {options.picture} is not allowed: a file name, not a folder")

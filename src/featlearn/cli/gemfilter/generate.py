@@ -11,6 +11,7 @@ import tyro
 from featlearn.cli._show import bar, console, print_json, size, warn
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
+    check_inputs,
     check_keep,
     check_new_tokens,
     expect,
@@ -28,7 +29,7 @@ def _cost(cost: Any) -> dict[str, Any]:
 @dataclass(frozen=True)
 class GenerateOptions(ModelOptions):
     prompt_file: str = ""
-    """The long text, UTF-8."""
+    """The long text, UTF-8; - reads the standard input."""
     question: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """What to ask about it; give it several times to ask several questions."""
     keep: int | float = 1024
@@ -72,6 +73,7 @@ def generate_command(args: Sequence[str]) -> int:
     check_new_tokens(options.max_new_tokens)
     if not options.prompt_file:
         raise CommandError("prompt-file is missing: --prompt-file long.txt names the text")
+    check_inputs(prompt_file=options.prompt_file, turns=options.turns)
     text = text_of(options.prompt_file)
     if not options.question or not all(q.strip() for q in options.question):
         raise CommandError('question is missing or empty: --question "..." asks about the text')

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from featlearn.cli._show import bar, console, print_json, show_table, warn
 from featlearn.cli.gemfilter._shared import (
     ModelOptions,
+    check_inputs,
     check_keep,
     check_new_tokens,
     context_of,
@@ -22,7 +23,7 @@ from featlearn.errors import DONE, CommandError
 @dataclass(frozen=True)
 class ScoreOptions(ModelOptions):
     file: str = ""
-    """JSONL of yours: {"context", "question", "answer"} or "answers", a list."""
+    """JSONL of yours: {"context", "question", "answer"} or "answers", a list; - reads the standard input."""
     methods: str = "full,gemfilter,gemfilter_raw,snapkv,h2o,streaming"
     """Separated by commas; the full model is always there."""
     keep: int | float = 1024
@@ -55,6 +56,7 @@ def score_command(args: Sequence[str]) -> int:
         raise CommandError(f"replies = {options.replies} is not allowed: 0 or more; 5 is the default")
     if not options.file:
         raise CommandError("file is missing: --file my_questions.jsonl, with a context, question and answer a line")
+    check_inputs(file=options.file)
     items = tool.questions_of(options.file)
     methods = compare.method_names(names_in(options.methods))
     model, tokenizer = load(options)

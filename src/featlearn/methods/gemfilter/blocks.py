@@ -19,9 +19,18 @@ from torch import Tensor
 
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.generating import Result, generate
+from featlearn.methods.gemfilter.given import ends_of, shown
 from featlearn.methods.gemfilter.layouts import check_layer, layout_of
 from featlearn.methods.gemfilter.recommended import recommended
-from featlearn.methods.gemfilter.selecting import SOFTMAX, Scoring, Selection, check_prompt, count_of, select
+from featlearn.methods.gemfilter.selecting import (
+    SOFTMAX,
+    Scoring,
+    Selection,
+    check_prompt,
+    check_scoring,
+    count_of,
+    select,
+)
 from featlearn.methods.gemfilter.views import uncompiled
 
 Act = Callable[[dict[str, Any]], Any]
@@ -77,7 +86,7 @@ def acting(model: Any, kind: int, act: Act) -> Iterator[None]:
         if not isinstance(stands, _Generate):
             stands = model.__dict__["generate"] = _Generate(model)
         stands.blocks += 1
-    _BLOCKS.set((*_BLOCKS.get(), block))
+    _BLOCKS.set((*(b for b in _BLOCKS.get() if b.open), block))  # one may have been closed elsewhere
     try:
         yield
     finally:
@@ -154,6 +163,12 @@ def filtered(
         layer, scoring = advice.layer, scoring or advice.scoring
     layer = check_layer(layout_of(model), model, layer, 1)
     count_of(keep, 1)
+    if scoring is not None:
+        check_scoring(scoring)
+    if not callable(choose):
+        raise SettingError("choose", shown(choose), "a function that is called as select", "select, select_chunked")
+    if not hasattr(protect, "shape"):
+        ends_of(protect)
     block = Filtered()
     how = {"layer": layer, "keep": keep, "scoring": scoring or SOFTMAX, "protect": protect, "choose": choose}
 
@@ -173,6 +188,8 @@ def filtered(
 def _shorten(model: Any, given: dict[str, Any], n: int, left_out: int) -> None:
     """Lengths that count the whole prompt of n tokens, as those of pass two, in place."""
     config = given.get("generation_config")
+    if config is not None and not hasattr(config, "max_length"):
+        raise SettingError("generation_config", f"a {type(config).__name__}", "a GenerationConfig", "or give arguments")
     own = getattr(model, "generation_config", None)
 
     def meant(name: str) -> Any:
@@ -184,8 +201,9 @@ def _shorten(model: Any, given: dict[str, Any], n: int, left_out: int) -> None:
         value = meant(name)
         if value and left_out and meant(instead) is None:
             changed[name] = max(value - left_out, 0)
-    if "max_length" in changed and (whole := changed["max_length"] + left_out) <= n:
-        raise SettingError("max_length", whole, f"above the {n} tokens of the prompt", "give max_new_tokens")
+    if "max_length" in changed and meant("max_length") <= n:
+        asked = meant("max_length")
+        raise SettingError("max_length", asked, f"above the {n} tokens of the prompt", "give max_new_tokens")
     if config is None:
         given.update(changed)
     elif changed:  # beside a config, arguments are deprecated

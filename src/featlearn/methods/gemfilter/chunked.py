@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter.chunked_attention import SinksAndWindow as SinksAndWindow
 from featlearn.methods.gemfilter.chunked_attention import attend
+from featlearn.methods.gemfilter.given import ends_of, whole
 from featlearn.methods.gemfilter.layout import Layout, rotate
 from featlearn.methods.gemfilter.offload import offloaded_for_filter as offloaded_for_filter
 from featlearn.methods.gemfilter.offload import read_by_filter
@@ -93,14 +94,13 @@ def select_chunked(
         True
     """
     ask = check_request(model, input_ids, attention_mask, layer, keep, scoring, protect)
-    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
-        raise SettingError("chunk", chunk, "a count of rows, at least 1", "8192 is the default")
+    chunk = whole("chunk", chunk, 1, "rows at a time; 8192 is the default")
     if attention != "full" and not isinstance(attention, SinksAndWindow):
         raise SettingError("attention", attention, '"full" or a SinksAndWindow', "SinksAndWindow() has usual settings")
     home = check_layers(ask.layout, model, ask.layer)
     if torch.is_autocast_enabled(home.type):
         raise SettingError("autocast", "on", "off for chunked prefill", "use select, or load the model in that type")
-    last = 0 if isinstance(protect, Tensor) else int(protect[1])
+    last = ends_of(protect)[1] if isinstance(protect, tuple | list) and len(protect) == 2 else 0
 
     def work() -> Tensor:
         found = torch.full(ask.mask.shape, -torch.inf, device=home)

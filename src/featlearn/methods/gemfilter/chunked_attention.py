@@ -1,12 +1,13 @@
 """Causal attention of a run of rows on all keys before them, without repeating keys and without a matrix of n x n."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featlearn.core import SettingError
+from featlearn.methods.gemfilter.given import whole
 
 ENTRIES = 2**26
 """Mask or logit entries alive at a time where no fused causal kernel applies."""
@@ -21,7 +22,8 @@ class SinksAndWindow:
     Row i sees key j <= i where j < sinks (start of the prompt) or i - j < window (itself and the window - 1 tokens
     before it); each of the last `dense_tail` rows sees every key before it. The tail should hold the question: only
     its rows can gather from afar, and they vote at the filter layer, which is scored over all keys. Layers that have
-    a window of their own keep it as it is.
+    a window of their own keep it as it is. On a CPU a prompt shorter than about three windows is not read faster than
+    exactly: leave the pattern out there.
 
     Raises SettingError for negative sinks, a window below 1, a tail below 1.
 
@@ -36,9 +38,8 @@ class SinksAndWindow:
 
     def __post_init__(self) -> None:
         for name, least in (("sinks", 0), ("window", 1), ("dense_tail", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise SettingError(name, value, f"a count of at least {least}", "64, 1024 and 256 are the defaults")
+            value = whole(name, getattr(self, name), least, "64, 1024 and 256 are the defaults")
+            object.__setattr__(self, name, value)
 
 
 def attend(
@@ -68,6 +69,11 @@ def attend(
     share = h // groups
     if window is not None and stop <= window:
         window = None
+    if window is not None and start < window and not queries.is_cuda:  # rows before `window` see all before them
+        how: dict[str, Any] = {"scale": scale, "softcap": softcap}
+        near = attend(queries[:, :, : window - start], keys, values, start, **how)
+        rest = attend(queries[:, :, window - start :], keys, values, window, window=window, sinks=sinks, **how)
+        return torch.cat([near, rest], dim=2)
     if window is None and softcap is None:
         if start == 0 and not queries.is_cuda:
             return nn.functional.scaled_dot_product_attention(
@@ -78,7 +84,7 @@ def attend(
 
             edge, k, v = causal_lower_right(w, stop), keys[:, :, :stop], values[:, :, :stop]
             return nn.functional.scaled_dot_product_attention(queries, k, v, edge, scale=scale, enable_gqa=share > 1)
-    step = _rows(h if softcap is not None else share, stop, window, sinks)
+    step = _rows(h if softcap is not None else share, stop, window, sinks, queries.is_cuda)
     out, masks = torch.empty_like(queries), _Masks()
     for a in range(start, stop, step):
         b = min(a + step, stop)
@@ -99,10 +105,12 @@ def _fused_from_the_end(queries: Tensor) -> bool:
     return queries.is_cuda and queries.dtype in (torch.float16, torch.bfloat16) and queries.shape[-1] <= 256
 
 
-def _rows(share: int, stop: int, window: int | None, sinks: int) -> int:
+def _rows(share: int, stop: int, window: int | None, sinks: int, cuda: bool) -> int:
+    """Rows of a block. With as many as the window half of the products are masked and few kernels start, which counts
+    on a GPU; on a CPU the products count, and blocks of an eighth leave one in nine masked."""
     if window is None:
         return max(1, ENTRIES // (share * stop))
-    step = min(max(window, 128), 2048)  # as many rows as window: half of the products are masked, few kernels start
+    step = min(max(window, 128), 2048) if cuda else min(max(window // 8, 64), 256)
     return max(1, min(step, ENTRIES // (share * (sinks + window + step + ALIGN))))
 
 

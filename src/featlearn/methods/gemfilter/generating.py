@@ -9,6 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.methods.gemfilter.given import plain_number, shown, whole
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.recommended import recommended
 from featlearn.methods.gemfilter.selecting import (
@@ -16,6 +17,7 @@ from featlearn.methods.gemfilter.selecting import (
     Scoring,
     Selection,
     check_prompt,
+    check_scoring,
     count_of,
     not_finite,
     select,
@@ -92,11 +94,8 @@ def generate(
     for name in OURS:
         if name in generate_kwargs:
             raise SettingError(name, "given", "set by pass two", "give the prompt as input_ids and attention_mask")
-    if generate_kwargs.get("stop_strings") is not None:
-        if tokenizer is None:
-            raise SettingError("stop_strings", "without a tokenizer", "a tokenizer beside them", "give tokenizer=")
-        generate_kwargs["tokenizer"] = tokenizer
     layout = layout_of(model)
+    watch, pad = _checked(model, tokenizer, scoring, choose, generate_kwargs)
     input_ids, mask = check_prompt(layout, model, input_ids, attention_mask, generate_kwargs)
     setting = None
     if isinstance(layer, str):
@@ -110,8 +109,7 @@ def generate(
         chosen = _everything(mask, layer, lengths)
     else:
         chosen = choose(model, input_ids, mask, layer=layer, keep=keep, scoring=scoring, protect=protect)
-    kept_ids, kept_mask = gather(input_ids, mask, chosen.indices, _pad_id(model, generate_kwargs))
-    watch = [Finite(), *(generate_kwargs.pop("logits_processor", None) or ())]
+    kept_ids, kept_mask = gather(input_ids, mask, chosen.indices, pad)
     output, second = measured(
         input_ids.device,
         kept_ids.numel(),
@@ -126,6 +124,36 @@ def generate(
             readable(tokenizer, input_ids[row][mask[row]], chosen.indices[row].tolist()) for row in range(len(mask))
         )
     return Result(sequences, output, kept_ids, kept_mask, chosen, chosen.cost, second, text, kept_text)
+
+
+def _checked(
+    model: Any, tokenizer: Any, scoring: Any, choose: Any, generate_kwargs: dict[str, Any]
+) -> tuple[list[Any], int]:
+    """Logits processors and padding token of pass two, with its tokenizer put in; SettingError for what would fail
+    only there, after the prompt was read."""
+    if not callable(getattr(model, "generate", None)):
+        raise SettingError("model", type(model).__name__, "a model with generate", "load it with AutoModelForCausalLM")
+    if tokenizer is not None and not (hasattr(tokenizer, "decode") and hasattr(tokenizer, "batch_decode")):
+        raise SettingError("tokenizer", shown(tokenizer), "a tokenizer of Transformers", "AutoTokenizer loads one")
+    if scoring is not None:
+        check_scoring(scoring)
+    if not callable(choose):
+        raise SettingError("choose", shown(choose), "a function that is called as select", "select, select_chunked")
+    config = generate_kwargs.get("generation_config")
+    if config is not None and not hasattr(config, "max_new_tokens"):
+        raise SettingError("generation_config", f"a {type(config).__name__}", "a GenerationConfig", "or give arguments")
+    if generate_kwargs.get("max_new_tokens") is not None:
+        whole("max_new_tokens", generate_kwargs["max_new_tokens"], 1, "64 is enough for short answers")
+    found = (generate_kwargs.get("stop_strings"), getattr(config, "stop_strings", None))
+    found += (getattr(getattr(model, "generation_config", None), "stop_strings", None),)
+    if any(stop is not None for stop in found) and tokenizer is None:
+        raise SettingError("stop_strings", "without a tokenizer", "a tokenizer beside them", "give tokenizer=")
+    if any(stop is not None for stop in found) or generate_kwargs.get("assistant_tokenizer") is not None:
+        generate_kwargs["tokenizer"] = tokenizer  # an assistant with a tokenizer of its own needs both
+    processors = generate_kwargs.pop("logits_processor", None)
+    if processors is not None and not isinstance(processors, list | tuple):
+        raise SettingError("logits_processor", shown(processors), "a list of them", "put it in a list")
+    return [Finite(), *(processors or ())], _pad_id(model, generate_kwargs)
 
 
 class Finite:
@@ -189,8 +217,10 @@ def _pad_id(model: Any, generate_kwargs: dict[str, Any]) -> int:
     candidates = [generate_kwargs.get("pad_token_id")]
     candidates += [getattr(config, "pad_token_id", None), getattr(config, "eos_token_id", None)]
     for found in candidates:
+        if isinstance(found, Tensor):
+            found = found.flatten().tolist()
         if isinstance(found, list | tuple):
             found = found[0] if found else None
         if found is not None:
-            return int(found)
+            return whole("pad_token_id", plain_number(found), 0, "the tokenizer's pad_token_id is one")
     return 0

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from featlearn.core import SettingError
+from featlearn.methods.gemfilter.given import plain_number, shown
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.proof import check_layout
 
@@ -94,9 +95,10 @@ def layout_of(model: Any) -> Layout:
 def check_layer(layout: Layout, model: Any, layer: Any, length: int) -> int:
     """A filter layer that exists and sees the whole prompt, counted from 0; negative ones count from the end."""
     layers = len(layout.layers(model))
-    layer = layer.item() if hasattr(layer, "item") and getattr(layer, "ndim", 1) == 0 else layer
+    layer = plain_number(layer)
     if isinstance(layer, bool) or not isinstance(layer, int) or not -layers <= layer < layers:
-        raise SettingError("layer", layer, f"0 to {layers - 1}", f"this {layout.model_type} has {layers} layers")
+        told = f"this {layout.model_type} has {layers} layers"
+        raise SettingError("layer", shown(layer), f"0 to {layers - 1}", told)
     layer %= layers
     window = layout.window(model, layer)
     everywhere = layout.global_layers(model)

@@ -82,8 +82,9 @@ def save(model: Any, setting: Setting, evidence: Any = None) -> Path:
     path = folder() / f"{fingerprint(model)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     data = {"format": FORMAT, "shape": shape_of(model), **dataclasses.asdict(setting), "evidence": evidence}
+    text = json.dumps(data, indent=1)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as f:
-        f.write(json.dumps(data, indent=1))
+        f.write(text)
     os.replace(f.name, path)
     return path
 

@@ -1,7 +1,6 @@
 """Pass one: the first layers read the long prompt, and the last queries pick the tokens to keep."""
 
 import contextlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
+from featlearn.methods.gemfilter.given import as_prompt, protected_tokens, shown, whole
+from featlearn.methods.gemfilter.given import count_of as count_of
+from featlearn.methods.gemfilter.given import plain_number as plain_number
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.layouts import check_layer, layout_of
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, See, undisturbed, watched
@@ -41,16 +43,28 @@ class Scoring:
     over_heads: str = "sum"
 
     def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise SettingError("rows", self.rows, "a count of at least 1", "1 scores with the last query alone")
+        object.__setattr__(self, "rows", whole("rows", self.rows, 1, "1 scores with the last query alone"))
         if self.pooling not in POOLINGS:
             raise SettingError(
                 "pooling", self.pooling, f"one of {', '.join(POOLINGS)}", "none leaves scores as they are"
             )
-        if isinstance(self.pool, bool) or not isinstance(self.pool, int) or self.pool < 1 or self.pool % 2 == 0:
-            raise SettingError("pool", self.pool, "an odd width of at least 1", "5 is the reported one")
-        if self.heads is not None and (not self.heads or len(set(self.heads)) < len(self.heads)):
-            raise SettingError("heads", self.heads, "distinct heads, at least one", "None takes all of them")
+        width = plain_number(self.pool)
+        if isinstance(width, bool) or not isinstance(width, int) or width < 1 or width % 2 == 0:
+            raise SettingError("pool", shown(width), "an odd width of at least 1", "5 is the reported one")
+        object.__setattr__(self, "pool", width)
+        if not isinstance(plain_number(self.softmax), bool):
+            raise SettingError("softmax", shown(self.softmax), "True or False", "False takes raw products")
+        object.__setattr__(self, "softmax", plain_number(self.softmax))
+        if self.heads is not None:
+            try:
+                heads = tuple(whole("heads", h, 0, "heads count from 0") for h in self.heads)
+            except TypeError:
+                heads = ()
+            if isinstance(self.heads, str) or not heads or len(set(heads)) < len(heads):
+                raise SettingError(
+                    "heads", shown(self.heads), "distinct heads, at least one", "None takes all of them"
+                ) from None
+            object.__setattr__(self, "heads", heads)
         if self.over_heads not in ("sum", "max") or (self.over_heads == "max" and not self.softmax):
             raise SettingError("over_heads", self.over_heads, "sum, or max with softmax", "raw products are summed")
 
@@ -159,6 +173,7 @@ def check_request(
 ) -> Request:
     """Every setting of `select`, or SettingError before any work."""
     layout = layout_of(model)
+    check_scoring(scoring)
     input_ids, mask = check_prompt(layout, model, input_ids, attention_mask)
     layer = check_layer(layout, model, layer, int(mask.sum(1).max()))
     heads = layout.config(model).num_attention_heads
@@ -171,54 +186,18 @@ def check_request(
         needed = int(protected[row].sum())
         if needed > min(count, length):
             raise SettingError(
-                "keep", keep, f"at least the {needed} protected tokens of prompt {row}", "keep more or protect fewer"
+                "keep",
+                plain_number(keep),
+                f"at least the {needed} protected tokens of prompt {row}",
+                "keep more or protect fewer",
             )
     return Request(layout, input_ids, mask, layer, lengths, protected, counts)
 
 
-def count_of(keep: Any, length: int) -> int:
-    """How many of `length` tokens `keep` means: a count as it is, a share of (0, 1] rounded up."""
-    allowed, remedy = "a count of at least 1, or a share in (0, 1]", "1024 and 0.05 are both usual"
-    keep = plain_number(keep)
-    if isinstance(keep, bool) or not isinstance(keep, int | float) or not keep > 0:
-        raise SettingError("keep", keep, allowed, remedy)
-    if isinstance(keep, int):
-        return keep
-    if keep > 1:
-        raise SettingError("keep", keep, allowed, "write a count without a decimal point")
-    return max(1, math.ceil(round(keep * length, 9)))  # rounded, that 0.07 of 100 tokens are 7
-
-
-def as_prompt(input_ids: Any, attention_mask: Any) -> tuple[Tensor, Tensor | None]:
-    """Ids (b, n) and a mask from what people have: tensors, arrays, lists of ids, or what a tokenizer returns."""
-    if isinstance(input_ids, Mapping):  # a BatchEncoding is one
-        if "input_ids" not in input_ids:
-            raise SettingError(
-                "input_ids", f"a mapping of {', '.join(map(str, input_ids))}", "input_ids in it", PROMPTS
-            )
-        mask = input_ids.get("attention_mask") if attention_mask is None else attention_mask
-        return as_prompt(input_ids["input_ids"], mask)
-    found = []
-    for name, value in (("input_ids", input_ids), ("attention_mask", attention_mask)):
-        if value is None and name == "attention_mask":
-            return found[0], None
-        try:
-            if isinstance(value, str | bytes):
-                raise TypeError("a text")
-            ids = value if isinstance(value, Tensor) else torch.as_tensor(value)
-        except (TypeError, ValueError, RuntimeError):
-            what = "a text" if isinstance(value, str | bytes) else f"a {type(value).__name__}"
-            raise SettingError(name, what, "whole numbers of shape b n, rows of one length", PROMPTS) from None
-        found.append(ids[None] if ids.ndim == 1 and not isinstance(value, Tensor) else ids)
-    return found[0], found[1]
-
-
-PROMPTS = "tokenise it with return_tensors='pt' and padding, or ask with gemfilter.answer, which takes texts"
-
-
-def plain_number(value: Any) -> Any:
-    """A NumPy or torch number as Python's, anything else as it is."""
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+def check_scoring(scoring: Any) -> None:
+    """Errors: SettingError for what is no Scoring."""
+    if not isinstance(scoring, Scoring):
+        raise SettingError("scoring", shown(scoring), "a Scoring", "gemfilter.SOFTMAX and gemfilter.RAW are usual")
 
 
 def check_prompt(
@@ -233,12 +212,6 @@ def check_prompt(
     Without a mask it is inferred as the model's `generate` does; special: arguments of that `generate`.
     """
     input_ids, attention_mask = as_prompt(input_ids, attention_mask)
-    if input_ids.ndim != 2 or input_ids.is_floating_point():
-        raise SettingError(
-            "input_ids", f"{input_ids.dtype} {list(input_ids.shape)}", "whole numbers of shape b n", "add a batch axis"
-        )
-    if input_ids.numel() == 0:
-        raise SettingError("input_ids", list(input_ids.shape), "at least one token", "the prompt is empty")
     mask = inferred_mask(model, input_ids, special or {}) if attention_mask is None else attention_mask.bool()
     told = "" if attention_mask is not None else ", as the padding token stands in the prompt: give attention_mask"
     if attention_mask is not None and bool(((attention_mask != 0) & (attention_mask != 1)).any()):
@@ -299,23 +272,6 @@ def _spans(mask: Tensor) -> Tensor:
     n = mask.shape[1]
     first = mask.int().argmax(1)
     return n - mask.flip(1).int().argmax(1) - first
-
-
-def protected_tokens(protect: Any, mask: Bool[Tensor, "b n"]) -> Bool[Tensor, "b n"]:
-    """The tokens that `protect`, (first, last) or a mask, means in prompts with this mask."""
-    if isinstance(protect, Tensor):
-        if protect.shape != mask.shape or protect.dtype != torch.bool:
-            what = f"{protect.dtype} {list(protect.shape)}"
-            raise SettingError("protect", what, f"bool of the prompt's shape {list(mask.shape)}", "or (first, last)")
-        return protect.to(mask.device) & mask
-    pair = tuple(map(plain_number, protect)) if isinstance(protect, tuple | list) else ()
-    if len(pair) != 2 or not all(isinstance(p, int) and not isinstance(p, bool) for p in pair):
-        raise SettingError("protect", repr(protect), "(first, last), two counts, or a mask", "(0, 0) protects nothing")
-    first, last = pair
-    if min(first, last) < 0:
-        raise SettingError("protect", protect, "(first, last), neither negative", "(0, 0) protects nothing")
-    place = mask.cumsum(1) - 1
-    return mask & ((place < first) | (place >= mask.sum(1, keepdim=True) - last))
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------
@@ -450,7 +406,9 @@ def products(
         chosen[list(heads)] = 1
         votes = votes * chosen[:, None]
     summed = votes.unflatten(1, (groups, -1)).sum(2)
-    return torch.cat([torch.einsum("bgd,bgnd->bn", summed, part.to(wide)) for part in keys.split(BLOCK, dim=2)], dim=1)
+    with torch.autocast(keys.device.type, enabled=False):  # it would round the sums
+        parts = [torch.einsum("bgd,bgnd->bn", summed, part.to(wide)) for part in keys.split(BLOCK, dim=2)]
+    return torch.cat(parts, dim=1)
 
 
 def probabilities(
@@ -466,9 +424,9 @@ def probabilities(
     groups, n = keys.shape[1], keys.shape[2]
     wide = torch.promote_types(keys.dtype, torch.float32)
     by_group = votes.to(wide).unflatten(1, (groups, h // groups))
-    logits = torch.cat(
-        [torch.einsum("bgrwd,bgnd->bgrwn", by_group, part.to(wide)) for part in keys.split(BLOCK, dim=2)], dim=-1
-    ).view(b, h, w, n)
+    with torch.autocast(keys.device.type, enabled=False):  # it would round the logits
+        parts = [torch.einsum("bgrwd,bgnd->bgrwn", by_group, part.to(wide)) for part in keys.split(BLOCK, dim=2)]
+    logits = torch.cat(parts, dim=-1).view(b, h, w, n)
     if heads is not None:
         logits = logits[:, list(heads)]
     logits = finite_or_nan(logits.mul_(scale))

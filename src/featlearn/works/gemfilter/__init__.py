@@ -1,6 +1,6 @@
 """GemFilter: names of the modules of its experiments and claims."""
 
-EXPERIMENTS: tuple[str, ...] = ("needle", "kinds", "layers", "cost", "minibench", "sparse")
+EXPERIMENTS: tuple[str, ...] = ("needle", "kinds", "layers", "cost", "minibench", "sparse", "ruler")
 CLAIMS: tuple[str, ...] = (
     "attention",
     "algorithm",
