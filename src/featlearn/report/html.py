@@ -99,7 +99,7 @@ def table(
         )
         for r in rows
     ]
-    inner = [tag("caption", caption) if caption else None, tag("thead", head), tag("tbody", body)]
+    inner = [tag("caption", tag("span", caption)) if caption else None, tag("thead", head), tag("tbody", body)]
     scroll = {"role": "region", "aria-label": caption or heads[0][0], "tabindex": "0"}
     return tag("div", tag("table", inner, **attributes), class_="scroll", **scroll)
 
