@@ -152,6 +152,16 @@ def test_rbf_and_polynomial_are_their_formulas():
             )
 
 
+def test_kernels_at_their_defaults_by_hand():
+    """Unit inputs, no biases: 1/2 and 0 + 1/(2 pi); and 1/2 * 2 more, 1/4 * 1 more for the first layer."""
+    x = torch.eye(2, dtype=torch.float64)
+    side = 1 / (2 * np.pi)
+    assert nngp(x, x)[0].tolist() == pytest.approx([0.5, side])
+    assert ntk(x, x)[0].tolist() == pytest.approx([1.5, side + 0.25])
+    far = rbf(x + 2**40, x + 2**40)  # ||x - y||^2 = 2, of inputs whose squares have no digit left for it
+    assert far[0].tolist() == pytest.approx([1.0, np.exp(-1)])
+
+
 @pytest.mark.parametrize("activation", ["relu", "clip"])
 def test_kernels_are_positive_semidefinite(activation):
     x = torch.randn(60, 4, generator=Key("psd").torch())

@@ -45,6 +45,7 @@ def test_krawtchouk_numbers_are_sums_of_parities():
             total = sum(float(z[list(s)].prod()) for s in combinations(range(d), j))
             assert krawtchouk(d)[j, h] == total
     assert points.unique(dim=0).shape == (32, 5)
+    assert cube(1).tolist() == [[1.0], [-1.0]]
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -80,6 +80,10 @@ def test_two_layers_are_the_closed_forms_and_the_conjugate_is_a_recursion():
     torch.testing.assert_close(deep_nngp(x, y, layers=2, **VARIANCES), nngp(x, y, **VARIANCES), atol=1e-12, rtol=0)
     torch.testing.assert_close(deep_ntk(x, y, layers=2, **VARIANCES), ntk(x, y, **VARIANCES), atol=1e-12, rtol=0)
 
+    torch.testing.assert_close(deep_ntk(x, y, layers=2), ntk(x, y), atol=1e-12, rtol=0)
+    for kernel in (residual_nngp, residual_ntk):
+        assert torch.equal(kernel(x, y), kernel(x, y, weight_var=1.0, bias_var=0.0, readout_var=1.0))
+
     def step(var_x, var_y, cov):
         return var_x / 2 if var_x is cov else relu_moments(var_x, var_y, cov)[0]
 

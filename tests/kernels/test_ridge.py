@@ -43,15 +43,24 @@ def test_blocks_change_nothing():
 
 
 def test_no_block_is_empty():
+    """Forty rows in blocks of ten: kernels of users need not be able to take none."""
     x, _, _ = data()
-    sizes = []
+    rows = []
 
-    def noted(a, b):
-        sizes.append(len(a))
+    def counting(a, b):
+        rows.append(len(a))
         return rbf(a, b)
 
-    gram(noted, x, memory_mib=10 * 8 * 10 * len(x) / 2**20)
-    assert sizes == [10, 10, 10, 10]
+    gram(counting, x, memory_mib=10 * 8 * 10 * len(x) / 2**20)
+    assert rows == [10] * 4
+
+
+def test_a_last_pivot_of_rounding_is_refused_although_cholesky_ends():
+    """[[1, 1], [1, 1 + eps]] has pivots 1 and eps, below the floor 2 eps."""
+    x, y = torch.tensor([[0.0], [1.0]]).double(), torch.tensor([1.0, -1.0]).double()
+    with pytest.raises(SettingError, match="singular to working precision"):
+        kernel_ridge(lambda a, b: 1 + torch.finfo(torch.float64).eps * a @ b.T, x, y, penalty=0.0)
+    assert kernel_ridge(lambda a, b: 1 + 1e-10 * a @ b.T, x, y, penalty=0.0)(x)[:, 0] == pytest.approx(y, abs=1e-3)
 
 
 def test_no_penalty_interpolates_and_a_huge_one_gives_zero():

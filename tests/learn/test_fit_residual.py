@@ -1,5 +1,6 @@
 """Training of three-layer networks, against PyTorch's own optimiser and against single runs."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -104,6 +105,7 @@ def test_who_diverges_rests_as_nan_and_the_others_go_on():
     [
         (lambda: ResidualSchedule(steps=0, rate=0.1), "steps"),
         (lambda: ResidualSchedule(steps=1, rate=-0.1), "rate"),
+        (lambda: ResidualSchedule(steps=1, rate=torch.tensor([0.1, math.inf])), "rate"),
         (lambda: ResidualSchedule(steps=1, rate=0.1, momentum=1.0), "momentum"),
         (lambda: fit_residual(start(), data(), ResidualSchedule(steps=1, rate=torch.ones(3)), KEY), "rate"),
         (lambda: fit_residual(start(), data(), ResidualSchedule(steps=1, rate=0.1, batch=41), KEY), "batch"),

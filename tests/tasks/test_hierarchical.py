@@ -62,3 +62,8 @@ def test_hard_instance_reads_drawn_coordinates_among_those_alive(background):
 def test_what_does_not_fit_is_named(settings, field):
     with pytest.raises((SettingError, jaxtyping.TypeCheckError), match=field):
         HierarchicalParity(**settings)
+
+
+def test_a_hard_instance_without_coordinates_is_refused_by_name():
+    with pytest.raises((SettingError, jaxtyping.TypeCheckError), match=r"^d = 0"):
+        HierarchicalParity.hard_instance(0, 1, alpha=0.5)

@@ -112,10 +112,11 @@ def found(power, best=0.2):
     )
 
 
-def test_samples_that_grow_as_d_agree_and_as_its_square_do_not():
+def test_samples_that_grow_as_d_agree_and_as_its_square_or_root_do_not():
     assert outcomes(EXAMPLE, found(1)) == ["confirmed"]
     assert blind(EXAMPLE, Key("verify"), (found(1),)) == []
     assert outcomes(EXAMPLE, found(2)) == ["contradicted"]
+    assert outcomes(EXAMPLE, found(0.5)) == ["contradicted"]
 
 
 def test_a_seed_that_does_not_arrive_is_not_left_out():
