@@ -1,5 +1,6 @@
 """`featlearn run`: flags are the fields of the Config, refusals come first, one JSON document, exit statuses."""
 
+import functools
 import json
 import os
 import re
@@ -213,6 +214,8 @@ def test_ctrl_c_leaves_a_resumable_store(featlearn, toy_file, workers):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # what a shell starts in the background ignores Ctrl-C, and so does all that it starts
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
     def done():

@@ -27,7 +27,11 @@ FAMILIES = {
     "qwen3": ("Qwen3", {"head_dim": 8}),
     "phi3": ("Phi3", {"partial_rotary_factor": 0.5}),
     "gemma": ("Gemma", {"head_dim": 8}),
-    "gemma2": ("Gemma2", {"head_dim": 8, "sliding_window": 16, "attn_logit_softcapping": 2.0}),
+    # transformers before 5.21 runs it with sdpa, which caps no logits
+    "gemma2": (
+        "Gemma2",
+        {"head_dim": 8, "sliding_window": 16, "attn_logit_softcapping": 2.0, "attn_implementation": "eager"},
+    ),
     "gemma3_text": ("Gemma3", {"head_dim": 8, "sliding_window": 16, "layer_types": KINDS}),
     "smollm3": ("SmolLM3", {"no_rope_layers": [1, 0, 1, 1]}),
 }

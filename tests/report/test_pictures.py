@@ -43,7 +43,7 @@ def test_letters_are_text_in_fonts_that_readers_have():
     assert drawn.kinds == ("svg",)
     assert "<text" in text
     assert "<use" not in "".join(re.findall(r'<g id="text_\d+">.*?</g>', text, re.S))
-    found = re.findall(r"font-family: ([^;\"]*)", text)
+    found = re.findall(r"(?:font-family: |font: [^;\"]*px )([^;\"]*)", text)  # matplotlib 3.8 writes the latter
     assert found
     assert set(found) == {style.FONTS}
 
