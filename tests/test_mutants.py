@@ -8,6 +8,7 @@ import importlib
 import os
 import queue
 import re
+import shutil
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -62,6 +63,7 @@ class Runner:
             return server.ask(src, mutant.test, scratch)
         finally:
             self._free.put(server)
+            shutil.rmtree(scratch, ignore_errors=True)  # 60 MB each, and pytest keeps the folders of three runs
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
