@@ -5,10 +5,9 @@
 A pair is two processes, one of each checkout, in an order drawn at random: each loads the model (without --model a
 random decoder, the same in both), asks once to warm up and then times `select` and `generate` of four tokens,
 --inner requests each, of which the median counts. Processes of the same code differ by where their memory lies, which
-many pairs average and `benchmarks/requests.py`, in one process, does not see at all. Per kind of request the slowdown
-is the median of the pairs' ratios; its interval at 95 % is that of order statistics, exact for any distribution. Both
-must select the same tokens. The target is an upper end below 5 %; exit status 1 says that it was not reached. Leave the
-machine idle meanwhile.
+many pairs average. Per kind of request the slowdown is the median of the pairs' ratios; its interval at 95 % is that of
+order statistics, exact for any distribution. Both must select the same tokens. The target is an upper end below 5 %;
+exit status 1 says that it was not reached. Leave the machine idle meanwhile.
 """
 
 import argparse
@@ -42,7 +41,6 @@ SMALL = {
 
 def worker(name: str, length: int, inner: int) -> dict[str, Any]:
     """Seconds of each kind of request in this process, and what was selected."""
-    sys.path[:] = [p for p in sys.path if Path(p).resolve() != Path(__file__).resolve().parent]  # it has a requests.py
     import torch
 
     from featlearn.methods import gemfilter

@@ -121,6 +121,15 @@ def _house_rules(request, monkeypatch, _folders):
     _running.pop()
 
 
+@pytest.fixture
+def as_user() -> Iterator[None]:
+    """Annotations are enforced only while testing; users meet the checks behind them."""
+    from users import unchecked
+
+    with unchecked():
+        yield
+
+
 @pytest.fixture(scope="session")
 def catalog_kept(tmp_path_factory) -> None:
     """The catalog of this checkout is in its cache, so that `list` only reads it; one worker makes it for all."""

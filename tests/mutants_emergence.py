@@ -195,6 +195,6 @@ MUTANTS = (
         "data/folder_sets.py",
         '_emnist("digits", 10, 240000, 40000),',
         '_emnist("digits", 10, 240000, 80000),',
-        "tests/data/test_labelled.py::test_the_six_sets_of_letters_and_digits_have_as_many_images_as_their_paper_says",
+        "tests/data/test_known_sets.py::test_classes_and_images_are_as_many_as_were_published",
     ),
 )

@@ -19,7 +19,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (_GIVEN, "torch.as_tensor(np.array(value))", "torch.as_tensor(value)", f"{_G}ids_of_any_whole_type[backwards]"),
     (_GIVEN, "if found.is_meta or found.layout != torch.strided:", "if False:", f"{_G}what_is_no_mask[mask1]"),
     (
-        _GIVEN,
+        "errors.py",
         "str(value) if number else repr(value)",
         "str(value)",
         f"{_G}a_message_does_not_deny_what_it_shows[8-keep = '8']",

@@ -9,7 +9,6 @@ import inspect
 import math
 from functools import partial
 
-import jaxtyping
 import pytest
 import torch
 
@@ -538,14 +537,6 @@ CASES = [
     for argument, value in arguments.items()
     if isinstance(value, torch.Tensor)
 ]
-
-
-@pytest.fixture
-def as_user():
-    """Annotations are enforced only while testing; users meet the checks behind them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("name", CALLS)

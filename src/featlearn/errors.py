@@ -28,6 +28,19 @@ class FeatlearnError(Exception):
 # --- settings and training -------------------------------------------------------------------------------------------
 
 
+def brief(value: object) -> str:
+    """A value as a message shows it, in one line of at most 80 characters: numbers as they are, all else as Python
+    writes it.
+
+    Example:
+        >>> brief([1, 2]), brief(0.5), brief("long" * 40)[-7:]
+        ('[1, 2]', '0.5', 'long...')
+    """
+    number = isinstance(value, int | float | complex)
+    told = " ".join((str(value) if number else repr(value)).split())
+    return told if len(told) <= 80 else f"{told[:77]}..."
+
+
 class SettingError(FeatlearnError, ValueError):
     """A setting that is refused before any work: one line with field, value, allowed range and remedy.
 

@@ -8,46 +8,27 @@ import sys
 import threading
 from types import SimpleNamespace
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
+from users import refusal, unread
 
 from featlearn.apply.gemfilter import answer as tool
 from featlearn.apply.gemfilter import calibrate, files, score
-from featlearn.core import SettingError
 from featlearn.methods.gemfilter import SOFTMAX, recommended
 
-
-@pytest.fixture(autouse=True)
-def as_installed(monkeypatch, tmp_path):
-    """Without the checks of types that the tests add: users have none."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-    monkeypatch.setenv("FEATLEARN_CALIBRATION", str(tmp_path / "calibrations"))
+pytestmark = pytest.mark.usefixtures("as_user")
 
 
-@pytest.fixture
-def unread(model):
-    """Fails the test if the model's first layer runs."""
-
-    def fail(*_):
-        raise AssertionError("the model ran")
-
-    handle = model.model.layers[0].register_forward_pre_hook(fail)
-    yield model
-    handle.remove()
+@pytest.fixture(name="unread")
+def _unread(model):
+    with unread(model):
+        yield model
 
 
 @pytest.fixture(scope="module")
 def text(essays):
     return " ".join(essays[0].text.split()[:150])
-
-
-def refusal(call):
-    with pytest.raises(SettingError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

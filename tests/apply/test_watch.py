@@ -3,10 +3,9 @@
 import copy
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -26,12 +25,8 @@ from featlearn.measure import linear_cka
 KEY = Key("tests/watch")
 
 
-@pytest.fixture(autouse=True)
-def _as_users_have_it() -> Iterator[None]:
-    """Without the checks of types at every call, which draw from Python's generator and refuse before the code does."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+# type checks at every call draw from Python's generator, and refuse before the code does
+pytestmark = pytest.mark.usefixtures("as_user")
 
 
 def drawn(*shape: int, name: str = "x") -> Tensor:

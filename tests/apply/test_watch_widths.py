@@ -1,9 +1,8 @@
 """The coordinate check: exponents of a two-layer network whose widths' laws are known, in two parametrisations."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,11 +14,7 @@ WIDTHS = (64, 128, 256, 512)
 X = torch.randn(16, 8, generator=Key("tests/widths").torch())
 
 
-@pytest.fixture(autouse=True)
-def _as_users_have_it() -> Iterator[None]:
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = pytest.mark.usefixtures("as_user")
 
 
 class Net(nn.Module):

@@ -358,17 +358,3 @@ def test_the_command_lists_and_checks_them(capsys, monkeypatch, tmp_path):
     assert main(["data", "fetch", "svhn", "--root", str(tmp_path / "mine"), "--json"]) == 0
     splits = json.loads(capsys.readouterr().out)["splits"]
     assert splits[0] == {"split": "train", "images": 12, "classes": 10, "shape": [3, 32, 32]}
-
-
-def test_the_six_sets_of_letters_and_digits_have_as_many_images_as_their_paper_says():
-    """Cohen et al. 2017, Table II: sums of training and test."""
-    told = {
-        "byclass": 814255,
-        "bymerge": 814255,
-        "balanced": 131600,
-        "digits": 280000,
-        "letters": 145600,
-        "mnist": 70000,
-    }
-    found = {kind: folder_sets()[f"emnist-{kind}"].counts for kind in told}
-    assert {kind: counts["train"] + counts["test"] for kind, counts in found.items()} == told

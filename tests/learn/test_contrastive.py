@@ -6,7 +6,6 @@ import math
 import re
 from pathlib import Path
 
-import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -40,14 +39,6 @@ def encoder(method="simclr", channels=1):
 
 def settings(method="simclr", **changed):
     return Contrastive(**{"method": method, "epochs": 2, "batch": 16, "queue": 32, "dim": 8, **changed})
-
-
-@pytest.fixture
-def as_user():
-    """Annotations are enforced only while testing; users meet the checks behind them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def rows(*shape, name="z"):

@@ -4,7 +4,6 @@ import sys
 import threading
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 
@@ -389,14 +388,6 @@ def refuse(match, *, net=None, x=None, y=None, weights=None, stages=None, error=
             probe_at=(0,),
         )
     assert "\n" not in str(info.value)
-
-
-@pytest.fixture
-def as_user():
-    """Annotations are enforced only while testing; users meet the checks behind them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def test_batch_above_n_is_refused_before_any_stage_runs():

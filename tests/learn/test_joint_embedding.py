@@ -3,7 +3,6 @@
 import copy
 import math
 
-import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -43,14 +42,6 @@ def linear(features):
 
 def settings(method="mocov3", **changed):
     return JointEmbedding(**{"method": method, "epochs": 2, "batch": 16, "dim": 8, **changed})
-
-
-@pytest.fixture
-def as_user():
-    """Annotations are enforced only while testing; users meet the checks behind them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def rows(*shape, name="z"):

@@ -1,6 +1,5 @@
 """Linear models on fixed features, and linearised networks, against autograd loops and Jacobians in float64."""
 
-import jaxtyping
 import pytest
 import torch
 
@@ -202,14 +201,6 @@ def test_divergence_of_the_second_layer_is_seen_at_once():
     x, y = problem()
     with pytest.raises(Diverged, match=r"after step 1; lower the step sizes \[1e\+150\]"):
         fit_linearised(net, x, y, [1e150], KEY, steps=1, batch=None, loss="squared")
-
-
-@pytest.fixture
-def as_user():
-    """Annotations are enforced only while testing; users meet the checks behind them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("kind", ["linear", "linearised"])

@@ -14,8 +14,9 @@ from featlearn.core import SettingError
 from featlearn.methods import gemfilter
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of, recommended, select, select_chunked
 from featlearn.methods.gemfilter.generating import gather, readable
+from featlearn.methods.gemfilter.given import count_of
 from featlearn.methods.gemfilter.recommended import Setting, save
-from featlearn.methods.gemfilter.selecting import best, count_of, products, smooth
+from featlearn.methods.gemfilter.selecting import best, products, smooth
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))

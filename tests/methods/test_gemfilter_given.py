@@ -4,13 +4,12 @@ import contextlib
 import threading
 from types import SimpleNamespace
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
 from families import assert_same, build, ids_of, state_of
+from users import refusal, unread
 
-from featlearn.core import SettingError
 from featlearn.methods import gemfilter
 from featlearn.methods.eviction_block import evicting
 from featlearn.methods.gemfilter import blocks
@@ -21,15 +20,10 @@ from featlearn.methods.shared_context import read_context
 
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
+pytestmark = pytest.mark.usefixtures("as_user")
 IDS = ids_of(2, 40)
 HOW = {"layer": 1, "keep": 8}
 SHORT = {**HOW, "max_new_tokens": 3, "do_sample": False}
-
-
-@pytest.fixture(autouse=True)
-def as_installed(monkeypatch):
-    """Without the checks of types that the tests add: users have none."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture(scope="module")
@@ -37,29 +31,14 @@ def model():
     return build("llama")
 
 
-@pytest.fixture
-def unread(model):
-    """Fails the test if the model's first layer runs."""
-
-    def fail(*_):
-        raise AssertionError("the model ran")
-
-    handle = model.model.layers[0].register_forward_pre_hook(fail)
-    yield model
-    handle.remove()
+@pytest.fixture(name="unread")
+def _unread(model):
+    with unread(model):
+        yield model
 
 
 def kept(model, ids=IDS, mask=None, **more):
     return [i.tolist() for i in gemfilter.select(model, ids, mask, **{**HOW, **more}).indices]
-
-
-def refusal(call):
-    with pytest.raises(SettingError) as caught:
-        call()
-    told = str(caught.value)
-    assert "\n" not in told
-    assert len(told) < 400
-    return told
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import jaxtyping
 import pytest
 import torch
 
@@ -196,14 +195,6 @@ def test_stack_refuses_what_would_change_a_network_in_silence():
         stack([make("clip"), make("relu")])
     with pytest.raises(SettingError, match=r"w = \(3, 9, 4\) is not allowed: \(e, 7, 4\), as the first"):
         stack([make(), make(m=9)])
-
-
-@pytest.fixture
-def as_user():
-    """Annotations are enforced only while testing; users meet the checks behind them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def test_unknown_activation_is_refused(as_user):

@@ -4,37 +4,24 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import jaxtyping
 import pytest
 
-from featlearn.core import SettingError
 from featlearn.tasks import chat as module
 from featlearn.tasks.chat import Chat, frame, text_encoder
 from featlearn.tasks.prompts import read
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "apply"))
 from tiny import made_essays, made_tokenizer
+from users import refusal
 
 pytest.importorskip("transformers")
+pytestmark = pytest.mark.usefixtures("as_user")
 TURNS = ({"role": "user", "content": "river"}, {"role": "assistant", "content": "<think>stone</think>\nmarket"})
-
-
-@pytest.fixture(autouse=True)
-def as_installed(monkeypatch):
-    """Without the checks of types that the tests add: users have none."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture
 def tokenizer():
     return made_tokenizer(made_essays())
-
-
-def refusal(call):
-    with pytest.raises(SettingError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 EACH = "{{% for m in messages %}}{}{{% endfor %}}"

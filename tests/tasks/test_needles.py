@@ -20,23 +20,6 @@ from featlearn.tasks.needles import (
 tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra; lift when it is part of the core")
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
-TEMPLATE = (
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    """Bytes as tokens."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, chat_template=TEMPLATE)
-
 
 TEXT = "The sea was calm. Nobody spoke for an hour! Was it over? " * 60
 NEEDLE = Needle("The code of Oslo is 42.", "What is the code of Oslo?", "42")

@@ -13,24 +13,8 @@ from featlearn.tasks.ruler_words import ADJECTIVES, NOUNS, RIVERS, SURNAMES, TOW
 tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra; lift when it is part of the core")
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
-TEMPLATE = (
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
 ESSAYS = [f"Sentence number {i} of this essay says that all is well in the harbour." for i in range(400)]
 LENGTH = 12000
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    """Words, numbers' digits and signs as tokens of their own would do; bytes are simpler."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, chat_template=TEMPLATE)
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def verify_results(options: VerifyOptions) -> int:
     """What a run of the user's says of a table of accuracies on photographs."""
     import dataclasses
 
-    from featlearn.apply.domains.verdicts import table_verdict
+    from featlearn.apply.domains.verdicts import FIRST, table_verdict
 
     found = table_verdict(options.what, options.results)
     if options.json:
@@ -77,7 +77,7 @@ def verify_results(options: VerifyOptions) -> int:
     if rows:
         title = "in %: mean over seeds and its 95 % interval, and the reported number with what it may be off by"
         show_table(out, ("statement", "found", "reported", "outcome", "entry"), rows, title)
-    for line in (*found.why[6:], *found.notes):
+    for line in (*found.why[FIRST:], *found.notes):
         out.print(f"not as in {found.protocol or 'a protocol'}: {line}", markup=False, emoji=False, soft_wrap=True)
     out.print(f"by {options.results} as it states itself; committed evidence stays as it is", soft_wrap=True)
     return DONE if found.outcome == "reproduced" else FAILED

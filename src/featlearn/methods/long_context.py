@@ -12,17 +12,10 @@ from torch import Tensor, nn
 from featlearn.core import SettingError
 from featlearn.methods import kv_eviction
 from featlearn.methods.gemfilter.generating import generate, greedily
+from featlearn.methods.gemfilter.given import count_of
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.recommended import recommended
-from featlearn.methods.gemfilter.selecting import (
-    RAW,
-    SOFTMAX,
-    best,
-    check_prompt,
-    check_request,
-    count_of,
-    score_layer,
-)
+from featlearn.methods.gemfilter.selecting import RAW, SOFTMAX, best, check_prompt, check_request, score_layer
 from featlearn.methods.gemfilter.views import watched
 from featlearn.methods.memory import measured
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from featlearn.core import SettingError
+from featlearn.errors import brief
 
 ROLES = ("user", "assistant", "system", "tool")
 
@@ -31,12 +32,14 @@ class Chat:
 
     def __post_init__(self) -> None:
         if not isinstance(self.template, Mapping) or not all(isinstance(name, str) for name in self.template):
-            told = " ".join(repr(self.template).split())[:60]
-            raise SettingError("template", told, "its arguments by name", 'such as {"enable_thinking": False}')
+            raise SettingError(
+                "template", brief(self.template), "its arguments by name", 'such as {"enable_thinking": False}'
+            )
         check_text("system", self.system, empty=True)
         if isinstance(self.turns, str | Mapping) or not isinstance(self.turns, Iterable):
-            told = " ".join(repr(self.turns).split())[:60]
-            raise SettingError("turns", told, "a list of turns", 'such as [{"role": "user", "content": a text}]')
+            raise SettingError(
+                "turns", brief(self.turns), "a list of turns", 'such as [{"role": "user", "content": a text}]'
+            )
         object.__setattr__(self, "turns", tuple(self.turns))  # what can be read once is read here
         for i, turn in enumerate(self.turns):
             if (
@@ -54,8 +57,7 @@ def frame(tokenizer: Any, introduction: str, request: str, chat: bool | Chat = T
     Errors: SettingError for a template that fails, or does not show the message once as it is.
     """
     if not isinstance(chat, bool | Chat):
-        told = " ".join(repr(chat).split())[:60]
-        raise SettingError("chat", told, "True, False or a Chat", "Chat(template={...}) fills the template")
+        raise SettingError("chat", brief(chat), "True, False or a Chat", "Chat(template={...}) fills the template")
     how = chat if isinstance(chat, Chat) else Chat()
     if not chat or not tokenizer.chat_template:
         for name in ("system", "turns", "template"):

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
+from featlearn.errors import brief
 from featlearn.methods.gemfilter import Result, Scoring, Selection, generate, layout_of, recommended, select
 from featlearn.methods.gemfilter.generating import greedily, readable
-from featlearn.methods.gemfilter.given import plain_number, shown, whole
+from featlearn.methods.gemfilter.given import count_of, plain_number, whole
 from featlearn.methods.gemfilter.layouts import check_layer
-from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, check_scoring, count_of
+from featlearn.methods.gemfilter.selecting import SOFTMAX, check_prompt, check_scoring
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of_model, measured
 from featlearn.methods.shared_context import Context, read_context, text_changes
@@ -67,7 +68,7 @@ def prompts(
 ) -> tuple[TokenizedPrompt, ...]:
     """One prompt per question, through the chat template where there is one and chat holds."""
     if isinstance(questions, str | bytes) or not isinstance(questions, Iterable):
-        raise SettingError("question", shown(questions), "a list of texts", "put it in a list: [question]")
+        raise SettingError("question", brief(questions), "a list of texts", "put it in a list: [question]")
     questions = tuple(questions)
     for q in questions:
         check_text("question", q, empty=True)
@@ -118,14 +119,14 @@ def answer(
     flags = {"protect": protect, "blind": blind, "measure_loss": measure_loss, "read_once": read_once}
     for name, value in flags.items():
         if not isinstance(plain_number(value), bool):
-            raise SettingError(name, shown(value), "True or False", "generate of gemfilter takes masks to protect")
+            raise SettingError(name, brief(value), "True or False", "generate of gemfilter takes masks to protect")
     if measure_loss and not blind:
         raise SettingError("measure_loss", True, "with blind=True", "it compares blind with the usual way")
     if streamer is not None and not hasattr(streamer, "put"):
-        raise SettingError("streamer", shown(streamer), "a streamer of Transformers", "TextStreamer prints replies")
+        raise SettingError("streamer", brief(streamer), "a streamer of Transformers", "TextStreamer prints replies")
     for name, value in (("choose", choose), ("progress", progress)):
         if not callable(value) and (name, value) != ("progress", None):
-            raise SettingError(name, shown(value), "a function", "leave it out")
+            raise SettingError(name, brief(value), "a function", "leave it out")
     questions = tuple(questions) if isinstance(questions, Iterable) and not isinstance(questions, str) else questions
     tokenized_prompts = prompts(tokenizer, context, questions, chat)
     layer, scoring = filter_of(model, layer, scoring)
@@ -189,7 +190,7 @@ def answer(
 def check_tokenizer(tokenizer: Any) -> None:
     """Errors: SettingError for what cannot make prompts."""
     if not callable(tokenizer) or not hasattr(tokenizer, "chat_template"):
-        raise SettingError("tokenizer", shown(tokenizer), "a tokenizer of Transformers", "AutoTokenizer loads one")
+        raise SettingError("tokenizer", brief(tokenizer), "a tokenizer of Transformers", "AutoTokenizer loads one")
 
 
 def printer(tokenizer: Any) -> Any:

@@ -12,8 +12,9 @@ from featlearn.apply.gemfilter.compare import Progress
 from featlearn.apply.gemfilter.speed import Speed, random_ids
 from featlearn.apply.gemfilter.speed import speed_of as speed_of
 from featlearn.core import Key, SettingError
+from featlearn.methods.gemfilter.given import count_of
 from featlearn.methods.gemfilter.layouts import check_layer, layout_of
-from featlearn.methods.gemfilter.selecting import SOFTMAX, Scoring, check_prompt, count_of, select
+from featlearn.methods.gemfilter.selecting import SOFTMAX, Scoring, check_prompt, select
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import PassCost, device_of_model, measured
 

@@ -21,20 +21,12 @@ from featlearn.apply.gemfilter.speed import speed_of as speed_of
 from featlearn.core import Key, SettingError
 from featlearn.lab.quantity import SHARE
 from featlearn.lab.uncertainty import mean_of
-from featlearn.methods.gemfilter.given import plain_number, whole
+from featlearn.methods.gemfilter.given import count_of, plain_number, whole
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.recommended import Setting, fingerprint, folder, recommended, shape_of
 from featlearn.methods.gemfilter.recommended import save as save_setting
-from featlearn.methods.gemfilter.selecting import (
-    RAW,
-    SOFTMAX,
-    Scoring,
-    best,
-    check_prompt,
-    count_of,
-    score_layer,
-)
+from featlearn.methods.gemfilter.selecting import RAW, SOFTMAX, Scoring, best, check_prompt, score_layer
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed, watched
 from featlearn.tasks.chat import plain_parts
 from featlearn.tasks.needles import INTRODUCTION, REQUEST, distance, found_in, hide, needles, recall

@@ -12,7 +12,7 @@ from featlearn.core import SettingError
 from featlearn.lab.estimate import interval
 from featlearn.lab.quantity import SHARE
 from featlearn.lab.uncertainty import mean_of
-from featlearn.methods.gemfilter.selecting import count_of
+from featlearn.methods.gemfilter.given import count_of
 from featlearn.tasks.prompts import TokenizedPrompt
 
 FULL = "full"

@@ -28,7 +28,8 @@ from featlearn.apply.gemfilter.files import lines_of, word, words
 from featlearn.apply.gemfilter.partial import Rows
 from featlearn.apply.gemfilter.speed import Speed
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.given import count_of, plain_number, shown, whole
+from featlearn.errors import brief
+from featlearn.methods.gemfilter.given import count_of, plain_number, whole
 from featlearn.methods.gemfilter.selecting import RAW, not_finite, select
 from featlearn.methods.gemfilter.views import undisturbed
 from featlearn.methods.memory import device_of_model
@@ -146,7 +147,7 @@ def score(
     """
     items = items_in(items)
     if isinstance(methods, str) or not isinstance(methods, Iterable):
-        raise SettingError("methods", shown(methods), "a list of names", "put it in a list: [methods]")
+        raise SettingError("methods", brief(methods), "a list of names", "put it in a list: [methods]")
     methods = compare.method_names(tuple(methods))
     check_tokenizer(tokenizer)
     max_new_tokens = whole("max_new_tokens", max_new_tokens, 1, "32 is the default")
@@ -178,9 +179,9 @@ def items_in(items: Any) -> tuple[Item, ...]:
     found: tuple[Any, ...] = tuple(items) if isinstance(items, Iterable) and not isinstance(items, str) else (items,)
     for item in found:
         if not isinstance(item, Item):
-            raise SettingError("items", shown(item), "questions", "score.questions_of reads them from a file")
+            raise SettingError("items", brief(item), "questions", "score.questions_of reads them from a file")
         if not item.answers:
-            raise SettingError("items", item.name or shown(item.request), "an answer that is right", "give one")
+            raise SettingError("items", item.name or brief(item.request), "an answer that is right", "give one")
     if not found:
         raise SettingError("file", "no questions", "at least one", "one JSON object a line")
     return found

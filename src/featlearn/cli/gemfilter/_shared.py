@@ -65,7 +65,6 @@ def check_inputs(**paths: str) -> None:
 
 
 def check_keep(keep: int | float) -> None:
-    from featlearn.methods.gemfilter.selecting import count_of
 
     count_of(keep, 1000)
 

@@ -18,19 +18,11 @@ import torch
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.generating import Result, generate
-from featlearn.methods.gemfilter.given import ends_of, shown
+from featlearn.methods.gemfilter.generating import Result, check_choose, check_config, generate
+from featlearn.methods.gemfilter.given import count_of, ends_of
 from featlearn.methods.gemfilter.layouts import check_layer, layout_of
 from featlearn.methods.gemfilter.recommended import recommended
-from featlearn.methods.gemfilter.selecting import (
-    SOFTMAX,
-    Scoring,
-    Selection,
-    check_prompt,
-    check_scoring,
-    count_of,
-    select,
-)
+from featlearn.methods.gemfilter.selecting import SOFTMAX, Scoring, Selection, check_prompt, check_scoring, select
 from featlearn.methods.gemfilter.views import uncompiled
 
 Act = Callable[[dict[str, Any]], Any]
@@ -165,8 +157,7 @@ def filtered(
     count_of(keep, 1)
     if scoring is not None:
         check_scoring(scoring)
-    if not callable(choose):
-        raise SettingError("choose", shown(choose), "a function that is called as select", "select, select_chunked")
+    check_choose(choose)
     if not hasattr(protect, "shape"):
         ends_of(protect)
     block = Filtered()
@@ -188,8 +179,7 @@ def filtered(
 def _shorten(model: Any, given: dict[str, Any], n: int, left_out: int) -> None:
     """Lengths that count the whole prompt of n tokens, as those of pass two, in place."""
     config = given.get("generation_config")
-    if config is not None and not hasattr(config, "max_length"):
-        raise SettingError("generation_config", f"a {type(config).__name__}", "a GenerationConfig", "or give arguments")
+    check_config(config)
     own = getattr(model, "generation_config", None)
 
     def meant(name: str) -> Any:

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.given import plain_number, shown, whole
+from featlearn.errors import brief
+from featlearn.methods.gemfilter.given import count_of, plain_number, whole
 from featlearn.methods.gemfilter.layouts import layout_of
 from featlearn.methods.gemfilter.recommended import recommended
 from featlearn.methods.gemfilter.selecting import (
@@ -18,7 +19,6 @@ from featlearn.methods.gemfilter.selecting import (
     Selection,
     check_prompt,
     check_scoring,
-    count_of,
     not_finite,
     select,
 )
@@ -134,14 +134,12 @@ def _checked(
     if not callable(getattr(model, "generate", None)):
         raise SettingError("model", type(model).__name__, "a model with generate", "load it with AutoModelForCausalLM")
     if tokenizer is not None and not (hasattr(tokenizer, "decode") and hasattr(tokenizer, "batch_decode")):
-        raise SettingError("tokenizer", shown(tokenizer), "a tokenizer of Transformers", "AutoTokenizer loads one")
+        raise SettingError("tokenizer", brief(tokenizer), "a tokenizer of Transformers", "AutoTokenizer loads one")
     if scoring is not None:
         check_scoring(scoring)
-    if not callable(choose):
-        raise SettingError("choose", shown(choose), "a function that is called as select", "select, select_chunked")
+    check_choose(choose)
     config = generate_kwargs.get("generation_config")
-    if config is not None and not hasattr(config, "max_new_tokens"):
-        raise SettingError("generation_config", f"a {type(config).__name__}", "a GenerationConfig", "or give arguments")
+    check_config(config)
     if generate_kwargs.get("max_new_tokens") is not None:
         whole("max_new_tokens", generate_kwargs["max_new_tokens"], 1, "64 is enough for short answers")
     found = (generate_kwargs.get("stop_strings"), getattr(config, "stop_strings", None))
@@ -152,8 +150,20 @@ def _checked(
         generate_kwargs["tokenizer"] = tokenizer  # an assistant with a tokenizer of its own needs both
     processors = generate_kwargs.pop("logits_processor", None)
     if processors is not None and not isinstance(processors, list | tuple):
-        raise SettingError("logits_processor", shown(processors), "a list of them", "put it in a list")
+        raise SettingError("logits_processor", brief(processors), "a list of them", "put it in a list")
     return [Finite(), *(processors or ())], _pad_id(model, generate_kwargs)
+
+
+def check_choose(choose: Any) -> None:
+    """Errors: SettingError for what cannot choose tokens."""
+    if not callable(choose):
+        raise SettingError("choose", brief(choose), "a function that is called as select", "select, select_chunked")
+
+
+def check_config(config: Any) -> None:
+    """Errors: SettingError for what is neither None nor a configuration of generation."""
+    if config is not None and not (hasattr(config, "max_length") and hasattr(config, "max_new_tokens")):
+        raise SettingError("generation_config", f"a {type(config).__name__}", "a GenerationConfig", "or give arguments")
 
 
 class Finite:

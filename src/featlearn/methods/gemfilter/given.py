@@ -10,15 +10,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from featlearn.core import SettingError
+from featlearn.errors import brief
 
 PROMPTS = "tokenise it with return_tensors='pt' and padding, or ask with gemfilter.answer, which takes texts"
-
-
-def shown(value: Any) -> str:
-    """A value in one short line: numbers as they are, all else as Python writes it."""
-    number = isinstance(value, int | float | complex)
-    told = " ".join((str(value) if number else repr(value)).split())
-    return told if len(told) <= 80 else f"{told[:77]}..."
 
 
 def plain_number(value: Any) -> Any:
@@ -30,7 +24,7 @@ def whole(name: str, value: Any, least: int, remedy: str) -> int:
     """A count of at least `least`, of Python, NumPy or torch; SettingError for anything else."""
     number = plain_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        raise SettingError(name, shown(number), f"a count of at least {least}", remedy)
+        raise SettingError(name, brief(number), f"a count of at least {least}", remedy)
     return number
 
 
@@ -39,7 +33,7 @@ def count_of(keep: Any, length: int) -> int:
     allowed, remedy = "a count of at least 1, or a share in (0, 1]", "1024 and 0.05 are both usual"
     keep = plain_number(keep)
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not keep > 0:
-        raise SettingError("keep", shown(keep), allowed, remedy)
+        raise SettingError("keep", brief(keep), allowed, remedy)
     if isinstance(keep, int):
         return keep
     if keep > 1:
@@ -107,7 +101,7 @@ def ends_of(protect: Any) -> tuple[int, int]:
     pair = tuple(map(plain_number, protect)) if isinstance(protect, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(p, int) and not isinstance(p, bool) for p in pair):
         told = "(first, last), two counts, or a mask"
-        raise SettingError("protect", shown(protect), told, "(0, 0) protects nothing")
+        raise SettingError("protect", brief(protect), told, "(0, 0) protects nothing")
     if min(pair) < 0:
         raise SettingError("protect", protect, "(first, last), neither negative", "(0, 0) protects nothing")
     return pair

@@ -11,7 +11,8 @@ from typing import Any
 from torch import nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.given import plain_number, shown
+from featlearn.errors import brief
+from featlearn.methods.gemfilter.given import plain_number
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.proof import check_layout
 
@@ -98,7 +99,7 @@ def check_layer(layout: Layout, model: Any, layer: Any, length: int) -> int:
     layer = plain_number(layer)
     if isinstance(layer, bool) or not isinstance(layer, int) or not -layers <= layer < layers:
         told = f"this {layout.model_type} has {layers} layers"
-        raise SettingError("layer", shown(layer), f"0 to {layers - 1}", told)
+        raise SettingError("layer", brief(layer), f"0 to {layers - 1}", told)
     layer %= layers
     window = layout.window(model, layer)
     everywhere = layout.global_layers(model)

@@ -10,9 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from featlearn.core import SettingError
-from featlearn.methods.gemfilter.given import as_prompt, protected_tokens, shown, whole
-from featlearn.methods.gemfilter.given import count_of as count_of
-from featlearn.methods.gemfilter.given import plain_number as plain_number
+from featlearn.errors import brief
+from featlearn.methods.gemfilter.given import as_prompt, count_of, plain_number, protected_tokens, whole
 from featlearn.methods.gemfilter.layout import Layout
 from featlearn.methods.gemfilter.layouts import check_layer, layout_of
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, See, undisturbed, watched
@@ -50,10 +49,10 @@ class Scoring:
             )
         width = plain_number(self.pool)
         if isinstance(width, bool) or not isinstance(width, int) or width < 1 or width % 2 == 0:
-            raise SettingError("pool", shown(width), "an odd width of at least 1", "5 is the reported one")
+            raise SettingError("pool", brief(width), "an odd width of at least 1", "5 is the reported one")
         object.__setattr__(self, "pool", width)
         if not isinstance(plain_number(self.softmax), bool):
-            raise SettingError("softmax", shown(self.softmax), "True or False", "False takes raw products")
+            raise SettingError("softmax", brief(self.softmax), "True or False", "False takes raw products")
         object.__setattr__(self, "softmax", plain_number(self.softmax))
         if self.heads is not None:
             try:
@@ -62,7 +61,7 @@ class Scoring:
                 heads = ()
             if isinstance(self.heads, str) or not heads or len(set(heads)) < len(heads):
                 raise SettingError(
-                    "heads", shown(self.heads), "distinct heads, at least one", "None takes all of them"
+                    "heads", brief(self.heads), "distinct heads, at least one", "None takes all of them"
                 ) from None
             object.__setattr__(self, "heads", heads)
         if self.over_heads not in ("sum", "max") or (self.over_heads == "max" and not self.softmax):
@@ -197,7 +196,7 @@ def check_request(
 def check_scoring(scoring: Any) -> None:
     """Errors: SettingError for what is no Scoring."""
     if not isinstance(scoring, Scoring):
-        raise SettingError("scoring", shown(scoring), "a Scoring", "gemfilter.SOFTMAX and gemfilter.RAW are usual")
+        raise SettingError("scoring", brief(scoring), "a Scoring", "gemfilter.SOFTMAX and gemfilter.RAW are usual")
 
 
 def check_prompt(

@@ -370,7 +370,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_theorem2,
         premises=premises,
         reads=(Share, Learned),
-        remarks="That a tenth of the sets is to be learned by the network is a number of ours, written while rows were"
-        " made: the experiment has none. Its lower limit cannot exceed that of as many instances, all learned.",
+        remarks="That a tenth of the sets is to be learned by the network is a number of ours, written while rows of"
+        " the preset cpu (six instances at 50 bits) were made and before those of the preset paper, which are judged"
+        " here. Its lower limit cannot exceed that of as many instances, all learned.",
     ),
 )
