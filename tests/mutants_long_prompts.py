@@ -131,4 +131,28 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "forged = False",
         f"{_R}the_users_text_opens_no_role[question]",
     ),
+    (
+        "methods/memory.py",
+        "after if raised else seen.highest",
+        "after",
+        "tests/methods/test_memory.py::test_a_pass_below_an_earlier_peak_has_its_own",
+    ),
+    (
+        "methods/memory.py",
+        "after if raised else seen.highest",
+        "seen.highest",
+        "tests/methods/test_memory.py::test_a_pass_above_all_before_is_exact_although_no_sample_saw_it",
+    ),
+    (
+        "methods/memory.py",
+        "while not self._done.wait(PERIOD):",
+        "while not self._done.wait(3600):",
+        "tests/methods/test_memory.py::test_a_pass_below_an_earlier_peak_has_its_own",
+    ),
+    (
+        "methods/memory.py",
+        "        self._thread.join()\n",
+        "",
+        "tests/methods/test_memory.py::test_a_failing_pass_leaves_no_thread",
+    ),
 ]
