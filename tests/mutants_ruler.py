@@ -88,4 +88,22 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         'by("model", "kind").items()',
         f"{_W}the_summary_averages_haystacks_and_never_tasks",
     ),
+    (
+        "works/gemfilter/claims/kinds.py",
+        "            -MARGIN,\n",
+        "            -4 * MARGIN,\n",
+        "tests/works/gemfilter/test_gemfilter_kinds.py::test_a_loss_at_one_length_contradicts_there_alone",
+    ),
+    (
+        "works/gemfilter/claims/kinds.py",
+        "min(shares) >= FLOOR",
+        "max(shares) >= FLOOR",
+        "tests/works/gemfilter/test_gemfilter_kinds.py::test_a_full_cache_that_answers_few_at_one_length_leaves_the_premise_unmet",
+    ),
+    (
+        "works/gemfilter/claims/kinds.py",
+        "table.where(length=n), ",
+        "table, ",
+        "tests/works/gemfilter/test_gemfilter_kinds.py::test_a_loss_at_one_length_contradicts_there_alone",
+    ),
 ]

@@ -26,16 +26,14 @@ RIVALS = {
 }
 
 
-def name_of(length: int, rival: str) -> str:
-    """The words for one difference."""
-    return f"right answers of {length} tokens: GemFilter less {rival}"
+NAMES = {(n, rival): f"right answers of {n} tokens: GemFilter less {rival}" for n in LENGTHS for rival in RIVALS}
 
 
 def says(settings: tuple[str, ...]) -> Sequence[Statement]:
     """Non-inferiority at each length."""
     return [
         at_least(
-            name_of(n, rival),
+            NAMES[n, rival],
             POINTS,
             -MARGIN,
             f"{RIVALS[rival]}; non-inferiority over kinds of sentence",
@@ -52,7 +50,7 @@ def says(settings: tuple[str, ...]) -> Sequence[Statement]:
 def sees(settings: tuple[str, ...], table: Table[KindAnswer]) -> Mapping[str, Observation]:
     """Differences over kinds of sentence, each the mean over its depths."""
     return {
-        name_of(n, rival): less(table.where(length=n), "accuracy", {"method": OURS}, {"method": rival})
+        NAMES[n, rival]: less(table.where(length=n), "accuracy", {"method": OURS}, {"method": rival})
         for rival in settings
         for n in LENGTHS
     }
