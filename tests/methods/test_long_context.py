@@ -92,8 +92,8 @@ def test_no_method_punishes_repetition():
     [
         ("snapkv", {"pool": 4}, "pool = 4 is not allowed: an odd width"),
         ("snapkv", {"pool": 0}, "pool = 0 is not allowed"),
-        ("h2o", {"window": -1}, "window = -1 is not allowed: at least 0"),
-        ("streaming", {"sinks": -1}, "sinks = -1 is not allowed: at least 0"),
+        ("h2o", {"window": -1}, "window = -1 is not allowed: a count of at least 0"),
+        ("streaming", {"sinks": -1}, "sinks = -1 is not allowed: a count of at least 0"),
         ("one_run", {"indices": torch.tensor([0, 60])}, "indices = 60 is not allowed: 0 to 59"),
         ("one_run", {"indices": torch.tensor([-1, 3])}, "indices = -1 is not allowed: 0 to 59"),
         ("one_run", {"indices": torch.tensor([3, 3])}, "indices = with repeats is not allowed"),
