@@ -154,12 +154,14 @@ def test_files_that_contradict_themselves_are_refused(judged, tmp_path):
     ):
         document = copy.deepcopy(good)
         change(document)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=said) as told:
             judged(document)
+        assert str(told.value).count("results") == 1
     (tmp_path / "t.json").write_text("accuracy")
     for name, said in (("t.json", "is no JSON document"), ("none.json", "cannot be read")):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=said) as told:
             table_verdict(ID, tmp_path / name)
+        assert str(told.value).count("results = ") == 1  # said once, not in the words of another refusal
 
 
 def test_the_command_prints_statement_found_reported_and_outcome(tmp_path, monkeypatch, capsys):

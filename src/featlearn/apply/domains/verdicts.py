@@ -25,7 +25,7 @@ from featlearn.apply.domains.protocols import (
 from featlearn.apply.domains.scores import AVERAGE, Score, score_of
 from featlearn.core import SettingError
 from featlearn.data.names import shown
-from featlearn.errors import DataError
+from featlearn.errors import DataError, FeatlearnError
 from featlearn.lab.experiment import SummaryRow
 from featlearn.lab.inventory import entry
 
@@ -90,8 +90,11 @@ def table_verdict(id_: str, path: str | Path) -> TableVerdict:
     if id_ not in TABLES:
         remedy = "accuracies of other entries have no protocol"
         raise SettingError("entry", id_, f"with results: one of {', '.join(sorted(TABLES))}", remedy)
+    document = read_results(path)
     try:
-        return _verdict(id_, read_results(path))
+        return _verdict(id_, document)
+    except FeatlearnError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError) as why:
         raise DataError(f"results = {shown(path)!r} is no result file ({type(why).__name__}: {why}); {MADE}") from None
 
