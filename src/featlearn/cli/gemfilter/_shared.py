@@ -65,6 +65,7 @@ def check_inputs(**paths: str) -> None:
 
 
 def check_keep(keep: int | float) -> None:
+    from featlearn.methods.gemfilter.given import count_of
 
     count_of(keep, 1000)
 
