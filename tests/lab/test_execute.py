@@ -1,6 +1,7 @@
 """Runs: the same table whatever runs the trials, in whatever order, however often interrupted."""
 
 import dataclasses
+import functools
 import os
 import pickle
 import random
@@ -249,6 +250,7 @@ def start_driver(tmp_path, store, pause):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # ignored in background shells
     )
 
 
