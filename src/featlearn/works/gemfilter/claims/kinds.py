@@ -74,9 +74,10 @@ def premises(settings: tuple[str, ...], table: Table[KindAnswer]) -> tuple[Premi
 
 
 RULE = (
-    "The rule for intervals of differences was mended after these rows: by the one before, a binomial interval over the "
-    "whole range of -100 to 100 points wherever kinds differ much, comparisons at 2048 tokens would be inconclusive. "
-    "Where at least five kinds gain and as many lose, Student's interval covers, as simulations in the tests show."
+    "The rule for intervals of differences was mended after these rows: by the one before, a binomial interval over "
+    "the whole range of -100 to 100 points wherever kinds differ much, comparisons at 2048 tokens would be "
+    "inconclusive. Where at least five kinds gain and as many lose, Student's interval covers, as simulations in the "
+    "tests show."
 )
 ON = "On SmolLM2-135M, over 86 kinds of sentence that chose no setting,"
 CLAIMS: tuple[Claim, ...] = (
