@@ -68,7 +68,16 @@ def _guard_sockets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
 
 
-WRITES = {"os.mkdir": 1, "os.rename": 2, "os.remove": 1, "os.rmdir": 1, "os.symlink": 2, "os.link": 2, "os.truncate": 1}
+WRITES = {
+    "os.mkdir": 1,
+    "os.rename": 2,
+    "os.remove": 1,
+    "os.rmdir": 1,
+    "os.symlink": 2,
+    "os.link": 2,
+    "os.truncate": 1,
+    "shutil.rmtree": 1,
+}
 SCRATCH = {"__pycache__", ".pytest_cache", ".ruff_cache", ".venv", ".git"}
 _running: list[str] = []
 
@@ -79,6 +88,8 @@ def written_paths(event: str, args: tuple) -> list[Path]:
         path, _, flags = args
         writing = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         found = [path] if writing else []
+    elif event in ("os.remove", "os.rmdir") and isinstance(args[1], int) and args[1] >= 0:
+        found = []  # a name within an open folder, as rmtree has it: the folder itself was given by its path before
     else:
         found = list(args[: WRITES.get(event, 0)])
     return [Path(os.path.abspath(os.fsdecode(p))) for p in found if isinstance(p, str | bytes | os.PathLike)]
@@ -90,11 +101,12 @@ def in_checkout(path: Path) -> bool:
 
 
 def _audit(event: str, args: tuple) -> None:
-    if not _running or (event != "open" and event not in WRITES):
+    running = tuple(_running)  # a thread may end with its test
+    if not running or (event != "open" and event not in WRITES):
         return
     for path in written_paths(event, args):
         if in_checkout(path):
-            raise PermissionError(f"{_running[-1]} writes {path}: tests write to tmp_path only")
+            raise PermissionError(f"{running[-1]} writes {path}: tests write to tmp_path only")
 
 
 sys.addaudithook(_audit)  # cannot be removed again, so it asks whether a test is running

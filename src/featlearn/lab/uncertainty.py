@@ -72,7 +72,7 @@ def _near_an_end(e: Estimate, ends: tuple[float, float], level: float) -> tuple[
     low, high = e.quantity.low, e.quantity.high
     spread = e.error * math.sqrt(e.n)
     far = spread > 0 and min(e.value - low, high - e.value) >= FEW_SPREADS * spread
-    if e.moves:
+    if e.moves and low < e.value < high:  # at an end all units moved as far as they can: a share of 1
         return _of_moves(e, e.moves, ends, level, far)
     if far:
         return ends
