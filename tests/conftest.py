@@ -79,6 +79,7 @@ WRITES = {
     "shutil.rmtree": 1,
 }
 SCRATCH = {"__pycache__", ".pytest_cache", ".ruff_cache", ".venv", ".git"}
+PATHS = str | bytes | os.PathLike
 _running: list[str] = []
 
 
@@ -88,11 +89,12 @@ def written_paths(event: str, args: tuple) -> list[Path]:
         path, _, flags = args
         writing = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         found = [path] if writing else []
-    elif event in ("os.remove", "os.rmdir") and isinstance(args[1], int) and args[1] >= 0:
-        found = []  # a name within an open folder, as rmtree has it: the folder itself was given by its path before
     else:
         found = list(args[: WRITES.get(event, 0)])
-    return [Path(os.path.abspath(os.fsdecode(p))) for p in found if isinstance(p, str | bytes | os.PathLike)]
+    # rmtree names a file within a folder that it has opened
+    within = args[1] if event in ("os.remove", "os.rmdir") and isinstance(args[1], int) and args[1] >= 0 else None
+    base = os.getcwd() if within is None else os.path.realpath(f"/dev/fd/{within}")
+    return [Path(os.path.normpath(os.path.join(base, os.fsdecode(p)))) for p in found if isinstance(p, PATHS)]
 
 
 def in_checkout(path: Path) -> bool:

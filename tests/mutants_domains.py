@@ -232,4 +232,17 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "self.turns[0] = turn\n",
         f"{_P}several_processes_keep_the_step_that_they_went_on_from",
     ),
+    (
+        f"{_APPLY}/splits.py",
+        "for v in sorted(set(values))]",
+        "for v in values]",
+        "tests/apply/test_domain_splits.py::test_columns_that_are_no_splits_are_refused[Splitting(kind='stratified', "
+        "group='', column='camera', digest='')-one has 'c0']",
+    ),
+    (
+        f"{_APPLY}/verdicts.py",
+        "    except FeatlearnError:\n        raise\n",
+        "",
+        "tests/apply/test_domain_verdicts.py::test_files_that_contradict_themselves_are_refused",
+    ),
 ]

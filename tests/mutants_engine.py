@@ -211,4 +211,16 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "return 1 - 2 * alpha / (n - needed + 1), 1 - alpha / m",
         "tests/report/test_statements.py::test_levels_are_those_of_the_judge",
     ),
+    (
+        "lab/uncertainty.py",
+        "e.moved_units < min(FEW_MOVED, e.n / 2)",
+        "e.moved_units < 0",
+        "tests/lab/test_uncertainty.py::test_differences_of_units_that_gain_or_lose_are_covered[0.0-0.05-40]",
+    ),
+    (
+        "lab/uncertainty.py",
+        "e.moved_units < min(FEW_MOVED, e.n / 2)",
+        "e.moved_units < FEW_MOVED",
+        "tests/lab/test_uncertainty.py::test_a_difference_that_few_units_make_has_no_interval_of_their_spread",
+    ),
 ]

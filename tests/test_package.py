@@ -314,6 +314,8 @@ WRITES = {
     "mkdir": lambda mine: TARGET.mkdir(),
     "rename": lambda mine: mine.rename(TARGET),
     "os.open": lambda mine: os.open(TARGET, os.O_CREAT | os.O_WRONLY),
+    "rmtree": lambda mine: shutil.rmtree(TARGET),
+    "remove within an open folder": lambda mine: os.remove(TARGET.name, dir_fd=os.open(ROOT, os.O_RDONLY)),
 }
 
 

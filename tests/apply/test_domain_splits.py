@@ -161,7 +161,7 @@ def test_a_second_domain_that_is_held_out(photographed):
     "splitting, said",
     [
         (Splitting(group="subject"), "group = subject is not allowed: a column of the data; it has camera, part"),
-        (Splitting(column="camera"), "train, val or test in each line; one has 'c"),
+        (Splitting(column="camera"), "one has 'c0'"),
         (Splitting("random", group="camera"), "without split = random"),
         (Splitting(column="part", group="camera"), "without split_column"),
         (Splitting(group="same"), "two or more values in each domain"),

@@ -70,7 +70,7 @@ def checked(splitting: Splitting, found: DomainSet) -> Splitting:
             values = _column(domain, column, name)
             digest.update("\0".join(values).encode() + b"\n")
             if name == "split_column":
-                where = [_meaning(v, column) for v in values]
+                where = [_meaning(v, column) for v in sorted(set(values))]  # rows lie in an order of their contents
                 if TRAINING not in where and TEST not in where:
                     raise SettingError(name, column, "train, val or test", f"domain {domain.name} has val alone")
             elif len(set(values)) < 2:

@@ -173,8 +173,7 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_network,
         premises=large,
         reads=(Fit,),
-        remarks="The largest sigma is found on the rows that are judged, which favours the network, by no more than "
-        "its own error there: 5 %.",
+        remarks="The largest sigma is found on the rows that are judged, by the network's own error, which favours it.",
     ),
     Claim(
         id="gradient_features.claim_xor_kernels",
