@@ -100,6 +100,7 @@ def to_safetensors(model: Model, path: str | Path) -> float:
 
     parts = (("featurizer", model.featurizer), ("head", model.head))
     tensors = {f"{p}.{k}": v.detach().cpu().contiguous().clone() for p, m in parts for k, v in m.state_dict().items()}
+    tensors |= {} if model.seen is None else {"seen": model.seen}
     data = save(tensors, {METADATA: json.dumps(contents(model))})
     keep(Path(path), data)
     x = example(model)

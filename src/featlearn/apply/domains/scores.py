@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from featlearn.apply.domains.runs import Trial
+from featlearn.apply.domains.sources import AVERAGE as AVERAGE
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Rows
 from featlearn.methods.domains import algorithm
@@ -13,7 +14,6 @@ from featlearn.methods.domains import algorithm
 Selection = Literal["training-domain", "leave-one-domain-out", "oracle"]
 MEASURES = ("test_balanced", "test_worst_class", "test_ece", "majority", "validation_balanced", "validation_majority")
 """Columns of a row that a choice keeps besides accuracies."""
-AVERAGE = "average"
 STEP = "step"
 
 

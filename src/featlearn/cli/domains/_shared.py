@@ -1,17 +1,18 @@
 """What the commands of `featlearn domains` share: flags, the plan they come to, remarks."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from featlearn.cli._parse import check_count, parse
+from featlearn.cli._parse import check_count, given, parse
 from featlearn.cli._show import warn
 from featlearn.errors import CommandError
 
 T = TypeVar("T")
 
 
+Depth = Literal["auto", "8", "10", "12", "14", "16", "24", "32"]
 SHOWN = 10
 """How many missing runs are listed."""
 
@@ -28,7 +29,7 @@ class DataOptions:
     """Images of each domain of the MNIST sets; all of them if left out."""
     size: int = 0
     """Height and width in pixels; 0: what the backbone is made for, 64 for cnn, 28 for the MNIST sets."""
-    depth: Literal["auto", "8", "10", "12", "14", "16", "24", "32"] = "auto"
+    depth: Depth = "auto"
     """Bits of white in images of more than 8 bits; auto: 8, 12 or 16, by the range of the whole set."""
     float_range: tuple[float, float] | None = None
     """Black and white of floating point images; 0 1 or 0 255 by the range of the whole set if left out."""
@@ -121,18 +122,26 @@ def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
     options: Any = parse(kind, args, f"featlearn domains {name}", about)
     if not options.data:
         raise CommandError(f"data is missing: --data FOLDER names it (featlearn domains {name} --help)")
-    return with_preset(options) if getattr(options, "protocol", "") else options
+    return with_preset(options, given(args)) if getattr(options, "protocol", "") else options
 
 
-def with_preset(options: Any) -> Any:
-    """The flags of --protocol in place of those that are at their defaults."""
+def with_preset(options: Any, stated: Collection[str]) -> Any:
+    """The flags of --protocol in place of those that are not stated."""
     from featlearn.apply.domains.protocols import benchmark_of, domains_in, preset
 
     wanted = preset(options.protocol, benchmark_of(domains_in(options.data), options.data))
-    flags = {f.name: f.default for f in dataclasses.fields(options)}
-    other = () if options.backbone in ("cnn", wanted["backbone"]) else ("weights", "batch_norm")
-    unset = {n: v for n, v in wanted.items() if n in flags and getattr(options, n) == flags[n] and n not in other}
-    return dataclasses.replace(options, **unset)
+    flags = {f.name for f in dataclasses.fields(options)} - set(stated)
+    if "backbone" in stated and options.backbone != wanted["backbone"]:
+        flags -= {"weights", "batch_norm"}
+    return dataclasses.replace(options, **{n: v for n, v in wanted.items() if n in flags})
+
+
+def scale_of(options: Any, known: Any) -> Any:
+    """What counts as white: as the flags state it, or as a model knows it."""
+    from featlearn.data.decoding import Scale
+
+    bits = known.bits if options.depth == "auto" else int(options.depth)
+    return Scale(bits, options.float_range or known.floats)
 
 
 @dataclass(frozen=True)
@@ -151,6 +160,7 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
     """Where the images come from, automatic values filled in."""
     from featlearn.apply.domains.libraries import IMAGENET_MEAN, IMAGENET_STD, inputs_of
     from featlearn.apply.domains.sources import Source
+    from featlearn.data.decoding import Scale
     from featlearn.data.mnist_domains import NAMES
 
     mnist = options.data in NAMES
@@ -158,7 +168,7 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
     size = options.size or (28 if mnist else 64 if backbone == "cnn" else made_for.size)
     usual = (made_for.mean, made_for.std) == (IMAGENET_MEAN, IMAGENET_STD)
     wanted = (backbone != "cnn" and not mnist) if augment == "auto" else augment == "yes"
-    depth = None if options.depth == "auto" else int(options.depth)
+    scale = scale_of(options, Scale())
     if wanted and mnist:
         raise CommandError(f"augment = yes is not allowed for {options.data}, which is not augmented; leave it out")
     return Source(
@@ -168,8 +178,8 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
         options.per_domain,
         options.skip_unreadable,
         options.merge_case,
-        depth=depth,
-        float_range=options.float_range,
+        depth=scale.bits,
+        float_range=scale.floats,
         mean=None if usual else made_for.mean,
         std=None if usual else made_for.std,
     )
@@ -212,7 +222,11 @@ def planned(
     resolve(options.device)
     found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
     splitting = splits.checked(splits.Splitting(options.split, options.group, options.split_column), found)
-    sources.build(network, found.shape[0], len(found.labels), Key("domains/check"), found.shape[1])
+    if least > 1 or getattr(options, "held_out", ""):
+        found = dataclasses.replace(found, remarks=(*found.remarks, *splits.shared(splitting, found)))
+    key = Key("domains/check")
+    featurizer, _ = sources.build(network, found.shape[0], len(found.labels), key, found.shape[1])
+    check_algorithms(algorithms, network, featurizer)
     if not small and not options.probe:
         _tell_start(options, network)
     if options.probe and not network.pretrained:

@@ -108,7 +108,7 @@ def evaluate_command(args: Sequence[str]) -> int:
         plan.found.name, plan.found.labels, names, todo.trials, todo.hashes, report.table, options.selection
     )
     chosen = [c for c, _ in found.chosen]
-    fits = fits_of(options, found.best)
+    fits = fits_of(options, found.best, plan.found)
     against = against_of(options, plan.found, found.scores, gone)
     document = {
         "data": plan.found.name,

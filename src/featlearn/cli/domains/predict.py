@@ -11,7 +11,7 @@ import tyro
 
 from featlearn.cli._parse import parse
 from featlearn.cli._show import bar, warn
-from featlearn.cli.domains._shared import SHOWN
+from featlearn.cli.domains._shared import SHOWN, Depth, scale_of
 from featlearn.errors import DONE, FAILED, CommandError
 
 
@@ -27,6 +27,11 @@ class PredictOptions:
     """Write over a file that is there."""
     all: bool = False
     """A column for the probability of each class."""
+    depth: Depth = "auto"
+    """Bits of white in images of more than 8 bits; auto: as the model was fitted, or as wide as each file
+    where it was fitted with 8 alone."""
+    float_range: tuple[float, float] | None = None
+    """Black and white of floating point images; as the model was fitted if left out."""
     device: str = "auto"
     """auto: the GPU where there is one."""
     backbone: str = ""
@@ -49,10 +54,11 @@ def predict_command(args: Sequence[str]) -> int:
     paths, left_out = models.listed(options.images)
     target = check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
     model = models.load(options.model, options.backbone)
-    for line in left_out:
+    for line in (*left_out, *model.remarks):
         warn(line)
     with bar("images") as progress:
-        found = models.predict(model, paths, device=device, threads=cores(), progress=progress)
+        scale = scale_of(options, model.preprocessing.scale)
+        found = models.predict(model, paths, device=device, threads=cores(), progress=progress, scale=scale)
     text = _json_of(found, model) if options.json else _csv_of(found, model, options.all)
     if target is not None:
         keep(target, encoded(text, "utf-8"))

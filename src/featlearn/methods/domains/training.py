@@ -389,7 +389,7 @@ def train(
         if swad is not None:
             window = swad.finish()
             _load(featurizer, classifier, swad.weights())
-            anew = (b.x.to(device) for step in range(100) for b in make(step))
+            anew = (torch.cat([b.x for b in make(step)]).to(device) for step in range(100))  # as a step sees them
             refresh_statistics(featurizer, anew)
             averaged = _to_cpu(_weights(featurizer, classifier))
             averaged_evaluation = measure(featurizer, classifier, watch, evaluations[-1].step, {}, schedule.precision)
