@@ -3,6 +3,7 @@
 _APPLY = "src/featlearn/apply/domains"
 _I = "tests/apply/test_domain_identity.py::test_"
 _S = "tests/apply/test_domain_splits.py::test_"
+_E = "tests/cli/test_cli_domain_edges.py::test_"
 _F = "tests/cli/test_cli_domain_flags.py::test_"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
@@ -66,5 +67,23 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "again = sum(m in used for m in here)",
         "again = 0",
         f"{_F}images_of_training_are_known_under_other_names",
+    ),
+    (
+        f"{_APPLY}/runs.py",
+        "if (network.probe or frozen) and",
+        "if network.probe and",
+        f"{_I}a_module_that_is_frozen_has_no_features_to_regularise",
+    ),
+    (
+        f"{_APPLY}/scores.py",
+        "if at not in absent))",
+        "if at not in ()))",
+        f"{_E}only_draws_that_both_have_are_compared",
+    ),
+    (
+        "src/featlearn/methods/domains/training.py",
+        "found.loss.get(VALIDATION, 0.0)):",
+        "0.0):",
+        f"{_E}runs_that_all_diverge_are_no_success",
     ),
 ]

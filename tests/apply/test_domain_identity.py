@@ -165,7 +165,7 @@ def test_a_module_that_is_frozen_has_no_features_to_regularise(mine, tmp_path, a
     """The differences to plain training were exactly 0, without a word."""
     found, config = made(pictures_in(tmp_path))
     network = sources.with_hash(Network("pets_of_test.net:frozen"), 8)
-    with pytest.raises(SettingError, match="all of pets_of_test.net:frozen is frozen, which leaves the features"):
+    with pytest.raises(SettingError, match=r"all of pets_of_test\.net:frozen is frozen, which leaves the features"):
         models.fit(config.source, found, network, algorithm, FAST, Settings())
     models.fit(config.source, found, network, "erm", FAST, Settings())
 

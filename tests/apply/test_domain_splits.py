@@ -242,7 +242,7 @@ def test_a_group_is_on_one_side_over_all_training_domains():
 
 def test_rows_without_a_group_are_no_group():
     found = set_of(people("a", ["s0", "s1", ""]), people("b", ["s0", " "]))
-    with pytest.raises(SettingError, match="12 of 30 rows have none .a, b.: give each of them one"):
+    with pytest.raises(SettingError, match=r"12 of 30 rows have none \(a, b\): give each of them one"):
         checked(Splitting(group="subject"), found)
 
 

@@ -199,16 +199,38 @@ def _measures(details: Details, parts: Division, labels: Sequence[str]) -> dict[
 
 
 def save(model: Model, path: str | Path) -> None:
-    """Write a model as tensors and plain values, under a temporary name first.
+    """Write a model as tensors and plain values, under a temporary name first; as safetensors by that ending.
 
-    Errors: StoreError in one line, with the file that the model is kept in instead.
+    Errors: SettingError for the ending of another kind of file; StoreError in one line, with the file that the model is
+    kept in instead.
     """
+    check_name(path)
+    if Path(path).suffix.lower() == SAFETENSORS:
+        keep(Path(path), safetensors_of(model))
+        return
     data = contents(model)
     data |= {k: {n: v.cpu() for n, v in getattr(model, k).state_dict().items()} for k in ("featurizer", "head")}
     data |= {} if model.seen is None else {"seen": model.seen}
     buffer = io.BytesIO()
     torch.save(data, buffer)
     keep(Path(path), buffer.getvalue())
+
+
+def check_name(path: str | Path) -> None:
+    """Errors: SettingError for a name under which no program would look for a model of ours."""
+    if Path(path).suffix.lower() == ".onnx":
+        remedy = "`featlearn domains export` writes .onnx from it"
+        raise SettingError("out", path, f"a name that ends in .pt or {SAFETENSORS}", remedy)
+
+
+def safetensors_of(model: Model) -> bytes:
+    """The bytes of a .safetensors file, what is no tensor as JSON in its metadata."""
+    from safetensors.torch import save as saved
+
+    parts = (("featurizer", model.featurizer), ("head", model.head))
+    tensors = {f"{p}.{k}": v.detach().cpu().contiguous().clone() for p, m in parts for k, v in m.state_dict().items()}
+    tensors |= {} if model.seen is None else {"seen": model.seen}
+    return saved(tensors, {METADATA: json.dumps(contents(model))})
 
 
 def contents(model: Model) -> dict[str, Any]:
@@ -236,7 +258,7 @@ def contents(model: Model) -> dict[str, Any]:
 
 def _read(path: str | Path) -> Any:
     """What `save` or `export.to_safetensors` wrote."""
-    if Path(path).suffix != ".safetensors" or not os.path.isfile(path):
+    if Path(path).suffix.lower() != SAFETENSORS or not os.path.isfile(path):
         return read_tensors(path, "model")
     from safetensors import SafetensorError, safe_open
 
@@ -254,6 +276,7 @@ def _read(path: str | Path) -> Any:
     return {**plain, **found, **({"seen": tensors["seen"]} if "seen" in tensors else {})}
 
 
+SAFETENSORS = ".safetensors"
 FITTED = "the model was fitted"
 """In remarks on images that are read in another way than a plain one is."""
 METADATA = "featlearn domains"
@@ -425,11 +448,16 @@ def _probabilities(model: Model, values: Tensor, device: torch.device | str) -> 
 
 
 def probabilities_of(model: Model, x: Tensor, device: torch.device | str = "cpu") -> Tensor:
-    """Probabilities (n, classes) of inputs as the model takes them, on the CPU."""
+    """Probabilities (n, classes) of inputs as the model takes them, on the CPU.
+
+    Errors: SettingError for a model whose answer is no number."""
     model.featurizer.to(device)
     model.head.to(device)
     with torch.no_grad():
-        return functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
+        found = functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
+    if not bool(found.isfinite().all()):
+        raise SettingError("model", "one that answers nan", "finite probabilities", "fit it anew, at a lower rate")
+    return found
 
 
 def told_of(found: Sequence[Prediction]) -> list[str]:

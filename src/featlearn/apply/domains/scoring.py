@@ -11,7 +11,7 @@ from featlearn.apply.domains.models import FITTED, Model, Prediction, marks, pre
 from featlearn.apply.domains.sources import ALL as ALL
 from featlearn.core import SettingError
 from featlearn.data.domains import DomainSet, FileDomain
-from featlearn.data.names import shown, some
+from featlearn.data.names import matched, shown, some
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,20 @@ def score(
     device: torch.device | str = "cpu",
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    case: bool = True,
 ) -> ModelScore:
     """Predict labelled images and compare. Files are read as `predict` reads them, those of more than 8 bits by the
-    rule of the whole set (`found.scale`). Labels are matched by name.
+    rule of the whole set (`found.scale`). Labels are matched by name, whatever its Unicode form; case: as written.
 
     Errors: SettingError, before any prediction, for labels that the model does not know, and for channels that it does
     not take.
     """
-    unknown = [label for label in found.labels if label not in model.labels]
+    names = [matched(label, model.labels, case) for label in found.labels]
+    unknown = [label for label, name in zip(found.labels, names, strict=True) if name not in model.labels]
     if unknown:
         remedy = f"{len(unknown)} of {len(found.labels)} are not: {some(unknown)}; rename them, or leave them out"
         raise SettingError("labels", found.name, f"among those of the model ({some(list(model.labels))})", remedy)
-    place = torch.tensor([model.labels.index(label) for label in found.labels])
+    place = torch.tensor([model.labels.index(name) for name in names])
     done, n = 0, sum(len(d.y) for d in found.domains)
     measures: dict[str, Measures] = {}
     images: list[Scored] = []
@@ -111,10 +113,10 @@ def score(
         )
     if not measures:
         raise SettingError("data", shown(found.name), "images that can be read", "none of them can")
-    return ModelScore({**measures, ALL: total(measures.values())}, images, errors, _remarks(model, found, every))
+    return ModelScore({**measures, ALL: total(measures.values())}, images, errors, _remarks(model, found, names, every))
 
 
-def _remarks(model: Model, found: DomainSet, read: Sequence[Prediction]) -> list[str]:
+def _remarks(model: Model, found: DomainSet, names: Sequence[str], read: Sequence[Prediction]) -> list[str]:
     about = model.about
     out = [*model.remarks, *(line for line in told_of(read) if FITTED in line)]
     here = [m for d in found.domains for m in marks(d, range(len(d.y)))]
@@ -130,7 +132,7 @@ def _remarks(model: Model, found: DomainSet, read: Sequence[Prediction]) -> list
     elif both:
         alike = ": no file is the same, but are the images others?" if known else "; are the images others?"
         out.append(f"domains of these names were trained on: {some(both)}{alike}")
-    lacking = [label for label in model.labels if label not in found.labels]
+    lacking = [label for label in model.labels if label not in names]
     if lacking:
         out.append(f"{len(lacking)} classes of the model have no image here: {some(lacking)}")
     return out

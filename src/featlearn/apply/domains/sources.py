@@ -107,7 +107,9 @@ def load(
         make = rotated_mnist if source.data.startswith("rotated") else colored_mnist
         fashion = "fashion" in source.data
         _fetch("fashion-mnist" if fashion else "mnist")
-        return make(per_domain=source.per_domain, size=source.size, fashion=fashion)
+        found = make(per_domain=source.per_domain, size=source.size, fashion=fashion)
+        told = f"{source.data} is the built-in set and not what lies here under that name: ./{source.data} is that"
+        return replace(found, remarks=(*found.remarks, told)) if os.path.exists(source.data) else found
     if source.per_domain is not None:
         raise SettingError("per_domain", source.per_domain, f"given with {', '.join(NAMES)} only", "leave it out")
     path = Path(os.path.expanduser(source.data))

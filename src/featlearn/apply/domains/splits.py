@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.data.domains import DomainSet
-from featlearn.data.names import some
+from featlearn.data.names import shown, some
 from featlearn.methods.domains import VALIDATION, Part, split
 
 TEST, ORACLE, SECOND = "test", "oracle", "second"
@@ -88,6 +88,22 @@ def _all_grouped(column: str, found: DomainSet) -> None:
         where = some([d for d, n in empty.items() if n])
         rows = f"{sum(empty.values())} of {sum(len(d.y) for d in found.domains)} rows have none ({where})"
         raise SettingError("group", column, "a column with a value in each row", f"{rows}: give each of them one")
+
+
+def check_trains(splitting: Splitting, found: DomainSet, held_out: Sequence[str] = ()) -> None:
+    """Errors: SettingError, before any run, where a domain that trains in some of the runs has no row to train on.
+
+    held_out: those that are held out in turn, () for all."""
+    if not splitting.column:
+        return
+    column = splitting.column
+    meant = {d.name: [_meaning(v, column) for v in _column(d, column, "split_column")] for d in found.domains}
+    tested = [name for name, values in meant.items() if TRAINING not in values]
+    away = held_out or found.names
+    if any(set(tested) - {name} for name in away):
+        alone = f"--held-out {shown(tested[0])} alone holds it out, or " if len(tested) == 1 else ""
+        remedy = f"{some(tested)} has none: {alone}mark some rows train"
+        raise SettingError("split_column", column, "with rows to train on in each domain that trains", remedy)
 
 
 def shared(splitting: Splitting, found: DomainSet) -> list[str]:
@@ -249,6 +265,8 @@ def divide(
                 raise SettingError("split_column", splitting.column, "with rows to train on", f"{domain.name} has none")
             training.append(inside)
             watch[VALIDATION].append(outside)
+    if not training:
+        raise SettingError("held_out", held_out, "one of several domains", "no other is left to train on")
     if not sum(len(p.rows) for p in watch[VALIDATION]):
         raise SettingError("split", splitting.kind, "with rows that validate", "there are none: add images")
     kept = {name: [p for p in parts if len(p.rows)] for name, parts in watch.items()}

@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 
 Depth = Literal["auto", "8", "10", "12", "14", "16", "24", "32"]
+SEARCHED = 32, 64
+"""From which to below which batch `methods.domains.sample` draws."""
 SHOWN = 10
 """How many missing runs are listed."""
 
@@ -222,11 +224,21 @@ def planned(
     resolve(options.device)
     found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
     splitting = splits.checked(splits.Splitting(options.split, options.group, options.split_column), found)
+    if least > 1:
+        splits.check_trains(splitting, found, getattr(options, "held_out", ()))
     if least > 1 or getattr(options, "held_out", ""):
         found = dataclasses.replace(found, remarks=(*found.remarks, *splits.shared(splitting, found)))
     key = Key("domains/check")
     featurizer, _ = sources.build(network, found.shape[0], len(found.labels), key, found.shape[1])
     check_algorithms(algorithms, network, featurizer)
+    if not options.rate and network.library == "own" and not (options.probe or options.weights):
+        learns = any(p.requires_grad for p in featurizer.parameters())
+        schedule = dataclasses.replace(schedule, rate=5e-5 if learns else 1e-3)
+        of = "as for pretrained weights: a random start needs more" if learns else "for a head on frozen features"
+        warn(f"{options.backbone}: nothing says whether it is pretrained; the rate is {schedule.rate:g}, {of} (--rate)")
+    if getattr(options, "search", 1) > 1 and not SEARCHED[0] <= schedule.batch < SEARCHED[1]:
+        batch = f"from {SEARCHED[0]} to {SEARCHED[1] - 1} whatever --batch is: {schedule.batch} is that of draw 0 alone"
+        warn(f"--search draws batches {batch}")
     if not small and not options.probe:
         _tell_start(options, network)
     if options.probe and not network.pretrained:
@@ -277,6 +289,8 @@ def command_of(name: str, options: Any, kind: type, **changed: Any) -> str:
     """The command line with the values of `options` that are flags of `kind` and not its defaults, and `changed`."""
     import shlex
 
+    from featlearn.data.names import shown
+
     words = ["featlearn", "domains", name]
     for f in dataclasses.fields(kind):
         value = changed.get(f.name, getattr(options, f.name, f.default))
@@ -287,7 +301,7 @@ def command_of(name: str, options: Any, kind: type, **changed: Any) -> str:
             words.append(flag if value else "--no-" + flag[2:])
         else:
             words += [flag, *map(_word, value if isinstance(value, tuple) else (value,))]
-    return shlex.join(words)
+    return shown(shlex.join(words))
 
 
 def _word(value: Any) -> str:

@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -22,7 +23,7 @@ class PredictOptions:
     model: str = ""
     """File that `featlearn domains fit` wrote."""
     out: str = ""
-    """File for the table; stdout if left out."""
+    """File for the table, JSON if it ends in .json; stdout if left out."""
     replace: bool = False
     """Write over a file that is there."""
     all: bool = False
@@ -52,6 +53,9 @@ def predict_command(args: Sequence[str]) -> int:
 
     device = resolve(options.device)
     paths, left_out = models.listed(options.images)
+    form = Path(options.out).suffix.lower()
+    if form in (".parquet", ".html", ".tex", ".xlsx"):
+        raise CommandError(f"out = {options.out} is not allowed: a name that ends in .csv or .json; choose one")
     target = check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
     model = models.load(options.model, options.backbone)
     for line in (*left_out, *model.remarks):
@@ -59,7 +63,7 @@ def predict_command(args: Sequence[str]) -> int:
     with bar("images") as progress:
         scale = scale_of(options, model.preprocessing.scale)
         found = models.predict(model, paths, device=device, threads=cores(), progress=progress, scale=scale)
-    text = _json_of(found, model) if options.json else _csv_of(found, model, options.all)
+    text = _json_of(found, model) if options.json or form == ".json" else _csv_of(found, model, options.all)
     if target is not None:
         keep(target, encoded(text, "utf-8"))
     else:
@@ -107,7 +111,9 @@ def _to_stdout(text: str) -> None:
 def _csv_of(found: Sequence[Any], model: Any, every: bool) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["path", "label", "probability", *(model.labels if every else ())])
+    heads = ("path", "label", "probability")
+    named = [f"probability of {name}" if name in heads else name for name in model.labels]
+    writer.writerow([*heads, *(named if every else ())])
     for p in found:
         more = [f"{v:.6f}" for v in p.probabilities] if every else []
         writer.writerow([p.path, p.label, "" if p.error else f"{p.probability:.6f}", *more])

@@ -76,7 +76,9 @@ def score_command(args: Sequence[str]) -> int:
     remark(found)
     describe(out, found)
     with bar("images") as progress:
-        scored = scoring.score(model, found, device=device, threads=cores(), progress=progress)
+        scored = scoring.score(
+            model, found, device=device, threads=cores(), progress=progress, case=not options.merge_case
+        )
     rows = scored.as_json(model.labels)
     if options.json:
         print_json({"model": options.model, "data": found.name, "domains": rows, "remarks": scored.remarks})

@@ -368,7 +368,8 @@ def train(
                 if (step + 1 - schedule.evaluate_from) % schedule.evaluate_every == 0 or step == schedule.steps - 1:
                     means = {name: float(value) / since for name, value in sums.items()}
                     found = measure(featurizer, classifier, watch, step + 1, means, schedule.precision)
-                    _check_finite(torch.tensor(means["loss"]), step)
+                    for loss in (means["loss"], found.loss.get(VALIDATION, 0.0)):
+                        _check_finite(torch.tensor(loss), step)
                     evaluations.append(found)
                     sums, since = {}, 0
                     if VALIDATION in found.accuracy and (
