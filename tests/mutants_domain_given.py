@@ -78,7 +78,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_APPLY}/scores.py",
         "if at not in absent))",
         "if at not in ()))",
-        f"{_E}only_draws_that_both_have_are_compared",
+        "tests/apply/test_domain_tool.py::test_none_is_the_best_of_more_draws_than_the_other",
     ),
     (
         "src/featlearn/methods/domains/training.py",

@@ -100,6 +100,7 @@ def fit(
     key = Key("domains/fit") / seed
     featurizer, head = build_network(network, found.shape[0], len(found.labels), key, found.shape[1])
     check_algorithms((algorithm_name,), network, featurizer)
+    code = identity.code_of(network.backbone, featurizer)
     own = {n: getattr(settings, n) for n in settings_of(chosen)}
     trial = Trial(
         source,
@@ -160,7 +161,6 @@ def fit(
     preprocessing = replace(source.preprocessing(), size=found.shape[1], augment=False, scale=found.scale)
     plain = replace(network, weights="", weights_hash="", frozen=network.keeps_statistics)
     featurizer, head = featurizer.eval(), head.eval()
-    code = identity.code_of(network.backbone, featurizer)
     answer = identity.answer_of(featurizer, found.shape[1]) if network.library else ()
     seen = _seen(parts)
     labels, channels = found.labels, found.shape[0]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.data.domains import DomainSet
-from featlearn.data.names import shown, some
+from featlearn.data.names import matched, shown, some
 from featlearn.methods.domains import VALIDATION, Part, split
 
 TEST, ORACLE, SECOND = "test", "oracle", "second"
@@ -99,7 +99,7 @@ def check_trains(splitting: Splitting, found: DomainSet, held_out: Sequence[str]
     column = splitting.column
     meant = {d.name: [_meaning(v, column) for v in _column(d, column, "split_column")] for d in found.domains}
     tested = [name for name, values in meant.items() if TRAINING not in values]
-    away = held_out or found.names
+    away = [matched(shown(name), found.names) for name in held_out] or found.names
     if any(set(tested) - {name} for name in away):
         alone = f"--held-out {shown(tested[0])} alone holds it out, or " if len(tested) == 1 else ""
         remedy = f"{some(tested)} has none: {alone}mark some rows train"

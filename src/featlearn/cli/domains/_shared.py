@@ -236,7 +236,7 @@ def planned(
         schedule = dataclasses.replace(schedule, rate=5e-5 if learns else 1e-3)
         of = "as for pretrained weights: a random start needs more" if learns else "for a head on frozen features"
         warn(f"{options.backbone}: nothing says whether it is pretrained; the rate is {schedule.rate:g}, {of} (--rate)")
-    if getattr(options, "search", 1) > 1 and not SEARCHED[0] <= schedule.batch < SEARCHED[1]:
+    if options.batch and getattr(options, "search", 1) > 1 and not SEARCHED[0] <= schedule.batch < SEARCHED[1]:
         batch = f"from {SEARCHED[0]} to {SEARCHED[1] - 1} whatever --batch is: {schedule.batch} is that of draw 0 alone"
         warn(f"--search draws batches {batch}")
     if not small and not options.probe:
