@@ -425,13 +425,14 @@ def _input(model: Model, path: str | Path, scale: Scale) -> tuple[Tensor | None,
         told.append(f"the first of {head.frames} pictures")
     known = model.preprocessing.scale
     if head.kind == "integer" and found.fixed is None:
-        fitted = known.bits and f"with {known.bits}" if known.bits != scale.bits else known.bits and "so"
-        told.append(f"{head.bits} bits read as {scale.bits or head.bits}, {FITTED} {fitted or 'with 8 alone'}")
+        other = f"{FITTED} with {known.bits or '8 alone'}"
+        told.append(f"{head.bits} bits read as {scale.bits or head.bits}, {_as_fitted(known.bits, scale.bits, other)}")
     if head.kind == "float":
         low, high = limits_of(found, scale)
-        fitted = known.floats and "from {:g} to {:g}".format(*known.floats) if known.floats != scale.floats else ""
-        fitted = fitted or ("so" if known.floats else "without floats")
-        told.append(f"floats read from {low:g} to {high:g}, {FITTED} {fitted}")
+        other = (
+            f"{FITTED} from {known.floats[0]:g} to {known.floats[1]:g}" if known.floats else f"{FITTED} without floats"
+        )
+        told.append(f"floats read from {low:g} to {high:g}, {_as_fitted(known.floats, scale.floats, other)}")
     if found.values is not None and not found.inverted:
         low, high = limits_of(found, scale)
         if (float(found.values.max()) - low) <= DARK * (high - low):
@@ -440,6 +441,10 @@ def _input(model: Model, path: str | Path, scale: Scale) -> tuple[Tensor | None,
     if model.channels == 1:
         picture = picture.convert("L").convert("RGB")
     return pictures.pixels(picture, model.preprocessing.size), told
+
+
+def _as_fitted(known: Any, used: Any, other: str) -> str:
+    return f"as {FITTED}" if known and known == used else other
 
 
 def _probabilities(model: Model, values: Tensor, device: torch.device | str) -> Tensor:
