@@ -41,9 +41,9 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         f"{_L}a_hub_that_says_nothing_is_waited_for_no_longer",
     ),
     (
-        _LIBRARIES,
-        'made.update(Path(file).read_bytes() if file else b"")',
-        "pass",
+        "src/featlearn/apply/domains/identity.py",
+        "    if library_of(name) == OWN:\n        told",
+        "    if library_of(name) != OWN:\n        told",
         f"{_L}a_changed_module_is_another_network",
     ),
     (

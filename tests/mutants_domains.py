@@ -121,8 +121,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         f"{_APPLY}/splits.py",
-        "found, key=lacking)",
-        "found, key=lambda pair: 0)",
+        "if all(map(len, pair))), key=lacking)",
+        "if all(map(len, pair))), key=lambda pair: 0)",
         f"{_S}groups_stay_together_and_classes_are_alike",
     ),
     (

@@ -7,9 +7,9 @@ import pytest
 import torch
 from colours import made, pictures_in
 
-from featlearn.apply.domains.splits import ORACLE, SECOND, TEST, Splitting, checked, divide, parted
+from featlearn.apply.domains.splits import ORACLE, SECOND, TEST, Splitting, checked, divide, parted, shared
 from featlearn.core import Key, SettingError
-from featlearn.data.domains import TensorDomain, table
+from featlearn.data.domains import DomainSet, PixelDomain, TensorDomain, table
 from featlearn.data.pictures import Preprocessing
 from featlearn.methods.domains import VALIDATION
 
@@ -203,3 +203,49 @@ def test_a_copy_of_an_image_does_not_validate_what_it_trained(tmp_path):
     day = found.domain("day")
     seen = {day.twins[i] for i in parts.training[0].rows.tolist()}
     assert not seen & {day.twins[i] for i in parts.watch[VALIDATION][0].rows.tolist()}
+
+
+# --- groups over domains ---------------------------------------------------------------------------------------------
+
+
+def people(name, subjects, rows=3):
+    """Rows of subjects, half of them of each class."""
+    names = tuple(s for s in subjects for _ in range(2 * rows))
+    y = torch.tensor([0, 1] * (rows * len(subjects)))
+    values = torch.zeros(len(y), 3, 1, 1, dtype=torch.uint8)
+    return PixelDomain(name, values, y, Preprocessing(size=8), columns={"subject": names})
+
+
+def set_of(*domains):
+    return DomainSet("people", domains, ("no", "yes"), (3, 1, 1))
+
+
+def test_a_group_is_on_one_side_over_all_training_domains():
+    """Of five subjects in three domains all five trained in one domain and validated in another."""
+    subjects = [f"s{i}" for i in range(5)]
+    found = set_of(*(people(name, subjects) for name in ("a", "b", "c")))
+    for seed in range(20):
+        parts = divide(found, "c", seed, Splitting(group="subject"))
+        train = {s for p in parts.training for s in rows_named(p.domain, p.rows, "subject")}
+        kept = {s for p in parts.watch[VALIDATION] for s in rows_named(p.domain, p.rows, "subject")}
+        assert not train & kept
+        assert train | kept == set(subjects)
+        assert [p.domain.name for p in parts.training] == ["a", "b"]
+        assert sum(len(p.rows) for p in (*parts.training, *parts.watch[VALIDATION])) == 60
+    (told,) = shared(Splitting(group="subject"), found)
+    assert told.startswith("5 of 5 groups of subject are in several domains: s0 (a, b, c), s1 (a, b, c)")
+    apart = set_of(people("a", ["s0", "s1"]), people("b", ["t0", "t1"]))
+    assert shared(Splitting(group="subject"), apart) == []
+    parts = divide(apart, None, 0, Splitting(group="subject"))
+    assert all(len(p.rows) for p in parts.training)  # a domain of two groups keeps one to train on
+
+
+def test_rows_without_a_group_are_no_group():
+    found = set_of(people("a", ["s0", "s1", ""]), people("b", ["s0", " "]))
+    with pytest.raises(SettingError, match=r"12 of 30 rows have none \(a, b\): give each of them one"):
+        checked(Splitting(group="subject"), found)
+
+
+def test_groups_that_are_not_utf_8_are_groups():
+    found = set_of(people("a", ["Ren\udce9", "Ren\udce8"]), people("b", ["x", "y"]))
+    assert checked(Splitting(group="subject"), found).digest

@@ -263,3 +263,20 @@ def test_differences_by_hand():
     part = scores.compare([f for f in found if (f.held_out, f.seed) != ("b", 1)], "erm", "erm-nu", ("a", "b"))
     assert part[-1].n == 3
     assert part[-1].by_seed is None  # one seed has all domains
+
+
+def test_none_is_the_best_of_more_draws_than_the_other():
+    """A difference of 20 points came of three draws against one."""
+    row = {"kind": "step", "step": 6, "oracle": None, "seed": 0, "held_out": "A", "second": "", "draw": 0}
+    rows = [row | {"algorithm": "erm", "validation": 0.5, "test": 0.5}]
+    rows += [
+        row | {"algorithm": "erm-nu", "draw": k, "validation": 0.5 + k / 10, "test": 0.5 + k / 10} for k in (0, 1, 2)
+    ]
+
+    def difference(status):
+        gone = [scores.Missing("erm", "A", 0, k, status, "") for k in (1, 2)]
+        found = scores.choices(scores.shared_draws(Rows(tuple(rows)), gone), "training-domain")
+        return scores.compare(found, "erm", "erm-nu", ["A"])[0].mean
+
+    assert difference("missing") == 0
+    assert difference("diverged") == pytest.approx(0.2)  # those were tried

@@ -326,8 +326,22 @@ def test_the_mean_of_weights_has_statistics_of_its_own():
     found.weights_into(net, head, averaged=True)
     kept = net[1].running_mean.clone()
     steps = (minibatches_of_step(training, FAST.batch, step, KEY) for step in range(100))
-    refresh_statistics(net, (b.x for minibatches in steps for b in minibatches))
+    refresh_statistics(net, (torch.cat([b.x for b in minibatches]) for minibatches in steps))
     torch.testing.assert_close(kept, net[1].running_mean)
+
+
+def test_statistics_of_the_mean_of_weights_are_those_of_all_domains_together():
+    """Two domains at -10 and 10 have a variance of 100 and more together, and of 1 each: a step sees them together."""
+    draw, domains = KEY.torch(), []
+    for name, shift in (("dark", -10.0), ("light", 10.0)):
+        x = shift + torch.randn(40, 3, 2, 2, generator=draw)
+        domains.append(Points(name, x, torch.arange(40) % 2))
+    training = [Part(d, torch.arange(32)) for d in domains]
+    watch = {VALIDATION: [Part(d, torch.arange(32, 40)) for d in domains]}
+    net, head = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 4)), nn.Linear(4, 2)
+    found = train(net, head, erm, training, FAST, key=KEY, watch=watch, average=SwadRule(1, 50))
+    assert found.averaged is not None
+    assert float(found.averaged["featurizer.0.running_var"].min()) > 90
 
 
 def test_the_penalty_lowers_the_nuclear_norm_of_what_is_learned():

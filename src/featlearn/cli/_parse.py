@@ -71,6 +71,17 @@ def flags_of(kind: type) -> list[str]:
     return out
 
 
+def given(args: Sequence[str]) -> set[str]:
+    """Names of the fields whose flags stand in `args`.
+
+    Example:
+        >>> sorted(given(["--evaluate-every", "300", "--no-probe", "--rate=1"]))
+        ['evaluate_every', 'no_probe', 'probe', 'rate']
+    """
+    names = {word[2:].partition("=")[0].replace("-", "_") for word in args if word.startswith("--")}
+    return names | {name.removeprefix("no_") for name in names}
+
+
 def gathered(args: Sequence[str], several: Sequence[str]) -> list[str]:
     """The same words with a flag that takes several values and stands more than once gathered where it stands first.
 

@@ -251,7 +251,8 @@ def _assembled(
         if not checks.skip_unreadable:
             raise DataError(f"{what}; {remedy}, or skip them (skip_unreadable, --skip-unreadable)")
         remarks.append(f"{what}; they are left out")
-        files = [file for file, f in zip(files, facts, strict=True) if not f.trouble]
+        files, before = [file for file, f in zip(files, facts, strict=True) if not f.trouble], files
+        remarks += _gone(before, files)
         facts = [f for f in facts if not f.trouble]
         _enough(files, checks.least)
     scale, told = decide(facts, [f.domain for f in files], preprocessing.scale)
@@ -318,6 +319,19 @@ def _enough(files: Sequence[_File], least: int) -> None:
     labels = sorted({f.label for f in files})
     if len(labels) < 2:
         raise DataError(f"the data has one class ({labels[0]}); at least 2 are needed; is it domain/class/image?")
+
+
+def _gone(before: Sequence[_File], after: Sequence[_File]) -> list[str]:
+    """Domains and classes of which no file is left."""
+    out = []
+    for what, field_name in (("domains", "domain"), ("classes", "label")):
+        names, kept = ({getattr(f, field_name) for f in files} for files in (before, after))
+        lost = sorted(names - kept)
+        if lost:
+            out.append(
+                f"{len(lost)} of {len(names)} {what} have no file that can be read and are left out whole: {some(lost)}"
+            )
+    return out
 
 
 def _missing_classes(files: Sequence[_File]) -> list[str]:

@@ -25,6 +25,16 @@ def some(names: Sequence[str | os.PathLike[str]]) -> str:
     return ", ".join(shown(n) for n in names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
+def matched(name: str, known: Sequence[str], case: bool = True) -> str:
+    """The one of the known names that is this one, or is it in another Unicode form, or (without `case`) but for case;
+    the name itself where none is."""
+
+    def plain(text: str) -> str:
+        return unicodedata.normalize("NFC", text if case else unicodedata.normalize("NFC", text).casefold())
+
+    return name if name in known else next((k for k in known if plain(k) == plain(name)), name)
+
+
 def counted(n: int, what: str) -> str:
     """The number and the noun: "1 file", "2 files"."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"

@@ -127,9 +127,9 @@ def _has_columns(path: Path, names: Sequence[str]) -> None:
         elif {n.casefold() for n in names} >= set(NEEDED):
             remedy = "write them in lower case"
         raise DataError(f"{shown(path)} has no column {', '.join(missing)} (its first line: {has}); {remedy}")
-    twice = [name for name in NEEDED if list(names).count(name) > 1]
+    twice = [name for name in dict.fromkeys(names) if name and list(names).count(name) > 1]
     if twice:
-        raise DataError(f"{shown(path)} has the column {', '.join(twice)} more than once; keep one")
+        raise DataError(f"{shown(path)} has the column {', '.join(map(shown, twice))} more than once; keep one")
 
 
 def _row(path: Path, line: int, names: Sequence[str], values: Sequence[str], where: dict[str, int]) -> Row:

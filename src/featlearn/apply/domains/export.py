@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featlearn.apply.domains.models import METADATA, Model, contents
+from featlearn.apply.domains.models import METADATA, Model, contents, safetensors_of
 from featlearn.apply.domains.models import load as load_model
 from featlearn.apply.files import keep
 from featlearn.core import Key, SettingError
@@ -96,12 +96,7 @@ def to_safetensors(model: Model, path: str | Path) -> float:
 
     Errors: DataError where what is read back computes something else; StoreError where it cannot be written.
     """
-    from safetensors.torch import save
-
-    parts = (("featurizer", model.featurizer), ("head", model.head))
-    tensors = {f"{p}.{k}": v.detach().cpu().contiguous().clone() for p, m in parts for k, v in m.state_dict().items()}
-    data = save(tensors, {METADATA: json.dumps(contents(model))})
-    keep(Path(path), data)
+    keep(Path(path), safetensors_of(model))
     x = example(model)
     own = model.network.backbone if model.network.library == "own" else ""
     with torch.no_grad():

@@ -8,7 +8,6 @@
 
 import contextlib
 import copy
-import hashlib
 import json
 import os
 import pkgutil
@@ -75,21 +74,40 @@ class Featurizer(nn.Module):
 
     def _measured(self, size: int) -> int:
         modes = {m: m.training for m in self.modules()}
-        like = next(iter(self.net.parameters()), torch.zeros(()))
+        like = next(iter(self.net.parameters()), None)
+        if like is None:
+            raise SettingError(
+                "backbone", self.name, "a module with parameters", "it has none: add a layer that learns"
+            )
+        if any(p.dtype != torch.float32 for p in self.net.parameters()):
+            odd = next(p.dtype for p in self.net.parameters() if p.dtype != torch.float32)
+            raise SettingError("backbone", self.name, "a module of float32", f"it holds {odd}: call .float() on it")
         self.net.eval()
         try:
-            with torch.no_grad():
-                found: Any = self.net(torch.zeros(1, 3, size, size, dtype=like.dtype, device=like.device))
-        except Exception as why:  # whatever a module of other people's raises
-            reason = " ".join(str(why).split())[:120]
-            allowed = f"a module that takes images (n, 3, {size}, {size})"
-            raise SettingError("backbone", self.name, allowed, f"choose another --size ({reason})") from None
+            width = self._width(self.net, torch.zeros(1, 3, size, size, device=like.device), "")
         finally:
             for module, mode in modes.items():
                 module.training = mode
-        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != 1:
-            kind = f"{tuple(found.shape)} for one image" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-            raise SettingError("backbone", self.name, "a module with features (n, d)", f"it gives {kind}: pool them")
+        if any(modes.values()):  # some modules give more than features while they train
+            images = torch.zeros(2, 3, size, size, device=like.device)
+            self._width(copy.deepcopy(self.net), images, " while it trains")
+        return width
+
+    def _width(self, net: nn.Module, images: Tensor, when: str) -> int:
+        size = images.shape[-1]
+        try:
+            with torch.no_grad(), drawn_from(Key("domains/measured")):
+                found: Any = net(images)
+        except Exception as why:  # whatever a module of other people's raises
+            reason = " ".join(str(why).split())[:120]
+            allowed = f"a module that takes images (n, 3, {size}, {size}){when}"
+            raise SettingError("backbone", self.name, allowed, f"choose another --size ({reason})") from None
+        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(images):
+            many = "one image" if len(images) == 1 else f"{len(images)} images"
+            told = f"{tuple(found.shape)} for {many}" if isinstance(found, Tensor) else ""
+            kind = told or f"a {type(found).__name__}"
+            allowed = f"a module with features (n, d){when}"
+            raise SettingError("backbone", self.name, allowed, f"it gives {kind}: pool them, or give one tensor")
         return found.shape[1]
 
     def train(self, mode: bool = True) -> "Featurizer":
@@ -202,7 +220,7 @@ def featurizer_of(
     """
     library, rest = library_of(name), name.partition("/")[2]
     kind, named = Featurizer, _named(name) if library == OWN else None
-    with _drawn_from(key):
+    with drawn_from(key):
         if library == "timm":
             net = _from_timm(name, rest, pretrained)
             kind = Staged if hasattr(net, "forward_intermediates") and hasattr(net, "forward_head") else Featurizer
@@ -342,7 +360,8 @@ def _clip_files(source: str) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             made, _ = transformers.CLIPImageProcessor.get_image_processor_dict(name)
     mean, std = made.get("image_mean") or CLIP_MEAN, made.get("image_std") or CLIP_STD
-    return {"config": config.to_diff_dict(), "image_size": config.image_size, "mean": mean, "std": std}
+    plain = {k: v for k, v in config.to_diff_dict().items() if k != "_name_or_path"}
+    return {"config": plain, "image_size": config.image_size, "mean": mean, "std": std}
 
 
 def _clip(source: str, pretrained: bool, config: str) -> nn.Module:
@@ -458,7 +477,7 @@ def _named(name: str) -> Any:
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        with _drawn_from(Key("domains/own")):
+        with drawn_from(Key("domains/own")):
             return pkgutil.resolve_name(name)
     except Exception as why:  # whatever the user's file raises
         raise SettingError("backbone", name, "a name in a module that can be imported", _reason(why)) from None
@@ -466,20 +485,9 @@ def _named(name: str) -> Any:
         sys.path.remove(here)
 
 
-def digest_of(name: str, net: nn.Module) -> str:
-    """Of all tensors and their names, of the layers, and of the user's own file."""
-    made = hashlib.blake2b(repr(net).encode(), digest_size=8)
-    for key, value in net.state_dict().items():
-        made.update(f"{key} {tuple(value.shape)} {value.dtype}".encode())
-        made.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    if library_of(name) == OWN:
-        file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
-        made.update(Path(file).read_bytes() if file else b"")
-    return made.hexdigest()
-
-
 @contextlib.contextmanager
-def _drawn_from(key: Key) -> Generator[None, None, None]:
+def drawn_from(key: Key) -> Generator[None, None, None]:
+    """Modules that draw from the global state get numbers of the key, and the state comes back."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key.seed)
         yield

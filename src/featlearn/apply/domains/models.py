@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from featlearn.apply.domains import balance as balancing
+from featlearn.apply.domains import identity
 from featlearn.apply.domains.balance import Balance
 from featlearn.apply.domains.measures import Details, against_majority, majority, total
 from featlearn.apply.domains.resumable import Result
@@ -47,7 +48,9 @@ of other libraries."""
 class Model:
     """A fitted model: featurizer and head in evaluation mode, names of its classes, how images become its inputs.
 
-    channels: 3, or 1 for a model of grey 28 x 28 digits; about: where it came from, plain values.
+    channels: 3, or 1 for a model of grey 28 x 28 digits; about: where it came from, plain values; code, answer: of its
+    backbone when it was fitted (`identity`), "" and () for one of featlearn; seen: marks of the images that it was
+    trained on or chosen by, None where they are not known; remarks: what is not as when it was fitted, a line each.
     """
 
     featurizer: nn.Module
@@ -57,6 +60,10 @@ class Model:
     channels: int
     preprocessing: Preprocessing
     about: dict[str, Any]
+    code: str = ""
+    answer: tuple[float, ...] = ()
+    seen: Tensor | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def fit(
@@ -92,6 +99,8 @@ def fit(
     parts = divide(found, held_out, seed, splitting)
     key = Key("domains/fit") / seed
     featurizer, head = build_network(network, found.shape[0], len(found.labels), key, found.shape[1])
+    check_algorithms((algorithm_name,), network, featurizer)
+    code = identity.code_of(network.backbone, featurizer)
     own = {n: getattr(settings, n) for n in settings_of(chosen)}
     trial = Trial(
         source,
@@ -145,12 +154,31 @@ def fit(
     about["held_out"] = held_out
     about["domains"] = list(found.names)
     about["settings"] = own
+    about["network"] = {"backbone": network.backbone, **{k: v for k, v in about["network"].items() if k != "called"}}
     if trained.window is not None:  # evaluations counted from 1
         window = trained.window
         about["swad"] = {"converged": window.converged, "first": window.first + 1, "last": window.last + 1}
     preprocessing = replace(source.preprocessing(), size=found.shape[1], augment=False, scale=found.scale)
     plain = replace(network, weights="", weights_hash="", frozen=network.keeps_statistics)
-    return Model(featurizer.eval(), head.eval(), found.labels, plain, found.shape[0], preprocessing, about), result
+    featurizer, head = featurizer.eval(), head.eval()
+    answer = identity.answer_of(featurizer, found.shape[1]) if network.library else ()
+    seen = _seen(parts)
+    labels, channels = found.labels, found.shape[0]
+    return Model(featurizer, head, labels, plain, channels, preprocessing, about, code, answer, seen), result
+
+
+def marks(domain: Any, rows: Sequence[int]) -> list[int]:
+    """Of each row 64 bits of the digest of its file, as a whole number; [] for domains without files."""
+    twins = getattr(domain, "twins", ())
+    return [int.from_bytes(bytes.fromhex(twins[i][:16]), "big", signed=True) for i in rows] if twins else []
+
+
+def _seen(parts: Division) -> Tensor | None:
+    """Marks of all images that train or select, in order; None where some have none."""
+    used = [*parts.training, *parts.watch[VALIDATION]]
+    found = [m for p in used for m in marks(p.domain, p.rows.tolist())]
+    known = len(found) == sum(len(p.rows) for p in used)
+    return torch.tensor(sorted(set(found)), dtype=torch.int64) if known else None
 
 
 def _measures(details: Details, parts: Division, labels: Sequence[str]) -> dict[str, Any]:
@@ -171,15 +199,38 @@ def _measures(details: Details, parts: Division, labels: Sequence[str]) -> dict[
 
 
 def save(model: Model, path: str | Path) -> None:
-    """Write a model as tensors and plain values, under a temporary name first.
+    """Write a model as tensors and plain values, under a temporary name first; as safetensors by that ending.
 
-    Errors: StoreError in one line, with the file that the model is kept in instead.
+    Errors: SettingError for the ending of another kind of file; StoreError in one line, with the file that the model is
+    kept in instead.
     """
+    check_name(path)
+    if Path(path).suffix.lower() == SAFETENSORS:
+        keep(Path(path), safetensors_of(model))
+        return
     data = contents(model)
     data |= {k: {n: v.cpu() for n, v in getattr(model, k).state_dict().items()} for k in ("featurizer", "head")}
+    data |= {} if model.seen is None else {"seen": model.seen}
     buffer = io.BytesIO()
     torch.save(data, buffer)
     keep(Path(path), buffer.getvalue())
+
+
+def check_name(path: str | Path) -> None:
+    """Errors: SettingError for a name under which no program would look for a model of ours."""
+    if Path(path).suffix.lower() == ".onnx":
+        remedy = "`featlearn domains export` writes .onnx from it"
+        raise SettingError("out", path, f"a name that ends in .pt or {SAFETENSORS}", remedy)
+
+
+def safetensors_of(model: Model) -> bytes:
+    """The bytes of a .safetensors file, what is no tensor as JSON in its metadata."""
+    from safetensors.torch import save as saved
+
+    parts = (("featurizer", model.featurizer), ("head", model.head))
+    tensors = {f"{p}.{k}": v.detach().cpu().contiguous().clone() for p, m in parts for k, v in m.state_dict().items()}
+    tensors |= {} if model.seen is None else {"seen": model.seen}
+    return saved(tensors, {METADATA: json.dumps(contents(model))})
 
 
 def contents(model: Model) -> dict[str, Any]:
@@ -200,12 +251,14 @@ def contents(model: Model) -> dict[str, Any]:
         "depth": model.preprocessing.scale.bits,
         "float_range": model.preprocessing.scale.floats and list(model.preprocessing.scale.floats),
         "about": model.about,
+        "code": model.code,
+        "answer": list(model.answer),
     }
 
 
 def _read(path: str | Path) -> Any:
     """What `save` or `export.to_safetensors` wrote."""
-    if Path(path).suffix != ".safetensors" or not os.path.isfile(path):
+    if Path(path).suffix.lower() != SAFETENSORS or not os.path.isfile(path):
         return read_tensors(path, "model")
     from safetensors import SafetensorError, safe_open
 
@@ -220,9 +273,12 @@ def _read(path: str | Path) -> Any:
         return None
     parts = ("featurizer", "head")
     found = {p: {k.removeprefix(p + "."): v for k, v in tensors.items() if k.startswith(p + ".")} for p in parts}
-    return {**plain, **found}
+    return {**plain, **found, **({"seen": tensors["seen"]} if "seen" in tensors else {})}
 
 
+SAFETENSORS = ".safetensors"
+FITTED = "the model was fitted"
+"""In remarks on images that are read in another way than a plain one is."""
 METADATA = "featlearn domains"
 """Under this name a .safetensors file has what is no tensor, as JSON."""
 
@@ -266,7 +322,23 @@ def load(path: str | Path, own: str = "") -> Model:
     scale = Scale(data.get("depth"), tuple(floats) if floats else None)
     preprocessing = Preprocessing(data["size"], tuple(data["mean"]), tuple(data["std"]), scale=scale)
     labels, channels = tuple(data["labels"]), data["channels"]
-    return Model(featurizer.eval(), head.eval(), labels, network, channels, preprocessing, data["about"])
+    code, answer = str(data.get("code") or ""), tuple(data.get("answer") or ())
+    remarks = _other_code(network, featurizer.eval(), data["size"], code, answer)
+    about, seen = data["about"], data.get("seen")
+    return Model(
+        featurizer, head.eval(), labels, network, channels, preprocessing, about, code, answer, seen, tuple(remarks)
+    )
+
+
+def _other_code(network: Network, featurizer: Any, size: int, code: str, answer: tuple[float, ...]) -> list[str]:
+    """Whether a backbone is another one than it was fitted with."""
+    name = network.backbone
+    if answer and identity.apart(answer, identity.answer_of(featurizer, size)):
+        what = f"{name} gives other features with the weights of this model than when it was fitted"
+        return [f"{what}: its code has changed since, and what it answers is not what the model had learned"]
+    if code and code != identity.code_of(name, featurizer):
+        return [f"the code of {name} has changed since the model was fitted; its features of fixed images have not"]
+    return []
 
 
 _PARTS = "backbone width frozen channels labels size mean std about featurizer head".split()
@@ -307,8 +379,11 @@ def predict(
     batch: int = 64,
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    scale: Scale | None = None,
 ) -> list[Prediction]:
     """Predictions in the order of the paths. A file that is no image has its reason in place of a label.
+
+    scale: what counts as white in images of more than 8 bits, in place of what the model was fitted with.
 
     Errors: SettingError for a model of coloured MNIST, whose inputs are no pictures.
     """
@@ -319,7 +394,7 @@ def predict(
     out: list[Prediction] = []
     for start in range(0, len(paths), batch):
         chunk = paths[start : start + batch]
-        found = pictures.mapped(lambda p: _input(model, p), chunk, threads)
+        found = pictures.mapped(lambda p: _input(model, p, scale or model.preprocessing.scale), chunk, threads)
         good = [x for x, _ in found if x is not None]
         rows = iter(_probabilities(model, torch.stack(good), device) if good else ())
         for path, (x, told) in zip(chunk, found, strict=True):
@@ -334,11 +409,11 @@ def predict(
     return out
 
 
-def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
+def _input(model: Model, path: str | Path, scale: Scale) -> tuple[Tensor | None, list[str]]:
     """(pixels, remarks) of an image, or (None, [why not])."""
     try:
         found = decode(path)
-        picture = rgb(found, model.preprocessing.scale)
+        picture = rgb(found, scale)
     except Unreadable as why:
         return None, [str(unreadable_error(path, why))]
     head, told = found.header, []
@@ -348,18 +423,18 @@ def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
         told.append("its EXIF orientation is none and not followed")
     if head.frames > 1:
         told.append(f"the first of {head.frames} pictures")
+    known = model.preprocessing.scale
     if head.kind == "integer" and found.fixed is None:
-        bits = model.preprocessing.scale.bits
-        fitted = "as the model was fitted" if bits else "the model was fitted with 8 alone"
-        told.append(f"{head.bits} bits read as {bits or head.bits}, {fitted}")
+        other = f"{FITTED} with {known.bits or '8 alone'}"
+        told.append(f"{head.bits} bits read as {scale.bits or head.bits}, {_as_fitted(known.bits, scale.bits, other)}")
     if head.kind == "float":
-        low, high = limits_of(found, model.preprocessing.scale)
-        fitted = (
-            "as the model was fitted" if model.preprocessing.scale.floats else "the model was fitted without floats"
+        low, high = limits_of(found, scale)
+        other = (
+            f"{FITTED} from {known.floats[0]:g} to {known.floats[1]:g}" if known.floats else f"{FITTED} without floats"
         )
-        told.append(f"floats read from {low:g} to {high:g}, {fitted}")
+        told.append(f"floats read from {low:g} to {high:g}, {_as_fitted(known.floats, scale.floats, other)}")
     if found.values is not None and not found.inverted:
-        low, high = limits_of(found, model.preprocessing.scale)
+        low, high = limits_of(found, scale)
         if (float(found.values.max()) - low) <= DARK * (high - low):
             told.append("no value above a sixteenth of white: nearly black as it is read")
     told += [f"image {what}" for what in ("with an alpha channel", "in CMYK", "in LAB") if what in head.traits]
@@ -368,17 +443,26 @@ def _input(model: Model, path: str | Path) -> tuple[Tensor | None, list[str]]:
     return pictures.pixels(picture, model.preprocessing.size), told
 
 
+def _as_fitted(known: Any, used: Any, other: str) -> str:
+    return f"as {FITTED}" if known and known == used else other
+
+
 def _probabilities(model: Model, values: Tensor, device: torch.device | str) -> Tensor:
     x = pictures.normalised(values, model.preprocessing) if model.channels == 3 else values[:, :1].float() / 255
     return probabilities_of(model, x, device)
 
 
 def probabilities_of(model: Model, x: Tensor, device: torch.device | str = "cpu") -> Tensor:
-    """Probabilities (n, classes) of inputs as the model takes them, on the CPU."""
+    """Probabilities (n, classes) of inputs as the model takes them, on the CPU.
+
+    Errors: SettingError for a model whose answer is no number."""
     model.featurizer.to(device)
     model.head.to(device)
     with torch.no_grad():
-        return functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
+        found = functional.softmax(model.head(model.featurizer(x.to(device))), dim=1).cpu()
+    if not bool(found.isfinite().all()):
+        raise SettingError("model", "one that answers nan", "finite probabilities", "fit it anew, at a lower rate")
+    return found
 
 
 def told_of(found: Sequence[Prediction]) -> list[str]:

@@ -13,6 +13,7 @@ FREE = ("held_out", "seed", "draw", "second")
 """What tells the runs of one evaluation apart."""
 FLAGS = {
     "source.fingerprint": "the contents of --data",
+    "network.called": "--backbone",
     "network.weights_hash": "the contents of --weights",
     "network.frozen": "--batch-norm",
     "splitting.kind": "--split",

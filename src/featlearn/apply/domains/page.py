@@ -216,9 +216,9 @@ def confusion_picture(found: Measures, labels: Sequence[str], of: str) -> Html:
         axes.grid(visible=False)
         step = -(-k // 30)
         ticks = [*range(0, k, step)]
-        names = [_short(labels[i]) for i in ticks]
-        axes.set_xticks(ticks, names, rotation=90)
-        axes.set_yticks(ticks, names)
+        names = _drawable([_short(labels[i]) for i in ticks], ticks)
+        axes.set_xticks(ticks, names, rotation=90, parse_math=False)
+        axes.set_yticks(ticks, names, parse_math=False)
         axes.set(xlabel="predicted", ylabel="true")
         if k <= NUMBERED:
             small = 17 if k <= 6 else 12.5
@@ -228,6 +228,15 @@ def confusion_picture(found: Measures, labels: Sequence[str], of: str) -> Html:
                     text = f"{100 * shares[i, j]:.0f}"
                     axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=small)
     return alone.picture(fig, f"Who is taken for whom, per cent of each true class; {of}.", dpi=110)
+
+
+def _drawable(names: Sequence[str], ticks: Sequence[int]) -> list[str]:
+    """The names as the font can write them; the numbers of classes, from 1 in the order of the table, where it lacks a
+    character."""
+    from matplotlib import font_manager
+
+    font = font_manager.get_font(font_manager.findfont(font_manager.FontProperties()))
+    return [n if all(font.get_char_index(ord(c)) for c in n) else str(i + 1) for n, i in zip(names, ticks, strict=True)]
 
 
 def _short(name: str) -> str:

@@ -44,7 +44,7 @@ from featlearn.methods.domains.algorithms import MANY_DOMAINS, settings_of
 from featlearn.methods.domains.training import Processes, SingleProcess, minibatches_of_step
 from featlearn.methods.nuclear_norm import stable_rank
 
-ID, VERSION = "domains/evaluate", 3
+ID, VERSION = "domains/evaluate", 4
 OF_FEATURES = ("coral", "miro", "dann")
 """What these add to the cross entropy depends on the features alone."""
 CHECKPOINTS = "checkpoints"
@@ -57,8 +57,12 @@ STEP_SECONDS = 0.01
 """What a step takes beside them."""
 
 
-def check_algorithms(names: Sequence[str], network: Network) -> None:
-    """Errors: SettingError for none, the same one twice, an unknown one, or MIRO without pretrained weights."""
+def check_algorithms(names: Sequence[str], network: Network, featurizer: Any = None) -> None:
+    """featurizer: of the network, where it is made already.
+
+    Errors: SettingError for none, the same one twice, an unknown one, MIRO without pretrained weights or without maps
+    of stages, and for what asks something of features that do not learn."""
+    frozen = featurizer is not None and not any(p.requires_grad for p in featurizer.parameters())
     if not names or len(set(names)) < len(names):
         raise SettingError("algorithm", tuple(names), "one or more different ones", "for example erm erm-nu")
     for name in names:
@@ -66,8 +70,12 @@ def check_algorithms(names: Sequence[str], network: Network) -> None:
         if chosen.base == "miro" and not network.pretrained:
             remedy = "give --weights: it keeps close to a pretrained network"
             raise SettingError("algorithm", name, "with pretrained weights", remedy)
-        if network.probe and (chosen.nuclear or chosen.base in OF_FEATURES):
-            remedy = "a linear probe leaves the features as they are: take erm, irm, vrex, group-dro or mixup"
+        if chosen.base == "miro" and featurizer is not None and not hasattr(featurizer, "stages"):
+            remedy = f"{network.backbone} gives features alone: take another algorithm, or timm/NAME"
+            raise SettingError("algorithm", name, "with a backbone that has maps of its stages", remedy)
+        if (network.probe or frozen) and (chosen.nuclear or chosen.base in OF_FEATURES):
+            why = "a linear probe leaves" if network.probe else f"all of {network.backbone} is frozen, which leaves"
+            remedy = f"{why} the features as they are: take erm, irm, vrex, group-dro or mixup"
             raise SettingError("algorithm", name, "one that asks nothing of the features", remedy)
 
 

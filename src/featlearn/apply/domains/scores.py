@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from featlearn.apply.domains.runs import Trial
+from featlearn.apply.domains.sources import AVERAGE as AVERAGE
 from featlearn.lab.estimate import interval
 from featlearn.lab.experiment import Rows
 from featlearn.methods.domains import algorithm
@@ -13,7 +14,6 @@ from featlearn.methods.domains import algorithm
 Selection = Literal["training-domain", "leave-one-domain-out", "oracle"]
 MEASURES = ("test_balanced", "test_worst_class", "test_ece", "majority", "validation_balanced", "validation_majority")
 """Columns of a row that a choice keeps besides accuracies."""
-AVERAGE = "average"
 STEP = "step"
 
 
@@ -206,6 +206,14 @@ def missing(trials: Sequence[Trial], hashes: Sequence[str], table: Rows) -> list
         for c, h in zip(trials, hashes, strict=True)
         if h in status
     ]
+
+
+def shared_draws(table: Rows, gone: Sequence[Missing]) -> Rows:
+    """The rows of draws that no algorithm lacks, so that none is the best of more draws than another. gone: of
+    `missing`; one that diverged is not lacking: it was tried."""
+    absent = {(m.held_out, m.second, m.seed, m.draw) for m in gone if m.status != "diverged"}
+    places = ((r["held_out"], r.get("second") or "", r["seed"], r["draw"]) for r in table.rows)
+    return replace(table, rows=tuple(r for r, at in zip(table.rows, places, strict=True) if at not in absent))
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from typing import Any
 import torch
 
 from featlearn.apply.domains.measures import Measures, against_majority, total
-from featlearn.apply.domains.models import Model, predict, probabilities_of
+from featlearn.apply.domains.models import FITTED, Model, Prediction, marks, predict, probabilities_of, told_of
+from featlearn.apply.domains.sources import ALL as ALL
 from featlearn.core import SettingError
 from featlearn.data.domains import DomainSet, FileDomain
-from featlearn.data.names import shown, some
-
-ALL = "all images"
+from featlearn.data.names import matched, shown, some
 
 
 @dataclass(frozen=True)
@@ -63,26 +62,31 @@ def score(
     device: torch.device | str = "cpu",
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    case: bool = True,
 ) -> ModelScore:
-    """Predict labelled images and compare. Files are read as `predict` reads them. Labels are matched by name.
+    """Predict labelled images and compare. Files are read as `predict` reads them, those of more than 8 bits by the
+    rule of the whole set (`found.scale`). Labels are matched by name, whatever its Unicode form; case: as written.
 
     Errors: SettingError, before any prediction, for labels that the model does not know, and for channels that it does
     not take.
     """
-    unknown = [label for label in found.labels if label not in model.labels]
+    names = [matched(label, model.labels, case) for label in found.labels]
+    unknown = [label for label, name in zip(found.labels, names, strict=True) if name not in model.labels]
     if unknown:
         remedy = f"{len(unknown)} of {len(found.labels)} are not: {some(unknown)}; rename them, or leave them out"
         raise SettingError("labels", found.name, f"among those of the model ({some(list(model.labels))})", remedy)
-    place = torch.tensor([model.labels.index(label) for label in found.labels])
+    place = torch.tensor([model.labels.index(name) for name in names])
     done, n = 0, sum(len(d.y) for d in found.domains)
     measures: dict[str, Measures] = {}
     images: list[Scored] = []
     errors: list[str] = []
+    every: list[Prediction] = []
     for domain in found.domains:
         start = done
         if isinstance(domain, FileDomain):
             told = (lambda i, _, start=start: progress(start + i, n)) if progress else None
-            read = predict(model, domain.paths, device=device, threads=threads, progress=told)
+            read = predict(model, domain.paths, device=device, threads=threads, progress=told, scale=found.scale)
+            every += read
             good = torch.tensor([i for i, p in enumerate(read) if not p.error], dtype=torch.int64)
             errors += [p.error for p in read if p.error]
             p = torch.tensor([read[i].probabilities for i in good.tolist()]).view(len(good), len(model.labels))
@@ -109,21 +113,26 @@ def score(
         )
     if not measures:
         raise SettingError("data", shown(found.name), "images that can be read", "none of them can")
-    return ModelScore({**measures, ALL: total(measures.values())}, images, errors, _remarks(model, found))
+    return ModelScore({**measures, ALL: total(measures.values())}, images, errors, _remarks(model, found, names, every))
 
 
-def _remarks(model: Model, found: DomainSet) -> list[str]:
+def _remarks(model: Model, found: DomainSet, names: Sequence[str], read: Sequence[Prediction]) -> list[str]:
     about = model.about
-    seen = [d for d in about.get("domains", ()) if d != about.get("held_out")]
-    out = []
-    if found.fingerprint and found.fingerprint == about.get("fingerprint"):
-        away = about.get("held_out")
-        but = f", but for {away}" if away else ""
-        out.append(f"the model was trained on four fifths of these very images{but}: this is no measure of new ones")
-    elif set(seen) & set(found.names):
-        both = some(sorted(set(seen) & set(found.names)))
-        out.append(f"domains of these names were trained on: {both}; are the images others?")
-    lacking = [label for label in model.labels if label not in found.labels]
+    out = [*model.remarks, *(line for line in told_of(read) if FITTED in line)]
+    here = [m for d in found.domains for m in marks(d, range(len(d.y)))]
+    used = set() if model.seen is None else set(model.seen.tolist())
+    known = bool(used) and bool(here)
+    again = sum(m in used for m in here)
+    both = sorted({d for d in about.get("domains", ()) if d != about.get("held_out")} & set(found.names))
+    if again:
+        of = "all of these" if again == len(here) else f"{again} of these {len(here)}"
+        out.append(f"the model was trained on {of} images, or chosen by them: this is no measure of new ones")
+    elif not known and found.fingerprint and found.fingerprint == about.get("fingerprint"):
+        out.append("the model was fitted on these very data: this is no measure of new images")
+    elif both:
+        alike = ": no file is the same, but are the images others?" if known else "; are the images others?"
+        out.append(f"domains of these names were trained on: {some(both)}{alike}")
+    lacking = [label for label in model.labels if label not in names]
     if lacking:
         out.append(f"{len(lacking)} classes of the model have no image here: {some(lacking)}")
     return out

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from featlearn.apply.domains import libraries
+from featlearn.apply.domains.identity import digest_of
 from featlearn.core import Key, SettingError
 from featlearn.data.decoding import Scale
 from featlearn.data.domains import Checks, DomainSet, folder, in_memory, table
@@ -19,6 +20,9 @@ from featlearn.data.pictures import Preprocessing
 from featlearn.errors import DataError, DataUnavailable
 from featlearn.lab.trial import NOTE
 from featlearn.nets import backbone, linear_head, load_weights
+
+TOTALS = AVERAGE, ALL = "average", "all images"
+"""What tables call the mean over domains and all images together, and no domain."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,23 @@ class Network:
     """backbone: cnn, resnet18, resnet50 or a name of `libraries`; width: of cnn; weights: a file of pretrained ones, a
     name of the library's own, or "", and the hash of what they are; frozen: batch norm keeps its statistics, None:
     where there are pretrained weights, since those of a random start are mean 0 and variance 1 of nothing (a module of
-    the user's keeps the modes it came in); probe: the head alone learns; config: what makes a CLIP without its folder.
-    Where the weights lie is a note."""
+    the user's keeps the modes it came in); probe: the head alone learns; config: what makes a CLIP without its folder;
+    called: the backbone without the place of a CLIP's folder or of a user's module, whose contents are in the hash.
+    Where backbone and weights lie is a note."""
 
-    backbone: str = "cnn"
+    backbone: str = field(default="cnn", metadata=NOTE)
     width: int = 64
     weights: str = field(default="", metadata=NOTE)
     weights_hash: str = ""
     frozen: bool | None = None
     probe: bool = False
     config: str = ""
+    called: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        library = libraries.library_of(self.backbone)
+        kept = library if library in ("clip", libraries.OWN) else self.backbone
+        object.__setattr__(self, "called", kept)
 
     @property
     def library(self) -> str:
@@ -96,7 +107,9 @@ def load(
         make = rotated_mnist if source.data.startswith("rotated") else colored_mnist
         fashion = "fashion" in source.data
         _fetch("fashion-mnist" if fashion else "mnist")
-        return make(per_domain=source.per_domain, size=source.size, fashion=fashion)
+        found = make(per_domain=source.per_domain, size=source.size, fashion=fashion)
+        told = f"{source.data} is the built-in set and not what lies here under that name: ./{source.data} is that"
+        return replace(found, remarks=(*found.remarks, told)) if os.path.exists(source.data) else found
     if source.per_domain is not None:
         raise SettingError("per_domain", source.per_domain, f"given with {', '.join(NAMES)} only", "leave it out")
     path = Path(os.path.expanduser(source.data))
@@ -106,6 +119,9 @@ def load(
     preprocessing = source.preprocessing()
     checks = Checks(source.skip_unreadable, source.merge_case, threads, least, decode)
     found = (folder if path.is_dir() else table)(path, preprocessing, checks)
+    taken = [name for name in found.names if name in TOTALS]
+    if taken:
+        raise DataError(f"domain {', '.join(taken)} is called as tables call what all domains come to; rename it")
     return in_memory(found) if held else found
 
 
@@ -180,7 +196,7 @@ def _is_version(name: str) -> bool:
 
 def _digest(network: Network, size: int) -> str:
     featurizer, _ = build(replace(network, probe=False), 3, 2, Key("domains/digest"), size)
-    return libraries.digest_of(network.backbone, featurizer.net)
+    return digest_of(network.backbone, featurizer.net, size)
 
 
 def build(network: Network, channels: int, classes: int, key: Key, size: int = 224) -> tuple[Any, nn.Linear]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featlearn.core import Key, SettingError
 from featlearn.data.domains import DomainSet
-from featlearn.data.names import some
+from featlearn.data.names import matched, shown, some
 from featlearn.methods.domains import VALIDATION, Part, split
 
 TEST, ORACLE, SECOND = "test", "oracle", "second"
@@ -56,19 +56,21 @@ class Division:
 def checked(splitting: Splitting, found: DomainSet) -> Splitting:
     """The same with the digest of its columns.
 
-    Errors: SettingError, one line: columns together with another rule, one that the data does not have, or a column of
-    splits with other values or without a row to train on.
+    Errors: SettingError, one line: columns together with another rule, one that the data does not have, a column of
+    groups without a value in some row, or one of splits with other values or without a row to train on.
     """
     for name, value in (("group", splitting.group), ("split_column", splitting.column)):
         if value and splitting.kind == "random":
             raise SettingError(name, value, "without split = random", "leave one of them out")
     if splitting.group and splitting.column:
         raise SettingError("group", splitting.group, "without split_column", "leave one of them out")
+    if splitting.group:
+        _all_grouped(splitting.group, found)
     digest = hashlib.blake2b(digest_size=8)
     for name, column in (("group", splitting.group), ("split_column", splitting.column)):
         for domain in found.domains if column else ():
             values = _column(domain, column, name)
-            digest.update("\0".join(values).encode() + b"\n")
+            digest.update("\0".join(values).encode("utf-8", "surrogateescape") + b"\n")
             if name == "split_column":
                 where = [_meaning(v, column) for v in sorted(set(values))]  # rows lie in an order of their contents
                 if TRAINING not in where and TEST not in where:
@@ -77,6 +79,46 @@ def checked(splitting: Splitting, found: DomainSet) -> Splitting:
                 remedy = f"domain {domain.name} has one ({values[0]!r}): leave it out, or merge domains"
                 raise SettingError(name, column, "a column with two or more values in each domain", remedy)
     return replace(splitting, digest=digest.hexdigest() if splitting.group or splitting.column else "")
+
+
+def _all_grouped(column: str, found: DomainSet) -> None:
+    """Rows without a value would be one group."""
+    empty = {d.name: sum(not v.strip() for v in _column(d, column, "group")) for d in found.domains}
+    if any(empty.values()):
+        where = some([d for d, n in empty.items() if n])
+        rows = f"{sum(empty.values())} of {sum(len(d.y) for d in found.domains)} rows have none ({where})"
+        raise SettingError("group", column, "a column with a value in each row", f"{rows}: give each of them one")
+
+
+def check_trains(splitting: Splitting, found: DomainSet, held_out: Sequence[str] = ()) -> None:
+    """Errors: SettingError, before any run, where a domain that trains in some of the runs has no row to train on.
+
+    held_out: those that are held out in turn, () for all."""
+    if not splitting.column:
+        return
+    column = splitting.column
+    meant = {d.name: [_meaning(v, column) for v in _column(d, column, "split_column")] for d in found.domains}
+    tested = [name for name, values in meant.items() if TRAINING not in values]
+    away = [matched(shown(name), found.names) for name in held_out] or found.names
+    if any(set(tested) - {name} for name in away):
+        alone = f"--held-out {shown(tested[0])} alone holds it out, or " if len(tested) == 1 else ""
+        remedy = f"{some(tested)} has none: {alone}mark some rows train"
+        raise SettingError("split_column", column, "with rows to train on in each domain that trains", remedy)
+
+
+def shared(splitting: Splitting, found: DomainSet) -> list[str]:
+    """A remark on groups that several domains have: of a domain that is held out they were trained on elsewhere."""
+    if not splitting.group:
+        return []
+    places: dict[str, set[str]] = {}
+    for domain in found.domains:
+        for value in _column(domain, splitting.group, "group"):
+            places.setdefault(value, set()).add(domain.name)
+    several = [f"{value} ({some(sorted(names))})" for value, names in sorted(places.items()) if len(names) > 1]
+    if not several:
+        return []
+    what = f"{len(several)} of {len(places)} groups of {splitting.group} are in several domains"
+    return [f"{what}: {some(several)}; where one of these is held out, the others train on groups that it is tested on"]
 
 
 def _column(domain: Any, name: str, field_name: str) -> tuple[str, ...]:
@@ -102,7 +144,7 @@ def parted(domain: Any, key: Key, splitting: Splitting) -> tuple[Part, Part]:
     if splitting.kind == "random":
         return split(domain, key)
     if splitting.group:
-        return _by_group(domain, key, _column(domain, splitting.group, "group"))
+        return grouped([domain], key, splitting.group)[0]
     return _stratified(domain, torch.arange(len(domain.y)), key)
 
 
@@ -130,22 +172,41 @@ def _stratified(domain: Any, rows: Tensor, key: Key) -> tuple[Part, Part]:
     return Part(domain, torch.tensor(inside)), Part(domain, torch.tensor(outside, dtype=torch.int64))
 
 
-def _by_group(domain: Any, key: Key, values: Sequence[str]) -> tuple[Part, Part]:
-    """A fold of scikit-learn's StratifiedGroupKFold: the one that leaves the fewest classes without a row on either
-    side, the first of equals."""
+def grouped(domains: Sequence[Any], key: Key, column: str) -> list[tuple[Part, Part]]:
+    """(rows to train on, rows kept back) of each domain, with every group of all of them on one side: a fold of
+    scikit-learn's StratifiedGroupKFold by domain and class, the one that leaves the fewest classes of a domain without
+    a row on either side, the first of equals.
+
+    Errors: SettingError where a domain would have nothing to train on.
+    """
     from sklearn.model_selection import StratifiedGroupKFold
 
-    y = domain.y.numpy()
+    values = [v for d in domains for v in _column(d, column, "group")]
     groups = np.unique(np.asarray(values), return_inverse=True)[1]
-    seed = int((key / "split" / domain.name).numpy().integers(2**31))
-    folds = StratifiedGroupKFold(min(FOLDS, int(groups.max()) + 1), shuffle=True, random_state=seed)
-    found = [(torch.from_numpy(a), torch.from_numpy(b)) for a, b in _quietly(folds, y, groups) if len(a) and len(b)]
+    where = np.repeat(np.arange(len(domains)), [len(d.y) for d in domains])
+    y = np.unique(np.stack([where, np.concatenate([d.y.numpy() for d in domains])], 1), axis=0, return_inverse=True)[1]
+    y = y.reshape(-1)
+    own = key / "split"
+    for domain in domains:
+        own = own / domain.name
+    folds = StratifiedGroupKFold(
+        min(FOLDS, int(groups.max()) + 1), shuffle=True, random_state=int(own.numpy().integers(2**31))
+    )
 
-    def lacking(pair: tuple[Tensor, Tensor]) -> int:
-        return -sum(len(set(domain.y[rows].tolist())) for rows in pair)
+    def lacking(pair: tuple[np.ndarray, np.ndarray]) -> tuple[int, int]:
+        return -len(set(where[pair[0]])), -sum(len(set(y[rows])) for rows in pair)
 
-    inside, outside = min(found, key=lacking)
-    return Part(domain, inside), Part(domain, outside)
+    inside, outside = min((pair for pair in _quietly(folds, y, groups) if all(map(len, pair))), key=lacking)
+    empty = [d.name for i, d in enumerate(domains) if not (where[inside] == i).any()]
+    if empty:
+        remedy = f"domain {some(empty)} has its groups kept back: add groups, or leave --group out"
+        raise SettingError("group", column, "groups that leave each domain some to train on", remedy)
+    starts = np.concatenate([[0], np.cumsum([len(d.y) for d in domains])])
+
+    def part(i: int, rows: np.ndarray) -> Part:
+        return Part(domains[i], torch.from_numpy(rows[where[rows] == i] - starts[i]))
+
+    return [(part(i, inside), part(i, outside)) for i in range(len(domains))]
 
 
 def _quietly(folds: Any, y: np.ndarray, groups: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -176,6 +237,7 @@ def divide(
     """Four fifths of each training domain to train on and one to validate on; of the held-out domain four fifths to
     test on and one for oracle selection; of a second one that is held out, four fifths to select by.
 
+    Groups stay on one side over all training domains together; a domain that is held out is parted by itself.
     As a column says: val validates, test is left out of domains that train; of a domain that is held out, test is
     tested on (all but val, where it has none), val is for oracle selection.
 
@@ -184,6 +246,8 @@ def divide(
     splitting = splitting or Splitting()
     key = Key("domains/split") / seed
     training, watch = [], {VALIDATION: []}
+    stay = [d for d in found.domains if d.name not in (held_out, second)] if splitting.group else []
+    together = dict(zip([d.name for d in stay], grouped(stay, key, splitting.group), strict=True)) if stay else {}
     for domain in found.domains:
         if splitting.column:
             rows = _as_said(domain, key, splitting.column)
@@ -191,7 +255,7 @@ def divide(
             away = domain.name in (held_out, second)
             inside, outside = Part(domain, tested if away else rows[TRAINING]), Part(domain, rows[VALIDATION])
         else:
-            inside, outside = parted(domain, key, splitting)
+            inside, outside = together.get(domain.name) or parted(domain, key, splitting)
         if domain.name == held_out:
             watch |= {TEST: [inside], ORACLE: [outside]}
         elif domain.name == second:
@@ -201,6 +265,8 @@ def divide(
                 raise SettingError("split_column", splitting.column, "with rows to train on", f"{domain.name} has none")
             training.append(inside)
             watch[VALIDATION].append(outside)
+    if not training:
+        raise SettingError("held_out", held_out, "one of several domains", "no other is left to train on")
     if not sum(len(p.rows) for p in watch[VALIDATION]):
         raise SettingError("split", splitting.kind, "with rows that validate", "there are none: add images")
     kept = {name: [p for p in parts if len(p.rows)] for name, parts in watch.items()}

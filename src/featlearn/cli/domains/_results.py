@@ -72,7 +72,7 @@ def write_results(
             ) from None
 
 
-def fits_of(options: Any, best: Sequence[Any]) -> dict[str, Any]:
+def fits_of(options: Any, best: Sequence[Any], data: Any) -> dict[str, Any]:
     """By algorithm: the settings that did best, how they did, and the command line that trains on all domains."""
     import dataclasses
 
@@ -83,7 +83,8 @@ def fits_of(options: Any, best: Sequence[Any]) -> dict[str, Any]:
         searched = options.search > 1
         changed = {"batch": b.batch, "rate": b.rate, **b.settings} if searched else {}
         changed = {n: v for n, v in changed.items() if not n.startswith("swad_")}
-        command = command_of("fit", _without(options), FitOptions, algorithm=b.algorithm, **changed)
+        told = {**_of_protocol(options, data), **changed}
+        command = command_of("fit", _without(options), FitOptions, algorithm=b.algorithm, **told)
         out[b.algorithm] = {**dataclasses.asdict(b), "command": command}
     return out
 
@@ -95,6 +96,14 @@ def _without(options: Any) -> Any:
     from featlearn.cli.domains._shared import TrainOptions
 
     return TrainOptions(**{f.name: getattr(options, f.name) for f in dataclasses.fields(TrainOptions)})
+
+
+def _of_protocol(options: Any, data: Any) -> dict[str, Any]:
+    """The flags that --protocol would set, as they were: one that stands at its default has to be told, too."""
+    from featlearn.apply.domains.protocols import benchmark_of, preset
+
+    wanted = preset(options.protocol, benchmark_of(data.names, data.name)) if options.protocol else {}
+    return {n: getattr(options, n) for n in wanted if hasattr(_without(options), n)}
 
 
 def against_of(options: Any, data: Any, scores: Sequence[Any], missing: Sequence[Any] = ()) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """What the commands of `featlearn domains` share: flags, the plan they come to, remarks."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from featlearn.cli._parse import check_count, parse
+from featlearn.cli._parse import check_count, given, parse
 from featlearn.cli._show import warn
 from featlearn.errors import CommandError
 
 T = TypeVar("T")
 
 
+Depth = Literal["auto", "8", "10", "12", "14", "16", "24", "32"]
+SEARCHED = 32, 64
+"""From which to below which batch `methods.domains.sample` draws."""
 SHOWN = 10
 """How many missing runs are listed."""
 
@@ -28,7 +31,7 @@ class DataOptions:
     """Images of each domain of the MNIST sets; all of them if left out."""
     size: int = 0
     """Height and width in pixels; 0: what the backbone is made for, 64 for cnn, 28 for the MNIST sets."""
-    depth: Literal["auto", "8", "10", "12", "14", "16", "24", "32"] = "auto"
+    depth: Depth = "auto"
     """Bits of white in images of more than 8 bits; auto: 8, 12 or 16, by the range of the whole set."""
     float_range: tuple[float, float] | None = None
     """Black and white of floating point images; 0 1 or 0 255 by the range of the whole set if left out."""
@@ -121,18 +124,26 @@ def options_of(kind: type[T], args: Sequence[str], name: str, about: str) -> T:
     options: Any = parse(kind, args, f"featlearn domains {name}", about)
     if not options.data:
         raise CommandError(f"data is missing: --data FOLDER names it (featlearn domains {name} --help)")
-    return with_preset(options) if getattr(options, "protocol", "") else options
+    return with_preset(options, given(args)) if getattr(options, "protocol", "") else options
 
 
-def with_preset(options: Any) -> Any:
-    """The flags of --protocol in place of those that are at their defaults."""
+def with_preset(options: Any, stated: Collection[str]) -> Any:
+    """The flags of --protocol in place of those that are not stated."""
     from featlearn.apply.domains.protocols import benchmark_of, domains_in, preset
 
     wanted = preset(options.protocol, benchmark_of(domains_in(options.data), options.data))
-    flags = {f.name: f.default for f in dataclasses.fields(options)}
-    other = () if options.backbone in ("cnn", wanted["backbone"]) else ("weights", "batch_norm")
-    unset = {n: v for n, v in wanted.items() if n in flags and getattr(options, n) == flags[n] and n not in other}
-    return dataclasses.replace(options, **unset)
+    flags = {f.name for f in dataclasses.fields(options)} - set(stated)
+    if "backbone" in stated and options.backbone != wanted["backbone"]:
+        flags -= {"weights", "batch_norm"}
+    return dataclasses.replace(options, **{n: v for n, v in wanted.items() if n in flags})
+
+
+def scale_of(options: Any, known: Any) -> Any:
+    """What counts as white: as the flags state it, or as a model knows it."""
+    from featlearn.data.decoding import Scale
+
+    bits = known.bits if options.depth == "auto" else int(options.depth)
+    return Scale(bits, options.float_range or known.floats)
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,7 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
     """Where the images come from, automatic values filled in."""
     from featlearn.apply.domains.libraries import IMAGENET_MEAN, IMAGENET_STD, inputs_of
     from featlearn.apply.domains.sources import Source
+    from featlearn.data.decoding import Scale
     from featlearn.data.mnist_domains import NAMES
 
     mnist = options.data in NAMES
@@ -158,7 +170,7 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
     size = options.size or (28 if mnist else 64 if backbone == "cnn" else made_for.size)
     usual = (made_for.mean, made_for.std) == (IMAGENET_MEAN, IMAGENET_STD)
     wanted = (backbone != "cnn" and not mnist) if augment == "auto" else augment == "yes"
-    depth = None if options.depth == "auto" else int(options.depth)
+    scale = scale_of(options, Scale())
     if wanted and mnist:
         raise CommandError(f"augment = yes is not allowed for {options.data}, which is not augmented; leave it out")
     return Source(
@@ -168,8 +180,8 @@ def source_of(options: DataOptions, backbone: str = "cnn", augment: str = "auto"
         options.per_domain,
         options.skip_unreadable,
         options.merge_case,
-        depth=depth,
-        float_range=options.float_range,
+        depth=scale.bits,
+        float_range=scale.floats,
         mean=None if usual else made_for.mean,
         std=None if usual else made_for.std,
     )
@@ -212,7 +224,21 @@ def planned(
     resolve(options.device)
     found = sources.load(source, cores(), least, None if options.skip_unreadable else decode)
     splitting = splits.checked(splits.Splitting(options.split, options.group, options.split_column), found)
-    sources.build(network, found.shape[0], len(found.labels), Key("domains/check"), found.shape[1])
+    if least > 1:
+        splits.check_trains(splitting, found, getattr(options, "held_out", ()))
+    if least > 1 or getattr(options, "held_out", ""):
+        found = dataclasses.replace(found, remarks=(*found.remarks, *splits.shared(splitting, found)))
+    key = Key("domains/check")
+    featurizer, _ = sources.build(network, found.shape[0], len(found.labels), key, found.shape[1])
+    check_algorithms(algorithms, network, featurizer)
+    if not options.rate and network.library == "own" and not (options.probe or options.weights):
+        learns = any(p.requires_grad for p in featurizer.parameters())
+        schedule = dataclasses.replace(schedule, rate=5e-5 if learns else 1e-3)
+        of = "as for pretrained weights: a random start needs more" if learns else "for a head on frozen features"
+        warn(f"{options.backbone}: nothing says whether it is pretrained; the rate is {schedule.rate:g}, {of} (--rate)")
+    if options.batch and getattr(options, "search", 1) > 1 and not SEARCHED[0] <= schedule.batch < SEARCHED[1]:
+        batch = f"from {SEARCHED[0]} to {SEARCHED[1] - 1} whatever --batch is: {schedule.batch} is that of draw 0 alone"
+        warn(f"--search draws batches {batch}")
     if not small and not options.probe:
         _tell_start(options, network)
     if options.probe and not network.pretrained:
@@ -263,6 +289,8 @@ def command_of(name: str, options: Any, kind: type, **changed: Any) -> str:
     """The command line with the values of `options` that are flags of `kind` and not its defaults, and `changed`."""
     import shlex
 
+    from featlearn.data.names import shown
+
     words = ["featlearn", "domains", name]
     for f in dataclasses.fields(kind):
         value = changed.get(f.name, getattr(options, f.name, f.default))
@@ -273,7 +301,7 @@ def command_of(name: str, options: Any, kind: type, **changed: Any) -> str:
             words.append(flag if value else "--no-" + flag[2:])
         else:
             words += [flag, *map(_word, value if isinstance(value, tuple) else (value,))]
-    return shlex.join(words)
+    return shown(shlex.join(words))
 
 
 def _word(value: Any) -> str:

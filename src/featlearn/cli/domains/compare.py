@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from featlearn.cli._show import console, print_json, put
+from featlearn.cli._show import console, print_json, put, warn
 from featlearn.cli.domains._shared import options_of, planned
 from featlearn.cli.domains.evaluate import RunsOptions, _tell_missing, config_of, tell_flat
 from featlearn.errors import DONE, FAILED, CommandError
@@ -22,7 +22,7 @@ class CompareOptions(RunsOptions):
     workers: int = 0
     """Without effect: the flags of evaluate fit here as they are."""
     out: tuple[str, ...] = ()
-    """Without effect, too."""
+    """Without effect, too: --json prints what there is."""
     replace: bool = False
     """Without effect, too."""
 
@@ -33,8 +33,10 @@ def compare_command(args: Sequence[str]) -> int:
     options = options_of(CompareOptions, args, "compare", about)
     if not options.first or not options.second:
         raise CommandError("which two algorithms? featlearn domains compare erm erm-nu --data FOLDER")
+    if options.out:
+        warn(f"compare writes no file: --out {' '.join(options.out)} is that of evaluate; --json prints what there is")
     from featlearn.apply.domains.runs import EXPERIMENT
-    from featlearn.apply.domains.scores import choices, compare, missing
+    from featlearn.apply.domains.scores import choices, compare, missing, shared_draws
     from featlearn.lab.execute import hashes_of
     from featlearn.lab.store import Store
 
@@ -45,7 +47,7 @@ def compare_command(args: Sequence[str]) -> int:
     table = Store(options.store).table_of(EXPERIMENT.id, hashes)
     gone = missing(trials, hashes, table)
     domains = config.held_out or plan.found.names
-    chosen = choices(table, options.selection, plan.found.names)
+    chosen = choices(shared_draws(table, gone), options.selection, plan.found.names)
     found = compare(chosen, options.first, options.second, domains)
     command = f"featlearn domains evaluate --algorithm {options.first} {options.second} with the same flags"
     if not found:
@@ -64,6 +66,9 @@ def compare_command(args: Sequence[str]) -> int:
         )
     else:
         _print_differences(console(), options, found)
+    alone = [m for m in gone if m.status != "diverged"]
+    if options.search > 1 and alone:
+        warn("only draws that both have are chosen among")
     tell_flat(chosen)
     _tell_missing(gone, len(trials), command)
     return DONE

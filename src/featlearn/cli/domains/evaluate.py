@@ -45,7 +45,7 @@ class EvaluateOptions(RunsOptions):
 def config_of(options: RunsOptions, algorithms: Sequence[str], plan: Plan) -> Any:
     """The runs that are meant."""
     from featlearn.apply.domains.runs import CHECKPOINTS, ID, Config
-    from featlearn.data.names import shown
+    from featlearn.data.names import matched, shown
 
     return Config(
         plan.source,
@@ -56,7 +56,7 @@ def config_of(options: RunsOptions, algorithms: Sequence[str], plan: Plan) -> An
         plan.network,
         plan.schedule,
         plan.settings,
-        tuple(map(shown, options.held_out)),
+        tuple(matched(shown(name), plan.found.names) for name in options.held_out),
         options.seeds,
         options.search,
         plan.splitting,
@@ -77,6 +77,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     from featlearn.apply.domains.runs import EXPERIMENT
     from featlearn.apply.domains.scores import missing
     from featlearn.cli.domains._results import against_of, fits_of, show_reported, show_results, targets, write_results
+    from featlearn.data.names import shown as printable
     from featlearn.lab.execute import plan as plan_of
     from featlearn.lab.execute import run
     from featlearn.lab.store import Store
@@ -92,7 +93,7 @@ def evaluate_command(args: Sequence[str]) -> int:
     remark(plan.found)
     describe(out, plan.found)
     _announce(out, todo, workers)
-    command = shlex.join(["featlearn", "domains", "evaluate", *args])
+    command = printable(shlex.join(["featlearn", "domains", "evaluate", *args]))
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ProcessPool(workers, threads)) if workers > 1 and todo.missing else None
         shown = stack.enter_context(bar("runs")) if todo.missing else None
@@ -108,7 +109,7 @@ def evaluate_command(args: Sequence[str]) -> int:
         plan.found.name, plan.found.labels, names, todo.trials, todo.hashes, report.table, options.selection
     )
     chosen = [c for c, _ in found.chosen]
-    fits = fits_of(options, found.best)
+    fits = fits_of(options, found.best, plan.found)
     against = against_of(options, plan.found, found.scores, gone)
     document = {
         "data": plan.found.name,
@@ -146,7 +147,10 @@ def evaluate_command(args: Sequence[str]) -> int:
     tell_poor(found.no_better(), len(chosen))
     tell_flat(chosen)
     _tell_missing(gone, len(todo.trials), command)
-    return FAILED if report.failed else DONE
+    if options.selection == "oracle" and not chosen and report.table.rows:
+        what = "no held-out domain has rows for it (--split-column has no val there)"
+        warn(f"oracle selection has nothing to go by: {what}; mark some val, or take --selection training-domain")
+    return FAILED if report.failed or not chosen else DONE
 
 
 def _workers(options: EvaluateOptions, todo: Any) -> tuple[int, int]:
@@ -179,7 +183,12 @@ def _announce(out: Any, todo: Any, workers: int) -> None:
 def _tell_missing(gone: Sequence[Any], total: int, command: str) -> None:
     if not gone:
         return
-    warn(f"{len(gone)} of {total} runs are missing from the table; to run them: {command}")
+    diverged = sum(m.status == "diverged" for m in gone)
+    if diverged < len(gone):
+        warn(f"{len(gone)} of {total} runs are missing from the table; to run them: {command}")
+    else:
+        runs = "all runs" if diverged == total else f"{diverged} of {total} runs are missing from the table: they"
+        warn(f"{runs} diverged, and would again: lower --rate, or the weight of a penalty")
     for m in gone[:SHOWN]:
         warn(f"  {line_of(m)}")
     if len(gone) > SHOWN:

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from featlearn.cli._parse import parse
-from featlearn.cli._show import console, print_json
+from featlearn.cli._show import console, print_json, warn
 from featlearn.errors import DONE, CommandError
 
 FORMS = (".onnx", ".safetensors")
@@ -42,6 +42,8 @@ def export_command(args: Sequence[str]) -> int:
 
     targets = [check_target(name, options.replace, (options.model,)) for name in options.out]
     model = models.load(options.model, options.backbone)
+    for line in model.remarks:
+        warn(line)
     write = {".onnx": export.to_onnx, ".safetensors": export.to_safetensors}
     off = {str(path): write[path.suffix.lower()](model, path) for path in targets}
     if options.json:

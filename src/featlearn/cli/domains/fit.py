@@ -37,12 +37,13 @@ def fit_command(args: Sequence[str]) -> int:
     from featlearn.apply.domains.runs import CHECKPOINTS
     from featlearn.apply.files import check_target
     from featlearn.core.device import resolve
-    from featlearn.data.names import shown
+    from featlearn.data.names import matched, shown
     from featlearn.lab.provenance import fixed_threads
     from featlearn.methods.domains.training import SingleProcess
 
     if options.seed < 0:
         raise CommandError(f"seed = {options.seed} is not allowed: 0 or more")
+    models.check_name(options.out)
     read = [name for name in (options.data, options.weights) if name]
     target = check_target(options.out, options.replace, read)
     plan = planned(options, (options.algorithm,), (options.seed,), least=1)
@@ -66,12 +67,12 @@ def fit_command(args: Sequence[str]) -> int:
             options.algorithm,
             plan.schedule,
             plan.settings,
-            held_out=shown(options.held_out) or None,
+            held_out=matched(shown(options.held_out), plan.found.names) or None,
             seed=options.seed,
             splitting=plan.splitting,
             balance=options.balance,
             checkpoints=str(Path(options.store).absolute() / "domains" / "fit" / CHECKPOINTS),
-            command=shlex.join(["featlearn", "domains", "fit", *args]),
+            command=shown(shlex.join(["featlearn", "domains", "fit", *args])),
             processes=processes,
             progress=progress,
         )

@@ -5,13 +5,14 @@ import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
 from featlearn.cli._parse import parse
 from featlearn.cli._show import bar, warn
-from featlearn.cli.domains._shared import SHOWN
+from featlearn.cli.domains._shared import SHOWN, Depth, scale_of
 from featlearn.errors import DONE, FAILED, CommandError
 
 
@@ -22,11 +23,16 @@ class PredictOptions:
     model: str = ""
     """File that `featlearn domains fit` wrote."""
     out: str = ""
-    """File for the table; stdout if left out."""
+    """File for the table, JSON if it ends in .json; stdout if left out."""
     replace: bool = False
     """Write over a file that is there."""
     all: bool = False
     """A column for the probability of each class."""
+    depth: Depth = "auto"
+    """Bits of white in images of more than 8 bits; auto: as the model was fitted, or as wide as each file
+    where it was fitted with 8 alone."""
+    float_range: tuple[float, float] | None = None
+    """Black and white of floating point images; as the model was fitted if left out."""
     device: str = "auto"
     """auto: the GPU where there is one."""
     backbone: str = ""
@@ -47,13 +53,17 @@ def predict_command(args: Sequence[str]) -> int:
 
     device = resolve(options.device)
     paths, left_out = models.listed(options.images)
+    form = Path(options.out).suffix.lower()
+    if form in (".parquet", ".html", ".tex", ".xlsx"):
+        raise CommandError(f"out = {options.out} is not allowed: a name that ends in .csv or .json; choose one")
     target = check_target(options.out, options.replace, (options.model, *paths)) if options.out else None
     model = models.load(options.model, options.backbone)
-    for line in left_out:
+    for line in (*left_out, *model.remarks):
         warn(line)
     with bar("images") as progress:
-        found = models.predict(model, paths, device=device, threads=cores(), progress=progress)
-    text = _json_of(found, model) if options.json else _csv_of(found, model, options.all)
+        scale = scale_of(options, model.preprocessing.scale)
+        found = models.predict(model, paths, device=device, threads=cores(), progress=progress, scale=scale)
+    text = _json_of(found, model) if options.json or form == ".json" else _csv_of(found, model, options.all)
     if target is not None:
         keep(target, encoded(text, "utf-8"))
     else:
@@ -101,7 +111,9 @@ def _to_stdout(text: str) -> None:
 def _csv_of(found: Sequence[Any], model: Any, every: bool) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["path", "label", "probability", *(model.labels if every else ())])
+    heads = ("path", "label", "probability")
+    named = [f"probability of {name}" if name in heads else name for name in model.labels]
+    writer.writerow([*heads, *(named if every else ())])
     for p in found:
         more = [f"{v:.6f}" for v in p.probabilities] if every else []
         writer.writerow([p.path, p.label, "" if p.error else f"{p.probability:.6f}", *more])

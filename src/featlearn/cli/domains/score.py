@@ -10,7 +10,7 @@ import tyro
 
 from featlearn.cli._parse import parse
 from featlearn.cli._show import bar, console, print_json, show_table, warn
-from featlearn.cli.domains._shared import SHOWN, describe, remark
+from featlearn.cli.domains._shared import SHOWN, Depth, describe, remark, scale_of
 from featlearn.errors import DONE, FAILED, CommandError
 
 ENDINGS = (".csv", ".parquet", ".html")
@@ -32,6 +32,11 @@ class ScoreOptions:
     """Labels that differ by case alone are one class."""
     per_domain: int | None = None
     """Images of each domain of the MNIST sets; all of them if left out."""
+    depth: Depth = "auto"
+    """Bits of white in images of more than 8 bits; auto: as the model was fitted, or by the range of the whole set
+    where it was fitted with 8 alone."""
+    float_range: tuple[float, float] | None = None
+    """Black and white of floating point images; as the model was fitted if left out."""
     device: str = "auto"
     """auto: the GPU where there is one."""
     backbone: str = ""
@@ -53,7 +58,7 @@ def score_command(args: Sequence[str]) -> int:
     files = _targets(options)
     device = resolve(options.device)
     model = models.load(options.model, options.backbone)
-    scale = model.preprocessing.scale
+    scale = scale_of(options, model.preprocessing.scale)
     source = sources.Source(
         options.data,
         model.preprocessing.size,
@@ -71,7 +76,9 @@ def score_command(args: Sequence[str]) -> int:
     remark(found)
     describe(out, found)
     with bar("images") as progress:
-        scored = scoring.score(model, found, device=device, threads=cores(), progress=progress)
+        scored = scoring.score(
+            model, found, device=device, threads=cores(), progress=progress, case=not options.merge_case
+        )
     rows = scored.as_json(model.labels)
     if options.json:
         print_json({"model": options.model, "data": found.name, "domains": rows, "remarks": scored.remarks})

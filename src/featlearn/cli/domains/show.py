@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from featlearn.cli._parse import parse
-from featlearn.cli._show import console, print_json, show_table
+from featlearn.cli._show import console, print_json, show_table, warn
 from featlearn.errors import DONE, CommandError
 
 
@@ -30,6 +30,8 @@ def show_command(args: Sequence[str]) -> int:
     from featlearn.apply.domains import models
 
     model = models.load(options.model, options.backbone)
+    for line in model.remarks:
+        warn(line)
     known = {
         **{"labels": list(model.labels), "channels": model.channels, "size": model.preprocessing.size},
         **dict(model.about),

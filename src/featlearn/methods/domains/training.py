@@ -368,7 +368,8 @@ def train(
                 if (step + 1 - schedule.evaluate_from) % schedule.evaluate_every == 0 or step == schedule.steps - 1:
                     means = {name: float(value) / since for name, value in sums.items()}
                     found = measure(featurizer, classifier, watch, step + 1, means, schedule.precision)
-                    _check_finite(torch.tensor(means["loss"]), step)
+                    for loss in (means["loss"], found.loss.get(VALIDATION, 0.0)):
+                        _check_finite(torch.tensor(loss), step)
                     evaluations.append(found)
                     sums, since = {}, 0
                     if VALIDATION in found.accuracy and (
@@ -389,7 +390,7 @@ def train(
         if swad is not None:
             window = swad.finish()
             _load(featurizer, classifier, swad.weights())
-            anew = (b.x.to(device) for step in range(100) for b in make(step))
+            anew = (torch.cat([b.x for b in make(step)]).to(device) for step in range(100))  # as a step sees them
             refresh_statistics(featurizer, anew)
             averaged = _to_cpu(_weights(featurizer, classifier))
             averaged_evaluation = measure(featurizer, classifier, watch, evaluations[-1].step, {}, schedule.precision)
