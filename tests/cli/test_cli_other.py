@@ -1,6 +1,7 @@
 """list, verify, report, diff, data, bench; and what they may load."""
 
 import dataclasses
+import functools
 import importlib
 import json
 import os
@@ -237,9 +238,14 @@ def test_verify_one_claim_reads_rows_paper_first(featlearn, claims, toy, monkeyp
         assert (status, json.loads(out)[0]["verdict"]) == (int(preset == "small"), verdict)
 
 
+def scores(more, trial):
+    """Other code with every number of `more`."""
+    return TrialResult([Score(seed=trial.seed + more)])
+
+
 def test_rows_of_other_code_are_told(featlearn, claims, toy, monkeypatch):
     """Fresh rows of a deeper layer come first; where none are fresh, the verdict carries it wherever it is shown."""
-    scored = dataclasses.replace(toy, rows=(Score,), run_trial=lambda trial: TrialResult([Score(seed=trial.seed)]))
+    scored = dataclasses.replace(toy, rows=(Score,), run_trial=functools.partial(scores, 0))
     monkeypatch.setattr(works, "load_experiment", lambda id: scored)
     monkeypatch.setattr(catalog, "CACHE", Path("cache/catalog.json"))
     monkeypatch.setattr(catalog, "evidence_root", lambda: Path("evidence") if Path("evidence").is_dir() else None)
@@ -263,7 +269,7 @@ def test_rows_of_other_code_are_told(featlearn, claims, toy, monkeypatch):
 
     run(scored, scored.presets["small"], store=Store("runs"))
     assert checked() == ("confirmed", "", "", True)
-    other = dataclasses.replace(toy, rows=(Score,), run_trial=lambda trial: TrialResult([Score(seed=trial.seed + 2)]))
+    other = dataclasses.replace(toy, rows=(Score,), run_trial=functools.partial(scores, 2))
     run(other, other.presets["small"], store=Store("runs"), again="all")
     assert "stale: its rows changed" in featlearn("list", "--work", "emergence")[1]
     assert checked() == ("contradicted", "stale rows", "stale rows", False)
