@@ -129,8 +129,10 @@ def stamp_verdict(claim: Claim, before: Any) -> str:
 
 def same(judged: verdicts.JudgedStatement, statement: Any) -> bool:
     """Whether a statement is the one that was judged: its words and, where no premise chose among them, its numbers."""
-    words = ("name", "relation", "form", "source", "axis", "expect", "rival_says")
-    if any(getattr(statement, w) not in (getattr(judged, w), getattr(judged, w).partition(" (")[0]) for w in words):
+    words = ("name", "relation", "form", "source", "axis", "expect")
+    if any(getattr(statement, w) != getattr(judged, w) for w in words):
+        return False
+    if not judged.rival_says.startswith(statement.rival_says):  # a law has its constants after it
         return False
     numbers = [(judged.margin, float(np.max(statement.margin)))]
     if judged.upper is not None:

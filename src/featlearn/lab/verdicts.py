@@ -286,7 +286,8 @@ def read(store: Store, claim: str) -> Judged | None:
             more = read_json(beside, AGAIN) if beside.exists() else {}
             try:
                 found = built({**data, **{k: more[k] for k in ("when", "seconds", "made") if k in more}})
-                bad = "it was changed" if data.get("seal") != seal_of(data) else wrong(found)
+                seal = data.get("seal")
+                bad = wrong(found) if seal == seal_of(data) else "it was changed" if seal else "it has no seal"
             except (AttributeError, TypeError, KeyError, ValueError) as e:
                 raise DamagedError(f"{path} is damaged ({type(e).__name__}): {AGAIN}") from e
             if bad or found.id != claim:
