@@ -81,7 +81,7 @@ MUTANTS = (
     ),
     (
         "lab/digest.py",
-        "(function.__kwdefaults__ or {}).items())), cells]",
+        "(function.__kwdefaults__ or {}).items())), closed]",
         "(function.__kwdefaults__ or {}).items()))]",
         "tests/lab/test_digest.py::test_what_a_function_holds_counts",
     ),

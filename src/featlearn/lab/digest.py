@@ -206,8 +206,8 @@ def _function(function: FunctionType, walk: _Walk) -> Any:
     names = {n: _content(v, walk) for n, v in _names(function.__code__, function.__globals__, walk)}
     if any(_of_inventory(function.__globals__.get(n)) for n in names):
         names["what is reported"] = _reported(_home(function))
-    cells = [c.cell_contents for c in function.__closure__ or () if c != _EMPTY]
-    held = [function.__defaults__, dict(sorted((function.__kwdefaults__ or {}).items())), cells]
+    closed = [c.cell_contents for c in function.__closure__ or () if c != _EMPTY]
+    held = [function.__defaults__, dict(sorted((function.__kwdefaults__ or {}).items())), closed]
     return ["def", function.__code__.co_qualname, _source(function), sorted(names.items()), _content(held, walk)]
 
 
