@@ -211,7 +211,7 @@ def _function(function: FunctionType, walk: _Walk) -> Any:
     return ["def", function.__code__.co_qualname, _source(function), sorted(names.items()), _content(held, walk)]
 
 
-_EMPTY = types.CellType()
+_EMPTY = type((lambda x: lambda: x)(0).__closure__[0])()  # pyright: ignore[reportOptionalSubscript]
 
 
 def _class(kind: type, walk: _Walk) -> Any:
