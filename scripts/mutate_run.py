@@ -225,7 +225,7 @@ def _one_claim(claim: Any, store: str) -> Any:
     from featlearn.lab.verdicts import as_json
 
     layers = catalog.layers(store)
-    (found,) = verify.check([claim], verify.tables_of(layers), layers)
+    (found,) = verify.check([claim], catalog.tables_of(layers), layers)
     return json.loads(json.dumps(outcomes(as_json(found))))
 
 

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from featlearn import works
+from featlearn import catalog, works
 from featlearn.lab.find import evidence_state, latest_complete
 from featlearn.lab.store import Store
 from featlearn.lab.verdicts import read, stale
 
 ROOT = Path(__file__).resolve().parents[1] / "evidence"
 STORE = Store("runs-that-are-not-there", below=[ROOT])
+TABLES = catalog.tables_of(STORE)
 FILES = sorted(p for p in ROOT.rglob("*.json") if "benchmarks" not in p.parts and "mutants" not in p.parts)
 
 
@@ -47,11 +48,11 @@ def test_verdicts_that_are_compared_hold_no_times_and_no_machines(work):
 
 
 @pytest.mark.parametrize("work", works.WITH_CLAIMS)
-def test_verdicts_are_of_the_code_as_it_stands(work):
+def test_verdicts_are_of_the_code_and_the_rows_as_they_stand(work):
     for claim in works.load_claims(work):
         kept = read(STORE, claim.id)
         assert kept is not None, f"featlearn verify {work} --store evidence"
-        assert stale(kept, claim) == "", f"{claim.id}: featlearn verify {work} --store evidence"
+        assert stale(kept, claim, TABLES) == "", f"{claim.id}: featlearn verify {work} --store evidence"
         assert kept.as_expected, claim.id
 
 

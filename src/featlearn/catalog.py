@@ -6,18 +6,21 @@ evidence has changed.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-FORMAT = 3
+FORMAT = 4
 PACKAGE = Path(__file__).parent
 SHIPPED = PACKAGE / "catalog.json"
 CACHE = PACKAGE / "__pycache__" / "catalog.json"
+KEPT_AS = ".catalog.json"
+"""How a store keeps the catalog with its verdicts."""
 
 
 def evidence_root() -> Path | None:
@@ -37,33 +40,64 @@ def layers(store: str | Path) -> Any:
     return Store(store, below=[below] if below else [])
 
 
-def read() -> dict[str, Any]:
-    """The catalog of this code and this evidence; seconds when they have changed since the last call, else little.
+def tables_of(store: Any) -> Any:
+    """Experiment id -> rows of its latest complete run: preset paper, else cpu, else small; or None. Each is read once.
 
-    Where `__pycache__` cannot be written the catalog is made at each call.
+    Rows of today's code come first, from any layer; see `lab.find.latest_complete`.
+    """
+    from featlearn import works
+    from featlearn.lab.find import latest_complete
+
+    @functools.cache
+    def tables(id_: str) -> Any:
+        found = latest_complete(works.load_experiment(id_), store)
+        return None if found is None else found.table
+
+    return tables
+
+
+def read(store: str | Path = "") -> dict[str, Any]:
+    """The catalog of this code and this evidence, with the verdicts of the user's store, where it has some, in place of
+    those that shipped; seconds when any of them has changed since the last call, else little.
+
+    Where `__pycache__` or the store cannot be written the catalog is made at each call.
     """
     from featlearn.lab.provenance import checkout
 
-    if checkout() is None and SHIPPED.is_file():
-        return json.loads(SHIPPED.read_bytes())
-    key = stamp()
+    shipped = checkout() is None and SHIPPED.is_file()
+    mine = Path(store) / "verdicts" if store else None
+    here = mine is not None and mine.is_dir()
+    key = stamp() if here or not shipped else ""
+    found = json.loads(SHIPPED.read_bytes()) if shipped else _kept(CACHE, key, make)
+    if not here:
+        return found
+    return _kept(Path(store) / KEPT_AS, key + stamp_of(Path(store)), lambda: with_verdicts(found, store))
+
+
+def _kept(path: Path, key: str, made_by: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a file keeps for this key, else what is made now, kept from now on."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(CACHE.read_bytes())
+        kept = json.loads(path.read_bytes())
         if kept["stamp"] == key:
             return kept["catalog"]
     from featlearn.lab.files import write_whole
 
-    made = make()
+    made = made_by()
     with contextlib.suppress(OSError):
-        write_whole(CACHE, json.dumps({"stamp": key, "catalog": made}).encode())
+        write_whole(path, json.dumps({"stamp": key, "catalog": made}).encode())
     return made
 
 
 def stamp(*more: Path) -> str:
     """A digest of the path, size and time of change of every source, every file of evidence and those of other
     folders."""
+    return stamp_of(PACKAGE, evidence_root(), *more)
+
+
+def stamp_of(*folders: Path | None) -> str:
+    """The same of these folders alone."""
     digest = hashlib.sha256()
-    for root in (PACKAGE, evidence_root(), *more):
+    for root in folders:
         for path, size, changed in sorted(_files(root)) if root and root.is_dir() else ():
             digest.update(f"{path}\0{size}\0{changed}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
@@ -75,7 +109,7 @@ def _files(folder: str | Path) -> Iterator[tuple[str, int, int]]:
             if entry.is_dir():
                 if entry.name != "__pycache__":
                     yield from _files(entry.path)
-            else:
+            elif entry.name != KEPT_AS:
                 found = entry.stat()
                 yield entry.path, found.st_size, found.st_mtime_ns
 
@@ -84,7 +118,6 @@ def make() -> dict[str, Any]:
     """The catalog from code and committed evidence; imports every experiment and claim."""
     from featlearn import works
     from featlearn.lab import inventory
-    from featlearn.lab.coverage import entry_state
     from featlearn.lab.find import evidence_state, latest_complete, reproductions
 
     store = layers("runs-that-are-not-there")
@@ -101,17 +134,44 @@ def make() -> dict[str, Any]:
                 "evidence": evidence_state(e, store, found),
             }
         )
-        runs += reproductions(e, found)
-    loaded = [c for work in works.WITH_CLAIMS for c in works.load_claims(work)]
-    claims = [_claim(c, store) for c in loaded]
-    kept, entries = [Kept(**{n: c[n] for n in KEPT}) for c in claims], []
-    for work in inventory.WORKS:
-        for e in inventory.load(work).entries:
-            found = entry_state(e.id, kept, runs, reasons=e.reasons, waits=e.waits)
-            named = ("id", "verdict", "scope", "why", "covered")
-            entries.append({n: getattr(found, n) for n in named})
+        runs += [asdict(r) for r in reproductions(e, found)]
+    tables = tables_of(store)
+    claims = [_claim(c, store, tables) for work in works.WITH_CLAIMS for c in works.load_claims(work)]
     found = [{"id": w.id, "title": w.title, "entries": len(w.entries)} for w in map(inventory.load, inventory.WORKS)]
-    return {"format": FORMAT, "works": found, "experiments": experiments, "claims": claims, "entries": entries}
+    entries = _entries(inventory.WORKS, claims, runs)
+    made = {"format": FORMAT, "works": found, "experiments": experiments, "claims": claims, "entries": entries}
+    return made | {"runs": runs}
+
+
+def with_verdicts(found: Mapping[str, Any], store: str | Path) -> dict[str, Any]:
+    """A catalog with the verdicts of the user's store, judged against the code and the rows as they are, and with what
+    they make of the entries of their works."""
+    from featlearn import works
+
+    mine = {p.stem for p in Path(store).glob("verdicts/*/*.json")}
+    changed = sorted({c["id"].split(".")[0] for c in found["claims"] if c["id"] in mine})
+    known = {c.id: c for work in changed for c in works.load_claims(work)}
+    layered = layers(store)
+    tables = tables_of(layered)
+    claims = [_claim(known[c["id"]], layered, tables) if c["id"] in mine else c for c in found["claims"]]
+    new = {e["id"]: e for e in _entries(changed, claims, found["runs"])}
+    return {**found, "claims": claims, "entries": [new.get(e["id"], e) for e in found["entries"]]}
+
+
+def _entries(
+    works: Iterable[str], claims: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """What became of every entry of some works, by the verdicts on claims and by runs."""
+    from featlearn.lab import inventory
+    from featlearn.lab.coverage import Reproduction, entry_state
+
+    kept = [Kept(**{n: c[n] for n in KEPT}) for c in claims]
+    rows = [Reproduction(**r) for r in runs]
+    out = []
+    for e in (e for work in works for e in inventory.load(work).entries):
+        found = entry_state(e.id, kept, rows, reasons=e.reasons, waits=e.waits)
+        out.append({n: getattr(found, n) for n in ("id", "verdict", "scope", "why", "covered")})
+    return out
 
 
 @dataclass(frozen=True)
@@ -130,17 +190,23 @@ class Kept:
 KEPT = tuple(f.name for f in fields(Kept))
 
 
-def _claim(claim: Any, store: Any) -> dict[str, Any]:
-    """A claim with its last verdict."""
+def _claim(claim: Any, store: Any, tables: Any) -> dict[str, Any]:
+    """A claim with its last verdict, which is none where its file is refused."""
+    from featlearn.errors import StoreError
     from featlearn.lab.verdicts import read as read_verdict
     from featlearn.lab.verdicts import stale
 
     out = {"id": claim.id, "entries": list(claim.entries), "says": claim.says}
-    kept = read_verdict(store, claim.id)
+    kept, damaged = None, ""
+    try:
+        kept = read_verdict(store, claim.id)
+    except StoreError as e:
+        damaged = str(e)
     if kept is None:
-        empty = {"verdict": "not run", "scope": "as stated", "corrected": "", "why": f"featlearn verify {claim.id}"}
-        return out | empty | {"covers": False, "hits": "", "stale": "", "expected": ""}
-    old = stale(kept, claim)
+        why = damaged or f"featlearn verify {claim.id}"
+        empty = {"verdict": "not run", "scope": "as stated", "corrected": "", "why": why}
+        return out | empty | {"covers": False, "hits": "", "stale": "", "expected": "", "damaged": bool(damaged)}
+    old = stale(kept, claim, tables)
     return out | {
         "verdict": kept.verdict,
         "scope": kept.scope,
@@ -150,6 +216,7 @@ def _claim(claim: Any, store: Any) -> dict[str, Any]:
         "hits": kept.hits,
         "stale": old,
         "expected": kept.verdict if kept.as_expected else "",
+        "damaged": False,
     }
 
 

@@ -1,6 +1,7 @@
 """list, verify, report, diff, data, bench; and what they may load."""
 
 import dataclasses
+import functools
 import importlib
 import json
 import os
@@ -17,7 +18,8 @@ from featlearn import catalog, works
 from featlearn.cli import main
 from featlearn.cli.diff import compared
 from featlearn.cli.report import experiment_pages
-from featlearn.lab import inventory
+from featlearn.errors import DamagedError
+from featlearn.lab import inventory, verdicts
 from featlearn.lab.claim import Accusation, Claim, Premise
 from featlearn.lab.execute import run
 from featlearn.lab.experiment import SummaryRow, TrialResult
@@ -112,7 +114,7 @@ def test_covered_counts_the_entries_of_one_work(featlearn, monkeypatch):
     assert catalog.covered(found, "w") == {"w.a", "w.d.e"}
     shown = [{"id": "w", "title": "t", "entries": 3}, {"id": "ww", "title": "t", "entries": 1}]
     monkeypatch.setattr(inventory, "WORKS", ("w", "ww"))
-    monkeypatch.setattr(catalog, "read", lambda: {"works": shown, "experiments": [], "claims": [], **found})
+    monkeypatch.setattr(catalog, "read", lambda store: {"works": shown, "experiments": [], "claims": [], **found})
     assert [w["covered"] for w in json.loads(featlearn("list", "--json")[1])["works"]] == [2, 1]
     assert json.loads(featlearn("list", "--json", "--work", "ww")[1])["entries"] == [entry("ww.c", True)]
 
@@ -236,6 +238,51 @@ def test_verify_one_claim_reads_rows_paper_first(featlearn, claims, toy, monkeyp
         assert (status, json.loads(out)[0]["verdict"]) == (int(preset == "small"), verdict)
 
 
+def scores(more, trial):
+    """Other code with every number of `more`."""
+    return TrialResult([Score(seed=trial.seed + more)])
+
+
+def test_rows_of_other_code_are_told(featlearn, claims, toy, monkeypatch):
+    """Fresh rows of a deeper layer come first; where none are fresh, the verdict carries it wherever it is shown."""
+    scored = dataclasses.replace(toy, rows=(Score,), run_trial=functools.partial(scores, 0))
+    monkeypatch.setattr(works, "load_experiment", lambda id: scored)
+    monkeypatch.setattr(catalog, "CACHE", Path("cache/catalog.json"))
+    monkeypatch.setattr(catalog, "evidence_root", lambda: Path("evidence") if Path("evidence").is_dir() else None)
+    claims[:] = [
+        Claim(
+            id="emergence.toy_rows",
+            entries=("emergence.table2",),
+            says="the seeds are few",
+            statements=lambda settings: (
+                equal("seeds", REAL, 1.0, "Table 2", margin=0.1, rival=3.0, rival_says="those of other code"),
+            ),
+            observe=lambda settings, table: {"seeds": float(table.rows[1].seed)},
+            reads=(Score,),
+        )
+    ]
+
+    def checked():
+        (got,) = json.loads(featlearn("verify", "emergence.toy_rows", "--json")[1])
+        (listed,) = json.loads(featlearn("list", "--json", "--work", "emergence")[1])["claims"]
+        return got["verdict"], got["stale"], listed["stale"], listed["covers"]
+
+    run(scored, scored.presets["small"], store=Store("runs"))
+    assert checked() == ("confirmed", "", "", True)
+    other = dataclasses.replace(toy, rows=(Score,), run_trial=functools.partial(scores, 2))
+    run(other, other.presets["small"], store=Store("runs"), again="all")
+    assert "stale: its rows changed" in featlearn("list", "--work", "emergence")[1]
+    assert checked() == ("contradicted", "stale rows", "stale rows", False)
+    out = featlearn("verify", "emergence.toy_rows")[1]
+    assert "emergence.toy_rows: contradicted, stale rows (not as expected)" in out
+    assert "featlearn run toy/normal --again changed" in out
+    assert "[stale rows]" in featlearn("list", "--work", "emergence")[1]
+    run(scored, scored.presets["smoke"], store=Store("evidence"))
+    assert checked()[0] == "contradicted"  # another preset, of which the larger one is stale
+    run(scored, scored.presets["small"], store=Store("evidence"))
+    assert checked() == ("confirmed", "", "", True)
+
+
 def test_verify_says_what_differs(featlearn, typed, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")  # an id is not cut, whoever runs the tests
     typed.append(dataclasses.replace(TYPED, id="xor_sgd.toy_wrong", settings=3.0))
@@ -286,22 +333,60 @@ def test_verify_refuses_names(refused, featlearn, claims):
 
 
 def test_verdicts_of_the_user_are_newer_than_the_shipped(featlearn, monkeypatch, typed):
-    kept = {"verdict": "not run", "scope": "as stated", "corrected": "", "why": "", "stale": "", "expected": "holds"}
-    found = {
-        "works": [{"id": "xor_sgd", "title": "t", "entries": 31}],
-        "experiments": [],
-        "claims": [{"id": "xor_sgd.toy", "entries": ["xor_sgd.data"], "says": "s", **kept}],
-        "entries": [],
-    }
-    monkeypatch.setattr(catalog, "read", lambda: json.loads(json.dumps(found)))
+    monkeypatch.setattr(catalog, "CACHE", Path("cache/catalog.json"))
 
     def listed():
-        (c,) = json.loads(featlearn("list", "--json")[1])["claims"]
-        return c["verdict"], c["corrected"], c["scope"], c["expected"]
+        found = json.loads(featlearn("list", "--json", "--work", "xor_sgd")[1])
+        (c,) = found["claims"]
+        covered = {e["id"] for e in found["entries"] if e["covered"]}
+        assert [w["covered"] for w in found["works"]] == [len(covered)]
+        return c["verdict"], c["corrected"], c["scope"], c["expected"], c["stale"], covered
 
-    assert listed() == ("not run", "", "as stated", "holds")
+    assert listed() == ("not run", "", "as stated", "", "", set())
     featlearn("verify", "xor_sgd")
-    assert listed() == ("contradicted", "confirmed", "other size", "contradicted")
+    judged = ("contradicted", "confirmed", "other size", "contradicted")
+    assert listed() == (*judged, "", {"xor_sgd.data", "xor_sgd.model"})
+    monkeypatch.setattr(works, "load_claims", lambda work: pytest.fail("what is known is not made again"))
+    assert listed() == (*judged, "", {"xor_sgd.data", "xor_sgd.model"})
+    monkeypatch.setattr(works, "load_claims", lambda work: (dataclasses.replace(TYPED, settings=2.02),))
+    Path("runs/new").touch()
+    assert listed() == (*judged, "code", set())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d | {"verdict": "confirmed"},
+        lambda d: d | {"statements": [{**s, "observed": [2.0]} for s in d["statements"]]},
+        lambda d: d | {"scope": "as stated", "seal": None},
+        lambda d: {k: v for k, v in d.items() if k != "seal"},
+        lambda d: sealed(d | {"corrected": ""}),
+        lambda d: sealed(d | {"scope": "as stated"}),
+        lambda d: sealed(d | {"as_expected": False}),
+        lambda d: sealed(d | {"covers": False}),
+        lambda d: sealed(d | {"verdict": "confirmed"}),
+        lambda d: sealed(d | {"id": "xor_sgd.other"}),
+    ],
+)
+def test_a_verdict_that_was_edited_is_refused_in_one_line(featlearn, monkeypatch, typed, change):
+    monkeypatch.setattr(catalog, "CACHE", Path("cache/catalog.json"))
+    featlearn("verify", "xor_sgd")
+    path = Path("runs/verdicts/xor_sgd/xor_sgd.toy.json")
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(DamagedError, match=r"damaged .*run `featlearn verify` again"):
+        verdicts.read(Store("runs"), "xor_sgd.toy")
+    status, out, err = featlearn("list", "--json", "--work", "xor_sgd")
+    (c,) = json.loads(out)["claims"]
+    assert (status, c["verdict"], c["covers"]) == (0, "not run", False)
+    assert len(err.splitlines()) == 1
+    assert err.startswith("featlearn: runs/verdicts/xor_sgd/xor_sgd.toy.json is damaged")
+    featlearn("verify", "xor_sgd")
+    assert featlearn("list", "--work", "xor_sgd")[2] == ""
+
+
+def sealed(data):
+    """As somebody writes it who knows how files are sealed."""
+    return data | {"seal": verdicts.seal_of(data)}
 
 
 # --- report and diff -------------------------------------------------------------------------------------------------

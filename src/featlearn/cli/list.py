@@ -1,14 +1,12 @@
 """`featlearn list`: works, experiments, claims, presets and the last verdicts."""
 
-import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from featlearn.cli._parse import choose, parse
-from featlearn.cli._show import console, print_json, show_table
+from featlearn.cli._show import console, print_json, show_table, warn
 from featlearn.errors import DONE, CommandError
 
 
@@ -36,7 +34,7 @@ def list_command(args: Sequence[str]) -> int:
 
         if options.work not in WORKS:
             raise CommandError(f"no work {options.work!r}{choose(options.work, WORKS)}")
-    found = with_local_verdicts(catalog.read(), Path(options.store))
+    found = catalog.read(options.store)
     works = [
         {"id": w["id"], "entries": w["entries"], "covered": len(catalog.covered(found, w["id"])), "title": w["title"]}
         for w in found["works"]
@@ -45,6 +43,9 @@ def list_command(args: Sequence[str]) -> int:
     experiments = [e for e in found["experiments"] if options.work in ("", e["id"].split("/")[0])]
     claims = [c for c in found["claims"] if options.work in ("", c["id"].split(".")[0])]
     entries = [e for e in found["entries"] if options.work in ("", e["id"].split(".")[0])]
+    refused = [c["why"] for c in claims if c["damaged"]]
+    if refused:
+        warn(f"{refused[0]}" + (f" (and {len(refused) - 1} more)" if refused[1:] else ""))
     if options.json:
         print_json({"works": works, "experiments": experiments, "claims": claims, "entries": entries})
         return DONE
@@ -108,18 +109,6 @@ def verdict_words(claim: Mapping[str, Any]) -> str:
     if claim["scope"] != "as stated":
         words += f" ({claim['scope']})"
     if claim["stale"]:
-        words += f" [stale: its {claim['stale']} changed]"
+        stale = claim["stale"]
+        words += f" [{stale}]" if stale == "stale rows" else f" [stale: its {stale} changed]"
     return words if claim["expected"] == claim["verdict"] or claim["verdict"] == "not run" else f"{words} (!)"
-
-
-def with_local_verdicts(found: dict[str, Any], store: Path) -> dict[str, Any]:
-    """The catalog with verdicts of the user's store in place of those that shipped."""
-    for claim in found["claims"]:
-        path = store / "verdicts" / claim["id"].split(".")[0] / f"{claim['id']}.json"
-        if path.is_file():
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                data = json.loads(path.read_bytes())
-                claim["verdict"], claim["why"] = str(data["verdict"]), str(data["why"])
-                claim["scope"], claim["corrected"] = str(data["scope"]), str(data["corrected"])
-                claim["expected"] = claim["verdict"] if data["as_expected"] else ""
-    return found

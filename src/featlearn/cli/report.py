@@ -40,6 +40,8 @@ def report_command(args: Sequence[str]) -> int:
 def experiment_pages(work: str, store: Any) -> list[Any]:
     """A page value for every experiment: rows of its latest complete run (`lab.find.LARGEST_FIRST`, else smoke), or
     none."""
+    from dataclasses import replace
+
     from featlearn import works
     from featlearn.lab.execute import summary_of
     from featlearn.lab.find import LARGEST_FIRST, latest_complete, stale
@@ -56,18 +58,16 @@ def experiment_pages(work: str, store: Any) -> list[Any]:
             continue
         command = f"featlearn run {id_} --preset {found.preset}"
         rows = summary_of(experiment, found.table)
-        out.append(experiment_page(experiment, found.config, found.preset, found.table, rows, store, command))
+        page = experiment_page(experiment, found.config, found.preset, found.table, rows, store, command)
+        out.append(replace(page, stale=bool(found.table.other_code)))
     return out
 
 
 def claim_pages(work: str, store: Any) -> list[Any]:
     """The last verdict on every claim as it was saved, or that it was not run."""
-    from functools import cache
+    from featlearn import catalog, works
 
-    from featlearn import works
-    from featlearn.cli.verify import tables_of
-
-    tables = cache(tables_of(store))
+    tables = catalog.tables_of(store)
     names = [name for name in works.WITH_CLAIMS if work in ("", name)]
     return [claim_page(claim, store, tables) for name in names for claim in works.load_claims(name)]
 
@@ -87,23 +87,8 @@ def claim_page(claim: Any, store: Any, tables: Any) -> Any:
     if kept is None:
         page, old = as_claim_page(judged(broken(claim, "not run", f"featlearn verify {claim.id}"))), ""
     else:
-        page, old = as_claim_page(kept), stale(kept, claim, _rows(claim, tables) if kept.rows else None)
+        page, old = as_claim_page(kept), stale(kept, claim, tables)
     return replace(page, stale=old, draw=claim.draw)
-
-
-def _rows(claim: Any, tables: Any) -> str | None:
-    """The digest of the rows that a claim reads now; None where some are not there, "" where they cannot be read."""
-    from featlearn.errors import LabError
-    from featlearn.lab.digest import rows_digest
-
-    found = [(tables(kind.experiment), kind) for kind in claim.reads]
-    if any(rows is None for rows, _ in found):
-        return None
-    try:
-        read = [rows.of(kind, allow_absent=bool(claim.may_lack)) for rows, kind in found]
-    except LabError:
-        return ""
-    return rows_digest(r for table in read for r in table.rows)
 
 
 def _site(options: ReportOptions) -> int:

@@ -41,7 +41,7 @@ def verify_command(args: Sequence[str]) -> int:
 
     claims, whole = claims_of(options.what)
     store = catalog.layers(options.store)
-    judged = [*check(claims, tables_of(store), store)]
+    judged = [*check(claims, catalog.tables_of(store), store)]
     if options.json:
         from featlearn.lab.verdicts import as_json
 
@@ -117,18 +117,6 @@ def waits_of(what: str) -> str:
     return next((e.waits for e in entries if e.id == what), "")
 
 
-def tables_of(store: "Store") -> "Callable[[str], Rows | None]":
-    """Experiment id -> rows of its latest complete run: preset paper, else cpu, else small, in any layer; or None."""
-    from featlearn import works
-    from featlearn.lab.find import latest_complete
-
-    def tables(id_: str) -> "Rows | None":
-        found = latest_complete(works.load_experiment(id_), store)
-        return None if found is None else found.table
-
-    return tables
-
-
 def check(claims: Sequence[Any], tables: "Callable[[str], Rows | None]", store: "Store") -> "Iterator[Judged]":
     """The verdict on every claim, each written as soon as it is known. A check that breaks is "not run"."""
     from featlearn.core import Key
@@ -163,11 +151,14 @@ def show(judged: "Sequence[Judged]") -> None:
     out = console()
     for v in judged:
         faces = f"{v.verdict} as reported, {v.corrected} as corrected" if v.corrected else v.verdict
-        scope = "" if v.scope == "as stated" else f", {v.scope}"
+        scope = ("" if v.scope == "as stated" else f", {v.scope}") + (", stale rows" if v.stale_rows else "")
         style = "bold" if v.as_expected else "bold red"
         out.print(
             Text(f"{v.id}: {faces}{scope}{'' if v.as_expected else ' (not as expected)'}", style=style), soft_wrap=True
         )
+        if v.stale_rows:
+            again = "; ".join(f"featlearn run {r} --again changed" for r in v.reads)
+            out.print(Text(f"  its rows were made by other code, so it covers nothing: {again}"), soft_wrap=True)
         if not v.statements and v.why:
             out.print(Padding(Text(v.why), (0, 0, 0, 2)))
         for s in v.statements:

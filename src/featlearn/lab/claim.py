@@ -116,13 +116,8 @@ class Verdict:
 
     @property
     def covers(self) -> bool:
-        """Whether it covers its entries: no premise is known to be unmet, a statement of the source (not only a derived
-        one) could have failed, and the outcome is one."""
-        decided = self.reported in ("confirmed", "contradicted") and self.scope != "premise unmet" and not self.error
-        tested = any(
-            f.outcome in ("confirmed", "contradicted") and f.statement.form != "derived" for f in self.findings
-        )
-        return decided and tested
+        """Whether it covers its entries."""
+        return not self.error and covering(self.reported, self.scope, [_part(f) for f in self.findings])
 
 
 def scope_of(premises: Sequence[Premise]) -> Scope:
@@ -141,13 +136,34 @@ def scope_of(premises: Sequence[Premise]) -> Scope:
     return min(found, key=SCOPES.index)
 
 
+Part = tuple[str, str, str, Outcome]
+"""Of a statement that was judged: its name, form, twin and outcome."""
+
+
+def _part(f: Finding) -> Part:
+    return f.statement.name, f.statement.form, f.statement.twin, f.outcome
+
+
+def covering(reported: str, scope: str, parts: Sequence[Part]) -> bool:
+    """Whether a verdict covers its entries: no premise is known to be unmet, a statement of the source (not only a
+    derived one) could have failed, and the outcome is one."""
+    decided = ("confirmed", "contradicted")
+    tested = any(outcome in decided and form != "derived" for _, form, _, outcome in parts)
+    return reported in decided and scope != "premise unmet" and tested
+
+
 def faces(findings: Sequence[Finding]) -> tuple[Outcome, Outcome | Literal[""]]:
+    """The two faces of a verdict, see `faces_of`."""
+    return faces_of([_part(f) for f in findings])
+
+
+def faces_of(parts: Sequence[Part]) -> tuple[Outcome, Outcome | Literal[""]]:
     """As reported: the worst of all statements but the corrected ones. As corrected, where there is a corrected form:
     the worst of all but those it replaces."""
-    reported: list[Outcome] = [f.outcome for f in findings if f.statement.form != "corrected"]
-    replaced = {f.statement.twin for f in findings if f.statement.form == "corrected"}
-    corrected: list[Outcome] = [f.outcome for f in findings if f.statement.name not in replaced] if replaced else []
-    return worst(reported or [f.outcome for f in findings]), worst(corrected) if corrected else ""
+    reported: list[Outcome] = [outcome for _, form, _, outcome in parts if form != "corrected"]
+    replaced = {twin for _, form, twin, _ in parts if form == "corrected"}
+    corrected: list[Outcome] = [outcome for name, _, _, outcome in parts if name not in replaced] if replaced else []
+    return worst(reported or [p[3] for p in parts]), worst(corrected) if corrected else ""
 
 
 def settle(claim: Claim, key: Any) -> Settings:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,7 +47,8 @@ class Rows:
     """The rows of a run, read from the store; each row also carries `trial`, the hash of the trial it came from.
 
     arrays: trial hash -> loader of that trial's arrays (called only when a picture needs them).
-    missing, failed, diverged: hashes of trials without rows, by reason.
+    missing, failed, diverged: hashes of trials without rows, by reason. other_code: of trials whose rows were made by
+    other code than today's, where it was looked for.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -55,11 +56,12 @@ class Rows:
     missing: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
+    other_code: tuple[str, ...] = ()
 
     def where(self, **equal: Any) -> "Rows":
         """The rows whose fields equal the given values."""
         rows = tuple(r for r in self.rows if all(r.get(k) == v for k, v in equal.items()))
-        return Rows(rows, self.arrays, self.missing, self.failed, self.diverged)
+        return replace(self, rows=rows)
 
     def of(self, kind: type[R], *, allow_absent: bool = False) -> Table[R]:
         """The rows of one declared type. Errors: MissingUnit where planned trials have none, unless that is allowed."""

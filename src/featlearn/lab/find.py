@@ -8,8 +8,7 @@ from typing import Any
 from featlearn.errors import ReportError, RunError, StoreError
 from featlearn.lab import coverage
 from featlearn.lab.coverage import Reproduction
-from featlearn.lab.digest import code_digest
-from featlearn.lab.execute import hashes_of, summary_of
+from featlearn.lab.execute import summary_of
 from featlearn.lab.experiment import Experiment, Rows, SummaryRow
 from featlearn.lab.store import Manifest, Record, Store
 
@@ -42,15 +41,23 @@ class Found:
 
 
 def latest_complete(experiment: Experiment, store: Store, presets: Sequence[str] = LARGEST_FIRST) -> Found | None:
-    """The first of these presets whose every trial is done (ok or diverged), or None."""
+    """The first of these presets whose every trial is done (ok or diverged) by today's code; else, by any; or None.
+
+    The rows of every trial come from the nearest layer that has them from today's code; `other_code` of the table says
+    where there is none.
+    """
+    stale = None
     for preset in presets:
         if preset not in experiment.presets:
             continue
         config = experiment.presets[preset]
         table = store.table(experiment, experiment.trials(config))
         if table.rows and not table.missing and not table.failed:
-            return Found(preset, config, table)
-    return None
+            found = Found(preset, config, table)
+            if not table.other_code:
+                return found
+            stale = stale or found
+    return stale
 
 
 def reproductions(experiment: Experiment, found: Found | None) -> list[Reproduction]:
@@ -122,9 +129,7 @@ def evidence_state(experiment: Experiment, store: Store, found: Found | None) ->
     """
     if found is None:
         return "stale" if stale(experiment, store) else "none"
-    now = code_digest(experiment.run_trial)
-    records = (store.read(experiment.id, h) for h in hashes_of(experiment, experiment.trials(found.config)))
-    return "stale" if any(r is not None and r.code not in ("", now) for r in records) else "ok"
+    return "stale" if found.table.other_code else "ok"
 
 
 def stale(experiment: Experiment, store: Store) -> bool:

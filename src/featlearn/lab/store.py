@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from featlearn.errors import DamagedError, NewerError, StoreError
-from featlearn.lab.digest import bytes_digest, rows_digest, text_digest
+from featlearn.lab.digest import bytes_digest, code_digest, rows_digest, text_digest
 from featlearn.lab.experiment import Experiment, Rows, TrialResult
 from featlearn.lab.files import FORMAT, locked, read_json, sweep, write_atomic
 from featlearn.lab.row import Row
@@ -197,23 +197,34 @@ class Store:
         """Folder of an experiment in the writable root."""
         return self.root / check_id(experiment)
 
-    def _find(self, experiment: str, name: str) -> Path | None:
-        for root in (self.root, *self.below):
-            path = root / check_id(experiment) / name
-            if path.exists():
-                return path
-        return None
+    def _find(self, experiment: str, name: str) -> list[Path]:
+        """The files of this name in all layers, nearest first."""
+        paths = (root / check_id(experiment) / name for root in (self.root, *self.below))
+        return [path for path in paths if path.exists()]
 
     # --- records ---------------------------------------------------------------------------------------------------
 
-    def read(self, experiment: str, hash_: str, *, arrays: bool = False) -> Record | None:
+    def read(self, experiment: str, hash_: str, *, arrays: bool = False, code: str = "") -> Record | None:
         """The record of a trial, None if there is none; raises DamagedError or NewerError and changes nothing.
 
-        arrays: read the arrays as well, to see that they are as they were written.
+        arrays: read the arrays as well, to see that they are as they were written. code: take the nearest record of
+        this digest of code (or without any), and only where no layer has one the nearest of all.
         """
-        path = self._find(experiment, f"{hash_}.json")
-        if path is None:
-            return None
+        found = self._nearest(experiment, hash_, arrays, code)
+        return None if found is None else found[1]
+
+    def _nearest(self, experiment: str, hash_: str, arrays: bool, code: str) -> tuple[Path, Record] | None:
+        """The record that `read` takes, and its file."""
+        first = None
+        for path in self._find(experiment, f"{hash_}.json"):
+            found = path, self._sound(path, experiment, hash_, arrays)
+            first = first or found
+            if not code or found[1].code in ("", code):
+                return found
+        return first
+
+    def _sound(self, path: Path, experiment: str, hash_: str, arrays: bool) -> Record:
+        """The record in a file. Errors: DamagedError, NewerError."""
         record = _build(Record, read_json(path, AGAIN), path, AGAIN)
         wrong = _wrong(record, experiment, hash_)
         if wrong:
@@ -260,14 +271,12 @@ class Store:
             moved.append(target)
         return moved
 
-    def load_arrays(self, experiment: str, hash_: str) -> dict[str, np.ndarray]:
-        """The arrays of a trial."""
-        path = self._find(experiment, f"{hash_}.npz")
-        if path is None:
+    def load_arrays(self, experiment: str, hash_: str, code: str = "") -> dict[str, np.ndarray]:
+        """The arrays of the record that `read` takes."""
+        found = self._nearest(experiment, hash_, True, code)
+        if found is None or not found[1].arrays:  # arrays are written first: those of a trial that never ended
             return {}
-        record = self.read(experiment, hash_, arrays=True)
-        if record is None or not record.arrays:  # arrays are written first: those of a trial that never ended
-            return {}
+        path = found[0].with_suffix(".npz")
         try:
             with np.load(path, allow_pickle=False) as data:
                 return {name: data[name] for name in data.files}
@@ -285,19 +294,23 @@ class Store:
     # --- tables ----------------------------------------------------------------------------------------------------
 
     def table(self, experiment: Experiment, trials: Sequence[Any]) -> Rows:
-        """The rows of these trials in this order, whatever order they finished in."""
+        """The rows of these trials in this order, whatever order they finished in; those of today's code first."""
         hashes = [trial_hash(experiment.id, experiment.version, trial) for trial in trials]
-        return self.table_of(experiment.id, hashes)
+        return self.table_of(experiment.id, hashes, code=code_digest(experiment.run_trial))
 
-    def table_of(self, experiment: str, hashes: Sequence[str], known: Mapping[str, Record] | None = None) -> Rows:
+    def table_of(
+        self, experiment: str, hashes: Sequence[str], known: Mapping[str, Record] | None = None, code: str = ""
+    ) -> Rows:
         """As `table`, by experiment id and trial hashes (of a manifest, for instance).
 
-        known: records that were read already.
+        known: records that were read already. code: see `read`; "" where it does not matter.
         """
         rows: list[Mapping[str, Any]] = []
-        arrays, other = {}, {"missing": [], "failed": [], "diverged": []}
+        arrays, other = {}, {"missing": [], "failed": [], "diverged": [], "other_code": []}
         for hash_ in hashes:
-            record = (known or {}).get(hash_) or self.read(experiment, hash_)
+            record = (known or {}).get(hash_) or self.read(experiment, hash_, code=code)
+            if code and record is not None and record.code not in ("", code):
+                other["other_code"].append(hash_)
             if record is None:
                 other["missing"].append(hash_)
             elif record.status != "ok":
@@ -305,7 +318,7 @@ class Store:
             else:
                 rows += [{**row, "trial": hash_} for row in record.rows]
                 if record.arrays:
-                    arrays[hash_] = partial(self.load_arrays, experiment, hash_)
+                    arrays[hash_] = partial(self.load_arrays, experiment, hash_, code)
         return Rows(tuple(rows), arrays, **{name: tuple(found) for name, found in other.items()})
 
     def records(self, experiment: str) -> list[Record]:
@@ -329,8 +342,8 @@ class Store:
 
     def manifest(self, experiment: str, hash_: str) -> Manifest | None:
         """A manifest by the hash of its config, None if there is none; raises DamagedError or NewerError."""
-        path = self._find(experiment, f"{hash_}.run.json")
-        return None if path is None else read_manifest(path)
+        paths = self._find(experiment, f"{hash_}.run.json")
+        return read_manifest(paths[0]) if paths else None
 
     def manifests(self, experiment: str | None = None) -> list[tuple[Path, Manifest]]:
         """Path and manifest of every run in any layer, newest first; damaged ones are skipped."""

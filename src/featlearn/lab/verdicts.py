@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 
 from featlearn.errors import DamagedError, LabError, TrialError
-from featlearn.lab.claim import Accusation, Claim, Verdict, broken, verdict_of
-from featlearn.lab.digest import code_digest, rows_digest
+from featlearn.lab.claim import (
+    Accusation,
+    Claim,
+    Premise,
+    Verdict,
+    broken,
+    covering,
+    faces_of,
+    scope_of,
+    verdict_of,
+)
+from featlearn.lab.digest import content_digest, rows_digest, text_digest
 from featlearn.lab.experiment import Rows
 from featlearn.lab.files import FORMAT, read_json, write_atomic
 from featlearn.lab.judge import Finding
@@ -34,7 +44,8 @@ class JudgedStatement:
     value, observed, low, high, rival: the elements `at`, at most SHOWN of them, the worst among them; rival is empty
     without one. domain: what the quantity can be. trivial, rival_says, where: in words, or "". trivial_value: what an
     object that has learnt nothing attains; empty without one, and in older files. margin: a number, or the largest of
-    an array. quantifier: how many of the elements must agree, and why not every one.
+    an array. quantifier: how many of the elements must agree, and why not every one. twin: the statement that it
+    corrects, or "".
     """
 
     name: str
@@ -63,6 +74,7 @@ class JudgedStatement:
     of: int
     quantifier: str = "every"
     trivial_value: tuple[float, ...] = ()
+    twin: str = ""
 
     @property
     def as_expected(self) -> bool:
@@ -76,8 +88,8 @@ class Judged:
 
     verdict, corrected: outcomes of the faces as reported and, where there is one, as corrected. premises: (says,
     detail, met: yes, no, not decidable, other size). accuses: quote, place, reading, hits, derivation, or empty.
-    code, rows: digests of the claim's code and of the rows it read; reads: the experiments they come from. when,
-    seconds, made: from the file beside it.
+    code, rows: digests of the claim's code and of the rows it read; reads: the experiments they come from; stale_rows:
+    that some of them were made by other code than that of the day. when, seconds, made: from the file beside it.
     """
 
     id: str
@@ -97,6 +109,7 @@ class Judged:
     code: str
     rows: str
     reads: tuple[str, ...] = ()
+    stale_rows: bool = False
     when: str = ""
     seconds: float = 0.0
     made: Mapping[str, Any] | None = None
@@ -108,10 +121,10 @@ class Judged:
 
 
 def digest_of(claim: Claim) -> str:
-    """Digest of what a claim's halves reach."""
-    parts = [claim.statements, claim.observe]
-    parts += [f for f in (claim.settings, claim.premises) if callable(f)]
-    return code_digest(*parts)
+    """Digest of all that a verdict on a claim depends on, but for rows: of its fields by content, with the code and the
+    reported numbers that they reach. Not of words for people, and not of pictures."""
+    c = claim
+    return content_digest(c.statements, c.observe, c.settings, c.premises, c.entries, c.reads, c.may_lack, c.accuses)
 
 
 def experiment_of(kind: type) -> str:
@@ -119,8 +132,8 @@ def experiment_of(kind: type) -> str:
     return str(kind.experiment)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def judged(verdict: Verdict, rows: str = "") -> Judged:
-    """A verdict as it is kept."""
+def judged(verdict: Verdict, rows: str = "", stale_rows: bool = False) -> Judged:
+    """A verdict as it is kept. On rows of other code it covers nothing."""
     c = verdict.claim
     return Judged(
         id=c.id,
@@ -132,7 +145,7 @@ def judged(verdict: Verdict, rows: str = "") -> Judged:
         why=verdict.why,
         error=verdict.error,
         as_expected=verdict.as_expected,
-        covers=verdict.covers,
+        covers=verdict.covers and not stale_rows,
         remarks=c.remarks,
         accuses=asdict(c.accuses) if isinstance(c.accuses, Accusation) else {},
         premises=tuple((p.says, p.detail, _met(p.met, p.size)) for p in verdict.premises),
@@ -140,6 +153,7 @@ def judged(verdict: Verdict, rows: str = "") -> Judged:
         code=digest_of(c),
         rows=rows,
         reads=tuple(dict.fromkeys(experiment_of(kind) for kind in c.reads)),
+        stale_rows=stale_rows,
         seconds=verdict.seconds,
     )
 
@@ -180,6 +194,7 @@ def _statement(f: Finding) -> JudgedStatement:
         of=f.of,
         quantifier=_quantifier(s),
         trivial_value=() if f.trivial is None or not np.isfinite(f.trivial).all() else _numbers(f.trivial[at]),
+        twin=s.twin,
     )
 
 
@@ -225,18 +240,44 @@ def path_of(root: Path, claim: str) -> Path:
 def write(store: Store, verdict: Judged) -> Path:
     """Write a verdict and, beside it, when, where and in how many seconds it was made; its path."""
     path = path_of(store.root, verdict.id)
-    apart = ("when", "seconds", "made")
-    kept = {f.name: getattr(verdict, f.name) for f in fields(verdict) if f.name not in apart}
-    kept["statements"] = [asdict(s) for s in verdict.statements]
-    text = json.dumps({"format": FORMAT, **kept}, indent=1, allow_nan=False, default=dict)
     beside = {"format": FORMAT, "when": now(), "seconds": verdict.seconds, "made": provenance()}
     write_atomic(path.with_suffix(".made.json"), json.dumps(beside, indent=1).encode())
-    write_atomic(path, text.encode())
+    write_atomic(path, file_of(verdict))
     return path
 
 
+def file_of(verdict: Judged) -> bytes:
+    """The file of a verdict, sealed: any change of it shows."""
+    apart = ("when", "seconds", "made")
+    kept = {f.name: getattr(verdict, f.name) for f in fields(verdict) if f.name not in apart}
+    kept["statements"] = [asdict(s) for s in verdict.statements]
+    kept = json.loads(json.dumps({"format": FORMAT, **kept}, allow_nan=False, default=dict))
+    return json.dumps({**kept, "seal": seal_of(kept)}, indent=1).encode()
+
+
+def seal_of(data: Mapping[str, Any]) -> str:
+    """Digest of all fields of a verdict's file but its seal."""
+    return text_digest(json.dumps({k: v for k, v in data.items() if k != "seal"}, sort_keys=True))
+
+
+def wrong(kept: Judged) -> str:
+    """What a verdict says of itself that its statements and premises do not give; "" where all agrees."""
+    parts: Any = [(s.name, s.form, s.twin, s.outcome) for s in kept.statements]
+    found = faces_of(parts) if parts else (kept.verdict if kept.verdict in UNJUDGED else "", "")
+    met = {"yes": True, "not decidable": None, "no": False, "other size": False}
+    scope = scope_of([Premise(a, met[b], size=b == "other size") for a, _, b in kept.premises])
+    as_expected = bool(parts) and not kept.error and all(s.as_expected for s in kept.statements)
+    covers = not kept.error and not kept.stale_rows and covering(found[0], scope, parts)
+    given = {"verdict": found[0], "corrected": found[1], "scope": scope, "as_expected": as_expected, "covers": covers}
+    return ", ".join(name for name, value in given.items() if getattr(kept, name) != value)
+
+
+UNJUDGED = ("not run", "data needed")
+
+
 def read(store: Store, claim: str) -> Judged | None:
-    """The last verdict of the nearest layer that has one in this form; None if there is none. Errors: DamagedError."""
+    """The last verdict of the nearest layer that has one; None if there is none. Errors: DamagedError, also for one
+    that was changed after it was judged."""
     for root in (store.root, *store.below):
         path = path_of(root, claim)
         if path.exists():
@@ -244,13 +285,19 @@ def read(store: Store, claim: str) -> Judged | None:
             beside = path.with_suffix(".made.json")
             more = read_json(beside, AGAIN) if beside.exists() else {}
             try:
-                return _built({**data, **{k: more[k] for k in ("when", "seconds", "made") if k in more}})
-            except (TypeError, KeyError, ValueError) as e:
+                found = built({**data, **{k: more[k] for k in ("when", "seconds", "made") if k in more}})
+                seal = data.get("seal")
+                bad = wrong(found) if seal == seal_of(data) else "it was changed" if seal else "it has no seal"
+            except (AttributeError, TypeError, KeyError, ValueError) as e:
                 raise DamagedError(f"{path} is damaged ({type(e).__name__}): {AGAIN}") from e
+            if bad or found.id != claim:
+                raise DamagedError(f"{path} is damaged ({bad or f'it is of {found.id[:40]}'}): {AGAIN}")
+            return found
     return None
 
 
-def _built(data: Mapping[str, Any]) -> Judged:
+def built(data: Mapping[str, Any]) -> Judged:
+    """The verdict in the object of a file, not checked. Errors: TypeError, KeyError, ValueError."""
     known = {f.name for f in fields(Judged)}
     values = {k: v for k, v in data.items() if k in known}
     parts: list[dict[str, Any]] = [
@@ -271,21 +318,39 @@ def check(claim: Claim, key: Any, tables: Tables) -> Judged:
 
     tables: experiment id -> its rows, or None. Errors: LabError where rows or statements cannot be judged.
     """
-    read_rows = []
+    read_rows, other_code = [], False
     for kind in claim.reads:
         rows = tables(experiment_of(kind))
         if rows is None or not rows.rows:
             return judged(broken(claim, "not run", f"featlearn run {experiment_of(kind)} --preset paper"))
         read_rows.append(rows.of(kind, allow_absent=bool(claim.may_lack)))
+        other_code = other_code or bool(rows.other_code)
     verdict = verdict_of(claim, key, read_rows)
-    return judged(verdict, rows_digest(r for t in read_rows for r in t.rows) if read_rows else "")
+    digest = rows_digest(r for t in read_rows for r in t.rows) if read_rows else ""
+    return judged(verdict, digest, other_code)
 
 
-def stale(kept: Judged, claim: Claim, rows: str | None = None) -> str:
-    """Why a verdict does not stand for the claim as it is now: "code", "rows", or "" where it does."""
+def rows_of(claim: Claim, tables: Tables) -> str | None:
+    """The digest of the rows that a claim reads now; None where some are not there, "" where they cannot be read."""
+    found = [(tables(experiment_of(kind)), kind) for kind in claim.reads]
+    if not found or any(rows is None for rows, _ in found):
+        return None
+    try:
+        read_rows = [rows.of(kind, allow_absent=bool(claim.may_lack)) for rows, kind in found if rows is not None]
+    except LabError:
+        return ""
+    return rows_digest(r for table in read_rows for r in table.rows)
+
+
+def stale(kept: Judged, claim: Claim, tables: Tables) -> str:
+    """Why a verdict does not stand for the claim and the rows as they are now: "code", "rows" (they changed), "stale
+    rows" (other code made them, as was known when it was judged); "" where it does."""
     if kept.code != digest_of(claim):
         return "code"
-    return "rows" if rows is not None and kept.rows and kept.rows != rows else ""
+    if kept.stale_rows:
+        return "stale rows"
+    rows = rows_of(claim, tables) if kept.rows else None
+    return "rows" if rows is not None and kept.rows != rows else ""
 
 
 def expected(verdict: Judged) -> str:
@@ -308,6 +373,7 @@ def as_json(verdict: Judged) -> dict[str, Any]:
         "why": verdict.why,
         "seconds": round(verdict.seconds, 3),
         "error": verdict.error,
+        "stale": "stale rows" if verdict.stale_rows else "",
         "statements": [_shown_json(s) for s in verdict.statements],
     }
 
@@ -335,6 +401,7 @@ __all__ = [
     "judged",
     "path_of",
     "read",
+    "rows_of",
     "stale",
     "write",
 ]

@@ -25,6 +25,7 @@ OURS = (
 
 STALE = {
     "code": "The code of this claim has changed since the verdict; the command below judges it again.",
+    "stale rows": "Other code than today's made the rows that this claim reads; run its experiments, then verify it.",
     "rows": "The rows that this claim reads have changed since the verdict; the command below judges it again.",
 }
 

@@ -15,7 +15,7 @@ from featlearn.lab.verdicts import Judged
 class ExperimentPage:
     """An experiment and, where it was run, its rows. table None: it was not run, and the page says how to.
 
-    stale: the rows come from another version of the experiment. command: "" means `featlearn run <id>`. run: the name
+    stale: the rows come from another version of it or of its code. command: "" means `featlearn run <id>`. run: name
     of the run where the page is of it alone: changed settings, an experiment of one's own.
     """
 

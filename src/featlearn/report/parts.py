@@ -48,7 +48,11 @@ def verdict_badges(c: ClaimPage) -> Html:
     if corrected:
         faces.append(badge(State(f"as corrected: {corrected}", verdict_state(corrected).cls)))
     scope = badge(verdict_state(c.scope)) if judged else None
-    stale = badge(State(f"stale: the {c.stale} changed", "warn")) if c.stale else None
+    stale = (
+        badge(State(c.stale if c.stale == "stale rows" else f"stale: the {c.stale} changed", "warn"))
+        if c.stale
+        else None
+    )
     expected = badge(State("not as expected", "bad")) if not c.as_expected else None
     return tag("div", faces, scope, stale, expected, class_="badges")
 

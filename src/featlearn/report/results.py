@@ -28,7 +28,7 @@ def experiment(site: Site, x: ExperimentPage) -> str:
     doc = (getattr(sys.modules.get(getattr(ex.run_trial, "__module__", "")), "__doc__", None) or "").strip()
     notes = []
     if x.stale:
-        notes.append("These rows come from another version of this experiment; run it again.")
+        notes.append("These rows come from another version of this experiment, or of its code; run it again.")
     for n, what in (
         ((len(t.failed), "failed"), (len(t.diverged), "diverged"), (len(t.missing), "are missing")) if t else ()
     ):
