@@ -29,7 +29,7 @@ class Estimate:
     number. refused: why it may not stand for an equality (lack of fit). says: rows that were left out of it.
     reference: where it is a difference, the mean of the arm it is taken against, and room how far that arm is from the
     top of its range and from the bottom, or from chance. parts: local estimates, such as the exponents between
-    neighbours of a fit that is refused.
+    neighbours of a fit that is refused. arms: the settings that it averages, each by itself.
     """
 
     value: float
@@ -43,6 +43,7 @@ class Estimate:
     reference: float | None = None
     room: tuple[float, float] = (math.inf, math.inf)
     parts: tuple["Estimate", ...] = ()
+    arms: tuple["Estimate", ...] = ()
 
     def at(self, level: float) -> tuple[float, float]:
         """Ends of the two-sided interval that covers with this probability, within the range of the quantity."""
@@ -58,9 +59,9 @@ class Estimate:
         return max(low, ends[0]), min(high, ends[1])
 
     def moved(self, value: float) -> "Estimate":
-        """The same precision about another value; local estimates move along."""
+        """The same precision about another value; local estimates move along, and settings are alike."""
         parts = tuple(p.moved(p.value + value - self.value) for p in self.parts)
-        return replace(self, value=value, parts=parts)
+        return replace(self, value=value, parts=parts, arms=tuple(a.moved(value) for a in self.arms))
 
 
 def _near_an_end(e: Estimate, ends: tuple[float, float], level: float) -> tuple[float, float]:
@@ -95,12 +96,12 @@ def mean_of(values: Sequence[float] | np.ndarray, quantity: Quantity, unit: str)
 @dataclass(frozen=True)
 class Deviation(Estimate):
     """A standard deviation of normal units, with chi-square's interval; or its ratio to that of another arm of units
-    with `other` degrees of freedom, with F's. Units without any spread have a deviation of 0."""
+    with `other` degrees of freedom, with F's. Units without any spread say nothing: their interval is the domain."""
 
     other: float = math.inf
 
     def at(self, level: float) -> tuple[float, float]:
-        if self.degrees < 1 or self.other < 1:
+        if self.degrees < 1 or self.other < 1 or not self.value > 0:
             return self.quantity.low, self.quantity.high
         low, high = (self._quantile(0.5 + sign * level / 2) for sign in (1, -1))
         return self.value / math.sqrt(low), self.value / math.sqrt(high)
