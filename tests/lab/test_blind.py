@@ -392,6 +392,8 @@ def test_more_units_than_the_rows_have_are_caught():
     many = np.repeat([r.accuracy for r in TABLE.where(method="ours").rows], 10)
     prompts = reading(lambda s, table: {"x": mean_of(many, PERCENT, "prompt")})
     assert blind_rows(prompts, KEY, (TABLE,)) == ["toy.x: x is estimated from 40 values called prompt, of 4 units"]
+    runs = dataclasses.replace(TABLE, trials=40)  # as many independent runs, whatever their seeds are called
+    assert blind_rows(prompts, KEY, (runs,)) == []
     x = np.tile(np.log([1.0, 2.0, 4.0]), 40)
     fit = slope(x, x + np.random.default_rng(0).normal(0, 0.1, x.size), "seed")
     steep = [exponent("x", "at least", 0.5, "(1)", rival=0.1, rival_says="flat")]
@@ -436,6 +438,15 @@ def test_halves_that_share_a_function_of_the_package_are_caught():
     assert apart(shared, KEY, ran=(set(), {"x": 0.25})) == []
     honest = toy(lambda s: (at_most("x", POSITIVE, 0.3, "(1)"),), lambda s, key: {"x": spread(2)})
     assert apart(honest, KEY) == []
+
+
+def test_settings_that_measure_are_caught():
+    measured = toy(
+        lambda s: (at_most("x", POSITIVE, s + 0.1, "(1)"),),
+        lambda s, key: {"x": spread(2)},
+        settings=lambda key: spread(1),
+    )
+    assert any("fourier.py:gini" in f for f in apart(measured, KEY))
 
 
 def test_a_law_or_a_premise_that_measures_is_caught():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from featlearn.core.key import Key
-from featlearn.errors import BadStatement, EmptyArm, MissingUnit, OutOfRange
+from featlearn.errors import BadStatement, EmptyArm, MissingUnit, NotFinite, OutOfRange
 from featlearn.lab.claim import Claim, Premise, verdict_of
 from featlearn.lab.experiment import Rows
 from featlearn.lab.judge import judge
@@ -17,7 +17,7 @@ from featlearn.lab.row import Row, plain
 from featlearn.lab.statement import at_least, at_most, control, equal, exponent
 from featlearn.lab.statistics import within_slope
 from featlearn.lab.table import Table
-from featlearn.lab.uncertainty import deviation_of, mean_of, slope
+from featlearn.lab.uncertainty import Derived, deviation_of, mean_of, slope
 
 R = {"rival_says": "another"}
 
@@ -131,6 +131,13 @@ def test_counts_are_whole():
     assert found(s, mean_of([1.0, 2.0, 2.0, 1.0], COUNT, "seed")).outcome == "confirmed"
 
 
+@pytest.mark.parametrize("seen", [np.array([1 + 5j]), np.ma.masked_array([1.0, -9.0], [0, 1])])
+def test_what_is_not_a_number_is_not_judged(seen):
+    for what in (seen, Derived(seen)):
+        with pytest.raises(NotFinite, match="complex numbers and masked"):
+            found(equal("x", REAL, 1.0, "(1)", margin=0.1, rival=0.0, **R), what)
+
+
 @pytest.mark.parametrize("share", [1e-9, 0.49, 1.0])
 def test_a_share_of_the_elements_is_at_least_half(share):
     with pytest.raises(BadStatement, match="share"):
@@ -204,6 +211,8 @@ def test_a_mean_over_settings_on_both_sides_of_a_limit_is_inconclusive():
     assert seen.outcome == "inconclusive"
     assert seen.why.startswith("1 of 2 settings that are averaged lie outside (d = 10: ")
     assert found(at_least("a", PERCENT, 55.0, "(1)", rival=50.0, **R), table.mean("acc", ("d",))).outcome == "confirmed"
+    mixed = found(s, table.mean("acc", ("d",), cancels="each d as often"))
+    assert (mixed.outcome, mixed.why) == ("confirmed", "agrees; each d as often")
     both = Table.of(Score, [*table.rows, *scores(lambda d, s: 59.0, dims=(10, 20), method="theirs")])
     gain = both.paired("acc", {"method": "ours"}, {"method": "theirs"}, over=("d",))
     assert [round(a.value) for a in gain.arms] == [1, 39]

@@ -110,7 +110,7 @@ from featlearn.lab.blind import without_results
 with without_results() as wanted:
     for work in works.WITH_CLAIMS:
         works.load_claims(work)
-print(sorted(set(wanted)))
+print(sorted(set(wanted) - {"subprocess.Popen"}))  # libraries ask for the machine when they are imported
 """
 
 

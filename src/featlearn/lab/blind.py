@@ -286,11 +286,12 @@ def blind_rows(claim: Claim, key: Any, tables: Sequence[Table[Any]]) -> list[str
 
 
 def _too_many(claim: Claim, key: Any, tables: Sequence[Table[Any]]) -> list[str]:
-    """Estimates that count more units than the tables have: of a slope, than units at each of its levels."""
-    own, units, wrong = key / claim.id, max(len(t.units()) for t in tables), []
+    """Estimates that count more units than there are (of a slope: at each of its levels), and more than trials."""
+    own, wrong = key / claim.id, []
+    units, trials = max(len(t.units()) for t in tables), max(t.trials for t in tables)
     for name, seen in observed(claim, settle(claim, own), own, tables).items():
         for e in seen if isinstance(seen, Sequence) else (seen,):
-            if isinstance(e, Estimate) and e.n > units * (len(e.parts) + 1):
+            if isinstance(e, Estimate) and e.n > max(trials, units * (len(e.parts) + 1)):
                 wrong.append(f"{claim.id}: {name} is estimated from {e.n} values called {e.unit}, of {units} units")
                 break
     return wrong

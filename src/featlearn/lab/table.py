@@ -205,7 +205,7 @@ class Table(Generic[R]):
             )
         for n, c in known.items():  # prompts of a seed are no more independent than seeds are
             seeds = {(getattr(r, self._unit), getattr(r, n)) for r in rows} if c.quantity == SEED else set()
-            if len({s for _, s in seeds}) < len(seeds) == len(units) and n != self._unit:
+            if 1 < len({s for _, s in seeds}) < len(seeds) == len(units) and n != self._unit:
                 raise BadStatement(
                     f"{self.kind.__name__}: each {self._unit} is of one {n}, so that {len(units)} of them are not"
                     f" independent: average over {n}"
@@ -220,16 +220,19 @@ class Table(Generic[R]):
                     f" where(), or name it in over=({n!r},)"
                 )
 
-    def mean(self, name: str, over: Sequence[str] = ()) -> Estimate:
+    def mean(self, name: str, over: Sequence[str] = (), *, cancels: str = "") -> Estimate:
         """Mean of a column: within the unit first, then over units.
 
         over: the settings (columns of the key, columns with levels) whose values are averaged; the estimate keeps the
-        mean of each as an arm. Errors: as `per_unit`; BadStatement for rows of several settings that are not named, of
-        reported and validation seeds, or of units that are not independent.
+        mean of each as an arm, unless `cancels` says why their differences cancel (two orders of presentation, each as
+        often), which then stands beside it. Errors: as `per_unit`; BadStatement for rows of several settings that are
+        not named, of reported and validation seeds, or of units that are not independent.
         """
         found = self.per_unit(name)
         self._mixed(self.rows, over)
         made = mean_of(list(found.values()), column(self.kind, name).quantity, self._unit)
+        if cancels:
+            return replace(made, says="; ".join(s for s in (self._missing(), cancels) if s))
         return replace(made, says=self._missing(), arms=self._arms(over, lambda part: part.mean(name)))
 
     def _arms(self, over: Sequence[str], of: Callable[["Table[R]"], Estimate]) -> tuple[Estimate, ...]:

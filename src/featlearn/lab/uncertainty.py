@@ -236,7 +236,7 @@ def elements(seen: Observation, confirm: float, contradict: float) -> tuple[np.n
     Exact values are their own ends. Errors: NotFinite.
     """
     if isinstance(seen, Derived):
-        return elements(np.asarray(seen.value, dtype=np.float64), confirm, contradict)
+        return elements(seen.value, confirm, contradict)
     if isinstance(seen, Waits):
         value = np.ravel(np.asarray(seen.value, dtype=np.float64))
         high = np.where(np.ravel(seen.censored), math.inf, value)
@@ -249,6 +249,8 @@ def elements(seen: Observation, confirm: float, contradict: float) -> tuple[np.n
         _refuse_not_finite(value)
         ends = np.array([[e.at(confirm), e.at(contradict)] for e in seen])
         return value, ends[:, :, 0].T, ends[:, :, 1].T
+    if np.iscomplexobj(seen) or np.ma.isMaskedArray(seen):
+        raise NotFinite("complex numbers and masked arrays are not judged: give the real numbers that were seen")
     value = np.ravel(np.asarray(seen, dtype=np.float64))
     if value.size == 0:
         raise EmptyArm("nothing was observed")
