@@ -391,14 +391,14 @@ def test_seeds_keep_their_role_when_they_are_renamed():
 def test_more_units_than_the_rows_have_are_caught():
     many = np.repeat([r.accuracy for r in TABLE.where(method="ours").rows], 10)
     prompts = reading(lambda s, table: {"x": mean_of(many, PERCENT, "prompt")})
-    assert blind_rows(prompts, KEY, (TABLE,)) == ["toy.x: x is estimated from 40 values called prompt, of 4 units"]
+    assert blind(prompts, KEY, (TABLE,)) == ["toy.x: x is estimated from 40 values called prompt, of 4 units"]
     runs = dataclasses.replace(TABLE, trials=40)  # as many independent runs, whatever their seeds are called
-    assert blind_rows(prompts, KEY, (runs,)) == []
+    assert blind(prompts, KEY, (runs,)) == []
     x = np.tile(np.log([1.0, 2.0, 4.0]), 40)
     fit = slope(x, x + np.random.default_rng(0).normal(0, 0.1, x.size), "seed")
     steep = [exponent("x", "at least", 0.5, "(1)", rival=0.1, rival_says="flat")]
     claim = toy(lambda s: steep, lambda s, table: {"x": fit}, reads=(Score,))
-    assert blind_rows(claim, KEY, (TABLE,)) == ["toy.x: x is estimated from 120 values called seed, of 4 units"]
+    assert blind(claim, KEY, (TABLE,)) == ["toy.x: x is estimated from 120 values called seed, of 4 units"]
 
 
 def test_a_table_that_keeps_the_order_of_rows_is_caught(monkeypatch):

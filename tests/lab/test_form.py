@@ -211,7 +211,7 @@ def test_a_mean_over_settings_on_both_sides_of_a_limit_is_inconclusive():
     assert seen.outcome == "inconclusive"
     assert seen.why.startswith("1 of 2 settings that are averaged lie outside (d = 10: ")
     assert found(at_least("a", PERCENT, 55.0, "(1)", rival=50.0, **R), table.mean("acc", ("d",))).outcome == "confirmed"
-    mixed = found(s, table.mean("acc", ("d",), cancels="each d as often"))
+    mixed = found(s, table.mean("acc", ("d",), meant="each d as often"))
     assert (mixed.outcome, mixed.why) == ("confirmed", "agrees; each d as often")
     both = Table.of(Score, [*table.rows, *scores(lambda d, s: 59.0, dims=(10, 20), method="theirs")])
     gain = both.paired("acc", {"method": "ours"}, {"method": "theirs"}, over=("d",))

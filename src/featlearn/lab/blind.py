@@ -195,7 +195,7 @@ def blind(claim: Claim, key: Any, tables: Sequence[Any] = ()) -> list[str]:
     before = [_said(s, seen) for s in statements]
     if before != [_said(s, seen) for s in predict(claim, settings)]:
         wrong.append(f"{claim.id}: what it predicts changes once it has observed")
-    return wrong + (blind_rows(claim, key, tables) if claim.reads else [])
+    return wrong + (_too_many(claim.id, seen, tables) + blind_rows(claim, key, tables) if claim.reads else [])
 
 
 def _said(s: Statement, seen: Mapping[str, Observation]) -> list[Any]:
@@ -265,8 +265,7 @@ def outcomes(claim: Claim, key: Any, tables: Sequence[Any]) -> list[tuple[str, s
 
 
 def blind_rows(claim: Claim, key: Any, tables: Sequence[Table[Any]]) -> list[str]:
-    """Renaming units alike and reversing rows change nothing; a planned trial without rows is refused; estimates count
-    no more units than there are."""
+    """Renaming units alike and reversing rows change nothing; a planned trial without rows is refused."""
     before, wrong = outcomes(claim, key, tables), []
     backwards = [_again(t, reversed(t.rows)) for t in tables]
     if outcomes(claim, key, backwards) != before:
@@ -282,17 +281,17 @@ def blind_rows(claim: Claim, key: Any, tables: Sequence[Table[Any]]) -> list[str
             wrong.append(f"{claim.id}: {t.kind.__name__} without a planned trial is accepted")
         except MissingUnit:
             pass
-    return wrong + _too_many(claim, key, tables)
+    return wrong
 
 
-def _too_many(claim: Claim, key: Any, tables: Sequence[Table[Any]]) -> list[str]:
+def _too_many(claim: str, found: Mapping[str, Observation], tables: Sequence[Table[Any]]) -> list[str]:
     """Estimates that count more units than there are (of a slope: at each of its levels), and more than trials."""
-    own, wrong = key / claim.id, []
+    wrong: list[str] = []
     units, trials = max(len(t.units()) for t in tables), max(t.trials for t in tables)
-    for name, seen in observed(claim, settle(claim, own), own, tables).items():
+    for name, seen in found.items():
         for e in seen if isinstance(seen, Sequence) else (seen,):
             if isinstance(e, Estimate) and e.n > max(trials, units * (len(e.parts) + 1)):
-                wrong.append(f"{claim.id}: {name} is estimated from {e.n} values called {e.unit}, of {units} units")
+                wrong.append(f"{claim}: {name} is estimated from {e.n} values called {e.unit}, of {units} units")
                 break
     return wrong
 

@@ -220,24 +220,25 @@ class Table(Generic[R]):
                     f" where(), or name it in over=({n!r},)"
                 )
 
-    def mean(self, name: str, over: Sequence[str] = (), *, cancels: str = "") -> Estimate:
+    def mean(self, name: str, over: Sequence[str] = (), *, meant: str = "") -> Estimate:
         """Mean of a column: within the unit first, then over units.
 
         over: the settings (columns of the key, columns with levels) whose values are averaged; the estimate keeps the
-        mean of each as an arm, unless `cancels` says why their differences cancel (two orders of presentation, each as
-        often), which then stands beside it. Errors: as `per_unit`; BadStatement for rows of several settings that are
-        not named, of reported and validation seeds, or of units that are not independent.
+        mean of each as an arm, unless `meant` says why it is their average that is meant (the source averages; two
+        orders, each as often), which then stands beside it. Errors: as `per_unit`; BadStatement for rows of several
+        settings that are not named, of reported and validation seeds, or of units that are not independent.
         """
         found = self.per_unit(name)
         self._mixed(self.rows, over)
         made = mean_of(list(found.values()), column(self.kind, name).quantity, self._unit)
-        if cancels:
-            return replace(made, says="; ".join(s for s in (self._missing(), cancels) if s))
-        return replace(made, says=self._missing(), arms=self._arms(over, lambda part: part.mean(name)))
+        return self._with_arms(made, meant, over, lambda part: part.mean(name))
 
-    def _arms(self, over: Sequence[str], of: Callable[["Table[R]"], Estimate]) -> tuple[Estimate, ...]:
-        parts = self.by(*over) if over else {}
-        return tuple(replace(of(p), says=p.says) for p in parts.values()) if len(parts) > 1 else ()
+    def _with_arms(
+        self, made: Estimate, meant: str, over: Sequence[str], of: Callable[["Table[R]"], Estimate]
+    ) -> Estimate:
+        parts = self.by(*over) if over and not meant else {}
+        arms = tuple(replace(of(p), says=p.says) for p in parts.values()) if len(parts) > 1 else ()
+        return replace(made, says="; ".join(s for s in (self._missing(), meant) if s), arms=arms)
 
     def slope(self, x: str, y: str) -> Estimate:
         """Exponent of a column in another: the mean over units of the slope of logarithms within each.
@@ -262,6 +263,7 @@ class Table(Generic[R]):
         over: Sequence[str] = (),
         *,
         chance: float | None = None,
+        meant: str = "",
     ) -> Estimate:
         """Mean difference of a column, arm `one` less arm `two`.
 
@@ -301,13 +303,9 @@ class Table(Generic[R]):
         floor = c.quantity.chance if chance is None else chance  # guessing is as bad as it gets
         if floor is None:
             floor = math.nan if c.quantity.bounded else c.quantity.low
-        arms = parts[0]._arms(over, lambda part: self._beside(part, over).paired(name, one, two, chance=chance))
-        return replace(
-            made,
-            says=self._missing(),
-            reference=reference,
-            room=(c.quantity.high - reference, reference - floor),
-            arms=arms,
+        made = replace(made, reference=reference, room=(c.quantity.high - reference, reference - floor))
+        return parts[0]._with_arms(
+            made, meant, over, lambda part: self._beside(part, over).paired(name, one, two, chance=chance)
         )
 
     def _beside(self, part: "Table[R]", names: Sequence[str]) -> "Table[R]":

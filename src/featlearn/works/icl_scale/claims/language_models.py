@@ -224,9 +224,9 @@ def says_focus(settings: Asked) -> Sequence[Statement]:
     )
 
 
-def by_label(table: Table[Focus], over: tuple[str, ...] = ("task",), cancels: str = "") -> list[Estimate]:
+def by_label(table: Table[Focus], over: tuple[str, ...] = ("task",), meant: str = "") -> list[Estimate]:
     """Focus by label."""
-    return [table.where(label=label).mean("focus", over, cancels=cancels) for label in LABELS]
+    return [table.where(label=label).mean("focus", over, meant=meant) for label in LABELS]
 
 
 def sees_focus(settings: Asked, table: Table[Focus]) -> Mapping[str, Observation]:
