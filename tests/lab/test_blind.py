@@ -447,6 +447,13 @@ def test_settings_that_measure_are_caught():
         settings=lambda key: spread(1),
     )
     assert any("fourier.py:gini" in f for f in apart(measured, KEY))
+    task = boolean_xor.BooleanXor(d=8)
+    drawn = toy(
+        lambda s: (at_most("x", REAL, 2.0, "(1)", rival=9.0, rival_says="nine"),),
+        lambda s, key: {"x": float(task.sample(s, 4, key).y.abs().max()) + 0.5},
+        settings=lambda key: task.draw(key),
+    )
+    assert apart(drawn, KEY) == []
 
 
 def test_a_law_or_a_premise_that_measures_is_caught():

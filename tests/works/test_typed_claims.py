@@ -37,7 +37,20 @@ TRACED_ELSEWHERE = ("xor_sgd.lower_bound_F1", "xor_sgd.discussion_limits")
 SEED = os.environ.get("FEATLEARN_CLAIMS") or commit(CHECKOUT)
 TRACED = [i for i in CLAIMS if i not in TRACED_ELSEWHERE and (SEED == "all" or chosen(i))]
 """A third of the claims, drawn by the commit, since a trace is slow; `make claims` traces all."""
-SHARED: dict[str, tuple[str, ...]] = {}
+BOX = tuple(
+    f"measure/gradient_features.py:{f}" for f in ("draw_in_box", "log_interval", "log_interval.<locals>.<genexpr>")
+)
+SETS = (
+    "measure/checks.py:unit_rows",
+    *(f"measure/neurons.py:{f}" for f in ("_sets", "cluster_cosines", "matching_neurons")),
+)
+SHARED: dict[str, tuple[str, ...]] = {
+    # settings draw signed instances in the box in which the share of features is observed
+    "gradient_features.lemma_b32": BOX,
+    "gradient_features.lemma3_17_features": BOX,
+    # settings hold the sets of neurons of the start, which the lemma is about
+    "amplification.captures": SETS,
+}
 """Functions that both halves of a claim may call outside of core, lab and setup.py, each with a reason beside it."""
 
 

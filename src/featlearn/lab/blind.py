@@ -317,6 +317,8 @@ def _again(t: Table[Any], rows: Iterable[Any]) -> Table[Any]:
 
 SHARED = ("core/", "lab/", "errors.py")
 """What both halves may call: nouns, and the words in which both are written."""
+MEASURES = ("measure/", "learn/", "kernels/", "methods/", "apply/")
+"""Rooms that measure. Settings draw tasks and networks, by functions that observing may call too, but for these."""
 
 
 def calls_of(call: Callable[[], Any], root: Path) -> set[str]:
@@ -349,14 +351,15 @@ def apart(
     allowed: Sequence[str] = (),
     ran: tuple[set[str], Mapping[str, Observation]] | None = None,
 ) -> list[str]:
-    """Functions that both halves of a claim call outside of `SHARED`, its work's setup.py and the allowed ones.
+    """Functions that both halves of a claim call outside of `SHARED`, its work's setup.py and the allowed ones, and those
+    of `MEASURES` that both its settings and `observe` call.
 
     ran: what observing has called (`calls_of`) and what came of it, where it was watched already.
     """
     root = Path(inspect.getfile(LabError)).parent
     own = key / claim.id
     drawn: list[Any] = []
-    one = calls_of(lambda: drawn.append(settle(claim, own)), root)
+    draws = calls_of(lambda: drawn.append(settle(claim, own)), root)
     settings = drawn[0]
     if ran is None:
         found: dict[str, Observation] = {}
@@ -373,7 +376,7 @@ def apart(
                     if callable(law):
                         law(covariates.covariates)
 
-    one |= calls_of(predicting, root)
+    one = calls_of(predicting, root) | {c for c in draws if c.startswith(MEASURES)}
     both = sorted(c for c in one & two if not c.startswith(SHARED) and "/setup.py:" not in c and c not in allowed)
     return [f"{claim.id}: statements and observe both call {c}" for c in both]
 
