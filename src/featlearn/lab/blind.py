@@ -228,7 +228,8 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
         return
     if event == "open":
         name, _, flags = args
-        writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR) == os.O_WRONLY
+        flags = flags if isinstance(flags, int) else 0
+        writes = flags & (os.O_WRONLY | os.O_RDWR) == os.O_WRONLY or flags & (os.O_EXCL | os.O_TRUNC)
         if isinstance(name, int) or writes or _is_code(os.fsdecode(name)):
             return
         wanted.append(os.path.basename(os.fsdecode(name)))
@@ -351,8 +352,8 @@ def apart(
     allowed: Sequence[str] = (),
     ran: tuple[set[str], Mapping[str, Observation]] | None = None,
 ) -> list[str]:
-    """Functions that both halves of a claim call outside of `SHARED`, its work's setup.py and the allowed ones, and those
-    of `MEASURES` that both its settings and `observe` call.
+    """Functions that both halves of a claim call outside of `SHARED`, its work's setup.py and the allowed ones, and of
+    `MEASURES` those that both its settings and `observe` call.
 
     ran: what observing has called (`calls_of`) and what came of it, where it was watched already.
     """
