@@ -141,7 +141,7 @@ def _past(least: float, largest: float, low: float, high: float, counts: bool) -
 
 def _borrowed(s: Statement, runs: Sequence[Mapping[str, Observation]]) -> list[str]:
     """A control that is a function of the observation, and a covariate that is: alike in all runs."""
-    wrong = []
+    wrong: list[str] = []
     for other in (s.rival, s.trivial):
         if isinstance(other, Control):
             pairs = [(_values(seen[s.observed_as]), _values(seen[other.name])) for seen in runs]
@@ -274,7 +274,8 @@ def blind_rows(claim: Claim, key: Any, tables: Sequence[Table[Any]]) -> list[str
     renamed = [_renamed(t) for t in tables]
     if outcomes(claim, key, renamed) != before:
         wrong.append(f"{claim.id}: renaming units changes an outcome")
-    for t in [] if claim.may_lack else tables:
+    whole: Sequence[Table[Any]] = () if claim.may_lack else tables
+    for t in whole:
         rest = [r for r in t.rows if getattr(r, t.kind.unit) != t.units()[-1]] or t.rows
         lacking = Table.of(t.kind, rest, absent=("a trial",), allow_absent=True, trials=len(t.rows))
         try:
