@@ -197,4 +197,10 @@ MUTANTS = (
         '_emnist("digits", 10, 240000, 80000),',
         "tests/data/test_known_sets.py::test_classes_and_images_are_as_many_as_were_published",
     ),
+    (
+        "works/emergence/claims/simulated_tables.py",
+        "return self.settings[:1] if self.one else self.settings",
+        "return self.settings",
+        "tests/works/emergence/test_emergence_simulations.py::test_what_is_computed_once_counts_once",
+    ),
 )

@@ -20,9 +20,10 @@ _R = "tests/tasks/test_chat.py::test_"
 MUTANTS: list[tuple[str, str, str, str]] = [
     # intervals over units
     (_COMPARE, "found.setdefault(unit, [])", "found.setdefault(str(len(found)), [])", f"{_T}paired_shares_by_hand"),
-    (_COMPARE, ".at(0.975) for part", ".at(0.5) for part", f"{_T}paired_shares_cover[40-0.0-0.05]"),
-    (_COMPARE, "least - many", "least - few", f"{_T}units_that_all_agree_have_the_exact_bound[6]"),
-    (_COMPARE, ".sum()) >= FEW:", ".sum()) >= 0:", f"{_T}units_that_agree_but_for_rounding_have_the_exact_bound_too"),
+    ("lab/uncertainty.py", "part.at((1 + level) / 2)", "part.at(level / 2)", f"{_T}paired_shares_cover[40-0.0-0.05]"),
+    ("lab/uncertainty.py", "least - many", "least - few", f"{_T}units_that_all_agree_have_the_exact_bound[6]"),
+    ("lab/uncertainty.py", "min(of.gaining, of.losing) >= FEW_MOVED", "True", f"{_T}paired_shares_cover[12-0.0-0.02]"),
+    ("lab/uncertainty.py", "min(of.gaining, of.losing) >= FEW_MOVED", "False", f"{_T}paired_shares_by_hand"),
     # what is compared, and what is said
     (
         _SCORE,

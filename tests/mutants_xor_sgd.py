@@ -72,4 +72,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         'table.by("share", "noise")',
         f"{_CLAIM}on_rows.py::test_the_selection_does_not_see_reported_seeds",
     ),
+    (
+        "works/xor_sgd/claims/samples.py",
+        "not any(edges.values())",
+        "True",
+        "tests/works/xor_sgd/test_xor_sgd_on_rows.py::test_a_kernel_whose_best_point_ends_its_grid_was_not_given_its_best",
+    ),
 ]

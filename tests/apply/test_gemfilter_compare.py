@@ -66,7 +66,7 @@ def test_paired_shares_by_hand():
     full = [False] * 5 + [True] * 5 + [True, True] * 5
     units = [str(i) for i in range(10)] + [str(10 + i // 2) for i in range(10)]
     found = compare.paired_shares(right, full, units)
-    assert (found.value, found.low, found.high) == interval([1.0] * 5 + [-1.0] * 5 + [-0.5] * 5)
+    assert (found.value, found.low, found.high) == pytest.approx(interval([1.0] * 5 + [-1.0] * 5 + [-0.5] * 5))
     assert found.units == 15
 
 

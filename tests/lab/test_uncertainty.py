@@ -5,6 +5,7 @@ error of at most sqrt(0.05 * 0.95 / N), and a test allows four of them.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,6 +56,37 @@ def test_shares_of_units_that_are_right_or_wrong_are_covered(n, p):
     rng = np.random.default_rng(200 + n)
     assert covered((rng.random((N, n)) < p).astype(float), p, SHARE) >= 0.95 - SLACK
     assert covered(rng.binomial(50, p, (N, n)) / 50, p, SHARE) >= 0.95 - SLACK
+
+
+SIGNED = replace(PERCENT, low=-100.0)
+
+
+@pytest.mark.parametrize("n", [*SIZES, 86])
+@pytest.mark.parametrize("up, down", [(0.2, 0.2), (0.35, 0.2), (0.3, 0.02), (0.05, 0.05), (0.0, 0.05), (0.01, 0.0)])
+def test_differences_of_units_that_gain_or_lose_are_covered(n, up, down):
+    rng = np.random.default_rng(300 + n)
+    u = rng.random((N, n))
+    whole = 100.0 * ((u < up).astype(float) - (u > 1 - down))
+    assert covered(whole, 100 * (up - down), SIGNED) >= 0.95 - SLACK
+    depths = rng.choice([0.2, 0.4, 0.6, 1.0], (N, n))  # some of five needles of a kind
+    assert covered(whole * depths, 55 * (up - down), SIGNED) >= 0.95 - SLACK
+
+
+def test_a_difference_that_many_units_move_both_ways_has_students_interval():
+    """86 units, 10 lost and 14 gained by all of a hundred points: 4.7 [-6.8, 16.1] by t; 43 and 43: [-21, 21]."""
+    for lost, gained in ((10, 14), (43, 43)):
+        x = np.repeat([-100.0, 0.0, 100.0], [lost, 86 - lost - gained, gained])
+        t = stats.t.interval(0.95, 85, x.mean(), stats.sem(x))
+        assert mean_of(x, SIGNED, "kind").at(0.95) == pytest.approx(t)
+        assert mean_of(x, SIGNED, "kind").moved(-20.0).at(0.95) == pytest.approx([v - x.mean() - 20 for v in t])
+
+
+def test_a_difference_of_few_units_is_not_narrow():
+    """Five that agree may still lose one in two; one that loses of 20 is no spread of Student's."""
+    end = 100 * (1 - 0.0125 ** (1 / 5))  # no gain, and no loss, of five: each at 97.5 %
+    assert mean_of(np.zeros(5), SIGNED, "kind").at(0.95) == pytest.approx((-end, end))
+    x = np.array([-100.0, *np.zeros(19)])
+    assert mean_of(x, SIGNED, "kind").at(0.95)[0] < stats.t.interval(0.95, 19, x.mean(), stats.sem(x))[0]
 
 
 def test_skewed_times_are_covered_less_than_their_level_says():

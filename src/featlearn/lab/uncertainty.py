@@ -1,8 +1,10 @@
 """What was observed and how well it is known: estimates with intervals, waiting times, records on which laws are read.
 
 Intervals are Student's on the means of independent units. Where a share lies so near an end of its range that its
-spread says nothing (five units that are all right), the exact binomial interval of Clopper and Pearson stands in: a
-test simulates the coverage of both at 3, 5, 11 and 20 units.
+spread says nothing (five units that are all right), the exact binomial interval of Clopper and Pearson stands in. A
+difference has Student's where five units or more gain and as many lose, or where half of them move and none far; else
+what units gain and what they lose have intervals of their own. A test simulates the coverage of each at 3, 5, 11 and
+20 units.
 """
 
 import math
@@ -18,6 +20,8 @@ from featlearn.lab.quantity import EXPONENT, Quantity
 
 FEW_SPREADS = 3.0
 """A mean this many standard deviations of its units from an end of its range has a Student interval."""
+FEW_MOVED = 5
+"""Units that gain, and that lose, from which on the mean difference has one; or half of all move, far from an end."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class Estimate:
     number. refused: why it may not stand for an equality (lack of fit). says: rows that were left out of it.
     reference: where it is a difference, the mean of the arm it is taken against, and room how far that arm is from the
     top of its range and from the bottom, or from chance. parts: local estimates, such as the exponents between
-    neighbours of a fit that is refused. arms: the settings that it averages, each by itself.
+    neighbours of a fit that is refused. arms: the settings that it averages, each by itself. moves: what units gain and
+    lose, of a difference within finite ends.
     """
 
     value: float
@@ -44,6 +49,7 @@ class Estimate:
     room: tuple[float, float] = (math.inf, math.inf)
     parts: tuple["Estimate", ...] = ()
     arms: tuple["Estimate", ...] = ()
+    moves: "Moves | None" = None
 
     def at(self, level: float) -> tuple[float, float]:
         """Ends of the two-sided interval that covers with this probability, within the range of the quantity."""
@@ -67,12 +73,33 @@ class Estimate:
 def _near_an_end(e: Estimate, ends: tuple[float, float], level: float) -> tuple[float, float]:
     low, high = e.quantity.low, e.quantity.high
     spread = e.error * math.sqrt(e.n)
-    if spread > 0 and min(e.value - low, high - e.value) >= FEW_SPREADS * spread:
+    far = spread > 0 and min(e.value - low, high - e.value) >= FEW_SPREADS * spread
+    if e.moves:
+        return _of_moves(e, e.moves, ends, level, far)
+    if far:
         return ends
     hits, tail = e.n * (e.value - low) / (high - low), (1 - level) / 2
     left = 0.0 if hits <= 0 else float(special.betaincinv(hits, e.n - hits + 1, tail))
     right = 1.0 if hits >= e.n else float(special.betaincinv(hits + 1, e.n - hits, 1 - tail))
     return min(ends[0], low + (high - low) * left), max(ends[1], low + (high - low) * right)
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Of a difference within finite ends: the mean gain, the mean loss, and how many units gain and lose."""
+
+    gain: Estimate
+    loss: Estimate
+    gaining: int
+    losing: int
+
+
+def _of_moves(e: Estimate, of: Moves, ends: tuple[float, float], level: float, far: bool) -> tuple[float, float]:
+    if min(of.gaining, of.losing) >= FEW_MOVED or (far and 2 * (of.gaining + of.losing) >= e.n):
+        return ends
+    (least, most), (few, many) = (part.at((1 + level) / 2) for part in (of.gain, of.loss))  # so that both hold
+    away = e.value - (of.gain.value - of.loss.value)
+    return min(ends[0], least - many + away), max(ends[1], most - few + away)
 
 
 def mean_of(values: Sequence[float] | np.ndarray, quantity: Quantity, unit: str) -> Estimate:
@@ -90,7 +117,12 @@ def mean_of(values: Sequence[float] | np.ndarray, quantity: Quantity, unit: str)
     if not np.isfinite(x).all():
         raise NotFinite(f"values that are not finite cannot be averaged over {unit}")
     error = float(x.std(ddof=1)) / math.sqrt(x.size) if x.size > 1 else math.inf
-    return Estimate(float(x.mean()), error, float(x.size - 1), x.size, unit, quantity)
+    moves = None
+    if quantity.bounded and quantity.low < 0 < quantity.high and quantity.name != "cosine":
+        up, down = (replace(quantity, low=0.0, high=end) for end in (quantity.high, -quantity.low))
+        gain, loss = mean_of(np.clip(x, 0, None), up, unit), mean_of(np.clip(-x, 0, None), down, unit)
+        moves = Moves(gain, loss, int((x > 0).sum()), int((x < 0).sum()))
+    return Estimate(float(x.mean()), error, float(x.size - 1), x.size, unit, quantity, moves=moves)
 
 
 @dataclass(frozen=True)

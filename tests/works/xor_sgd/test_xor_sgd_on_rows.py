@@ -86,6 +86,21 @@ def test_kernels_of_another_rate_contradict_the_quoted_one(tables, power):
     assert len(contradicted(judged("prior_rates", other))) == 2
 
 
+def test_a_kernel_whose_best_point_ends_its_grid_was_not_given_its_best(tables):
+    budgets = tables(Budget)
+    assert [p.met for p in judged("prior_rates", budgets).premises] == [False]
+    on = [r for r in budgets.rows if r.learner != "Network"]
+
+    def twice(rows_, **at):
+        """The same rows at further points, where twice as many samples are needed."""
+        return [dataclasses.replace(r, samples=r.samples and 2 * r.samples, **at) for r in rows_]
+
+    more = twice([r for r in on if r.noise == 1e-6], noise=1e-9)
+    wider = twice([r for r in (*on, *more) if r.learner == "RBF" and r.share == 4.0], share=16.0)
+    table = Table.of(Budget, [*budgets.rows, *more, *wider])
+    assert [p.met for p in judged("prior_rates", table).premises] == [True]
+
+
 def test_growth_at_the_rate_of_phase_2_contradicts_the_induction(tables):
     slow = changed(tables(Growth), lambda r: {"sig": r.sig * 0.886})
     assert "growth of w_sig over eq. (4.3), largest d" in contradicted(

@@ -1,7 +1,7 @@
 """The same prompts through several ways of handling a long context, and paired differences with intervals."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,7 @@ LAYERED = {*TWO_PASSES, "one_run"}
 """Methods with a filter layer."""
 ROUNDING = 1e-12
 """Differences between units that are none."""
-FEW = 5
-"""Units that gain, and that lose, from which on Student's t covers."""
+SIGNED = replace(SHARE, low=-1.0)
 Progress = Callable[[int, int], None]
 
 
@@ -127,16 +126,11 @@ def paired(values: Sequence[float], full: Sequence[float], units: Sequence[str])
 def paired_shares(right: Sequence[bool], full: Sequence[bool], units: Sequence[str]) -> Difference:
     """Difference of two shares of the same questions, over units, with an interval within -1 and 1.
 
-    Student's t where five units or more gain and as many lose. Else mean gains less mean losses, each with an interval
-    that is exact near 0 and 1 and covers with 97.5 %, so that both do with 95 %: units that all agree have a width, and
-    a loss that few of them show is not taken for a narrow one.
+    Student's t where five units or more gain and as many lose; else gains and losses have exact intervals of their own,
+    so that units that all agree have a width, and a loss that few of them show is not taken for a narrow one.
     """
-    x = by_unit(np.subtract(right, full, dtype=float), units)
-    gains, losses = np.clip(x, 0, None), np.clip(-x, 0, None)
-    if min((gains > ROUNDING).sum(), (losses > ROUNDING).sum()) >= FEW:
-        return Difference(*interval(x), len(x))
-    (least, most), (few, many) = (mean_of(part, SHARE, "unit").at(0.975) for part in (gains, losses))
-    return Difference(float(x.mean()), max(-1.0, least - many), min(1.0, most - few), len(x))
+    found = mean_of(by_unit(np.subtract(right, full, dtype=float), units), SIGNED, "unit")
+    return Difference(found.value, *found.at(0.95), found.n)
 
 
 def share(right: Sequence[bool], units: Sequence[str]) -> Difference:

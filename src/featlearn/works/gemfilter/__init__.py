@@ -11,4 +11,5 @@ CLAIMS: tuple[str, ...] = (
     "figures",
     "tables",
     "measured",
+    "kinds",
 )
