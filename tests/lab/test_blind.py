@@ -2,6 +2,8 @@
 
 import dataclasses
 import inspect
+import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,12 +13,13 @@ import pytest
 import torch
 
 from featlearn.core.key import Key
-from featlearn.errors import LabError, MissingUnit, NotFinite
+from featlearn.errors import LabError, NotFinite
 from featlearn.lab import blind as blind_module
+from featlearn.lab import claim as claim_module
 from featlearn.lab.blind import apart, blind, blind_rows, blind_statement, calls_of, like, without_results
 from featlearn.lab.claim import Claim
 from featlearn.lab.judge import judge
-from featlearn.lab.quantity import COSINE, PERCENT, POSITIVE, REAL, SEED, SHARE
+from featlearn.lab.quantity import COSINE, PERCENT, POINTS, POSITIVE, REAL, SEED, SHARE
 from featlearn.lab.row import Row
 from featlearn.lab.statement import at_least, at_most, between, control, equal, exponent, order
 from featlearn.lab.table import Table
@@ -52,7 +55,7 @@ HONEST = {
         between("x", COSINE, 0.1, 0.5, "(1)", rival=0.9, rival_says="nine"),
         [near(0.2, COSINE), near(0.4, COSINE)],
     ),
-    "difference": (order("x", PERCENT, "(1)", delta=1.0), dataclasses.replace(near(6.0), quantity=PERCENT)),
+    "difference": (order("x", PERCENT, "(1)", delta=1.0), near(6.0, POINTS)),
     "fit": (exponent("x", "at most", 1.6, "(1)", rival=2.0, rival_says="two"), POWER),
     "law": (
         equal(
@@ -169,7 +172,7 @@ def test_a_margin_of_zero_for_an_equality_of_estimates_has_too_little_power():
 def test_statements_that_are_too_weak_or_unmet_have_no_further_flaw():
     assert flaws(at_most("x", POSITIVE, 1e6, "(1)"), np.array([1.0])) == []
     unmet = at_most("x", POSITIVE, 1.0, "(1)", where=lambda c: c["t"] > 99, where_says="t above 99", least=1)
-    assert flaws(unmet, Derived(2 * T, {"t": T})) == []
+    assert flaws(unmet, Derived(2 * np.cos(T), {"t": T})) == []
 
 
 @pytest.mark.parametrize("made", [lambda x: 1.001 * x, lambda x: x + 1, lambda x: 3 - 2 * x])
@@ -184,10 +187,34 @@ def test_a_control_that_is_computed_from_the_observation_is_caught(made):
     assert any("computed from" in f for f in flaws(trivial, seen, start=made(seen) + 0.0))
 
 
-def test_a_premise_that_can_see_the_observation_is_caught():
-    x = np.array([0.1, 0.5, 0.9, 7.0])
-    statement = at_most("x", POSITIVE, 1.0, "(1)", where=lambda c: c["size"] < 1, where_says="small", least=3)
-    assert any("which is the observation" in f for f in flaws(statement, Derived(x, {"size": x.copy()})))
+def test_a_control_in_the_order_of_the_observation_is_caught():
+    seen = np.random.default_rng(0).uniform(1, 5, 50)
+    statement = at_least("x", POSITIVE, 0.9, "(1)", rival=control("start"), rival_says="the start")
+    assert any("computed from" in f for f in flaws(statement, seen, start=np.sqrt(seen) - 0.9))
+    assert not any("computed from" in f for f in flaws(statement, seen, start=np.sqrt(seen[::-1]) - 0.9))
+
+
+def test_a_control_of_one_number_is_watched_with_other_keys():
+    statements = (at_least("x", REAL, 0.9, "(1)", rival=control("half"), rival_says="half of it"),)
+
+    def halved(settings, key):
+        x = 1 + 0.5 * key.numpy().uniform()
+        return {"x": x, "half": x / 2}
+
+    def honest(settings, key):
+        return {"x": 1 + key.numpy().uniform(), "half": 0.8 * (key / "half").numpy().uniform()}
+
+    assert any("computed from" in f for f in blind(toy(lambda s: statements, halved), KEY))
+    assert blind(toy(lambda s: statements, honest), KEY) == []
+
+
+@pytest.mark.parametrize("made", [np.copy, lambda x: 1.0000001 * x, lambda x: 3 - 2 * x, np.sqrt])
+def test_a_premise_that_can_see_the_observation_is_caught(made):
+    x = np.append(np.linspace(0.1, 0.9, 15), 7.0)
+    statement = at_most("x", POSITIVE, 1.0, "(1)", where=lambda c: c["size"] < 3, where_says="small", least=3)
+    assert any("which is the observation" in f for f in flaws(statement, Derived(x, {"size": made(x)})))
+    other = np.random.default_rng(0).permutation(x)
+    assert not any("which is the observation" in f for f in flaws(statement, Derived(x, {"size": other})))
 
 
 @pytest.mark.parametrize("kind", HONEST)
@@ -257,19 +284,48 @@ def test_a_premise_that_is_written_anew_each_time_says_the_same():
     assert blind(toy(statements, lambda s, key: {"x": Derived(2 * T, {"t": T})}), KEY) == []
 
 
-def test_statements_that_read_results_are_caught(tmp_path):
-    (tmp_path / "evidence.json").write_text("0.7")
-    np.save(tmp_path / "evidence.npy", 0.7)
-    ways = {
-        "evidence.json": lambda: float((tmp_path / "evidence.json").read_text()),
-        "evidence.npy": lambda: float(np.load(tmp_path / "evidence.npy")),
-    }
-    for name, reading in ways.items():
-        claim = toy(lambda s, r=reading: (at_most("x", SHARE, r(), "(1)"),), lambda s, key: {"x": 0.65})
-        assert blind(claim, KEY) == [f"toy.x: statements read {name}"]
+def by_os(path):
+    found = os.open(path, os.O_RDONLY)
+    try:
+        return float(os.read(found, 9))
+    finally:
+        os.close(found)
+
+
+WAYS = {
+    "found.json": lambda path: float(path.read_text()),
+    "found.npy": lambda path: float(np.load(path)),
+    "found.txt": lambda path: float(path.read_bytes()),
+    "found": by_os,
+}
+
+
+@pytest.mark.parametrize("where", ["statements", "settings"])
+@pytest.mark.parametrize("name", WAYS)
+def test_a_prediction_that_reads_a_file_is_caught(name, where, tmp_path):
+    path, read = tmp_path / name, WAYS[name]
+    np.save(path, 0.7) if name.endswith(".npy") else path.write_text("0.7")
+    if where == "statements":
+        claim = toy(lambda s: (at_most("x", SHARE, read(path), "(1)"),), lambda s, key: {"x": 0.65})
+    else:
+        claim = toy(
+            lambda s: (at_most("x", SHARE, s, "(1)"),), lambda s, key: {"x": 0.65}, settings=lambda key: read(path)
+        )
+    assert set(blind(claim, KEY)) == {f"toy.x: statements read {name}"}
+
+
+def test_writing_importing_and_what_a_library_reads_are_no_results(tmp_path):
     with without_results() as wanted:
         (tmp_path / "notes.txt").write_text("x")
+        Path(np.__file__).read_text()
+        (Path(inspect.getfile(LabError)).parent / "works/fourier/work.toml").read_text()
     assert wanted == []
+    with without_results() as wanted:
+        subprocess.run(["true"], check=True)
+    assert "subprocess.Popen" in wanted
+    before = list(wanted)
+    (tmp_path / "notes.txt").read_text()
+    assert wanted == before  # no one listens any more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,29 +366,44 @@ def test_a_claim_that_hangs_on_the_names_of_its_seeds_is_caught():
     first = reading(lambda s, table: {"x": np.array([table.where(method="ours").rows[0].accuracy - 2])})
     assert any("renaming units" in f for f in blind_rows(first, KEY, (TABLE,)))
     named = reading(
-        lambda s, table: {"x": np.array([r.accuracy for r in table.where(method="ours").rows if r.seed == 3] or [70.0])}
+        lambda s, table: {"x": np.array([r.accuracy - 4 for r in table.where(method="ours").rows if r.seed == 3])}
     )
     assert any("renaming units" in f for f in blind_rows(named, KEY, (TABLE,)))
 
 
-def test_a_table_that_takes_what_is_not_all_there_is_caught(monkeypatch):
-    plain = Table.of
-    monkeypatch.setattr(
-        blind_module.Table, "of", staticmethod(lambda kind, rows, planned=None, **k: plain(kind, rows, **k))
-    )
+def test_a_verdict_on_less_than_was_planned_is_caught(monkeypatch):
     claim = reading(lambda s, table: {"x": table.where(method="ours").mean("accuracy")})
-    found = blind_rows(claim, KEY, (TABLE,))
-    assert [f for f in found if "is accepted" in f] == [
-        "toy.x: Score without unit 3 is accepted",
-        "toy.x: Score without method = 'theirs' is accepted",
-    ]
+    assert blind_rows(claim, KEY, (TABLE,)) == []
+    monkeypatch.setattr(claim_module, "_refuse_absent", lambda claim, table: None)
+    assert blind_rows(claim, KEY, (TABLE,)) == ["toy.x: Score without a planned trial is accepted"]
+
+
+def test_seeds_keep_their_role_when_they_are_renamed():
+    """A claim that keeps the reported seeds is an honest one."""
+    both = Table.of(Score, [dataclasses.replace(r, seed=r.seed + first) for first in (0, 1000) for r in TABLE.rows])
+
+    def reported(settings, table):
+        return {"x": table.where(method="ours").keep(lambda r: r.seed < 1000, "reported seeds").mean("accuracy")}
+
+    assert blind_rows(reading(reported), KEY, (both,)) == []
+
+
+def test_more_units_than_the_rows_have_are_caught():
+    many = np.repeat([r.accuracy for r in TABLE.where(method="ours").rows], 10)
+    prompts = reading(lambda s, table: {"x": mean_of(many, PERCENT, "prompt")})
+    assert blind(prompts, KEY, (TABLE,)) == ["toy.x: x is estimated from 40 values called prompt, of 4 units"]
+    runs = dataclasses.replace(TABLE, trials=40)  # as many independent runs, whatever their seeds are called
+    assert blind(prompts, KEY, (runs,)) == []
+    x = np.tile(np.log([1.0, 2.0, 4.0]), 40)
+    fit = slope(x, x + np.random.default_rng(0).normal(0, 0.1, x.size), "seed")
+    steep = [exponent("x", "at least", 0.5, "(1)", rival=0.1, rival_says="flat")]
+    claim = toy(lambda s: steep, lambda s, table: {"x": fit}, reads=(Score,))
+    assert blind(claim, KEY, (TABLE,)) == ["toy.x: x is estimated from 120 values called seed, of 4 units"]
 
 
 def test_a_table_that_keeps_the_order_of_rows_is_caught(monkeypatch):
-    def lax(kind, rows, planned=None, **more):
-        if planned is not None:
-            raise MissingUnit("planned")
-        return Table(kind, tuple(rows))
+    def lax(kind, rows, absent=(), **more):
+        return Table(kind, tuple(rows), absent)
 
     monkeypatch.setattr(blind_module.Table, "of", staticmethod(lax))
     claim = reading(lambda s, table: {"x": np.array([table.rows[-1].accuracy])})
@@ -367,6 +438,22 @@ def test_halves_that_share_a_function_of_the_package_are_caught():
     assert apart(shared, KEY, ran=(set(), {"x": 0.25})) == []
     honest = toy(lambda s: (at_most("x", POSITIVE, 0.3, "(1)"),), lambda s, key: {"x": spread(2)})
     assert apart(honest, KEY) == []
+
+
+def test_settings_that_measure_are_caught():
+    measured = toy(
+        lambda s: (at_most("x", POSITIVE, s + 0.1, "(1)"),),
+        lambda s, key: {"x": spread(2)},
+        settings=lambda key: spread(1),
+    )
+    assert any("fourier.py:gini" in f for f in apart(measured, KEY))
+    task = boolean_xor.BooleanXor(d=8)
+    drawn = toy(
+        lambda s: (at_most("x", REAL, 2.0, "(1)", rival=9.0, rival_says="nine"),),
+        lambda s, key: {"x": float(task.sample(s, 4, key).y.abs().max()) + 0.5},
+        settings=lambda key: task.draw(key),
+    )
+    assert apart(drawn, KEY) == []
 
 
 def test_a_law_or_a_premise_that_measures_is_caught():

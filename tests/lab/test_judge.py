@@ -91,7 +91,7 @@ def test_levels_of_one_statement_and_of_several():
 
 
 @pytest.mark.parametrize(
-    "more, agree, disagree", [({}, 1, 10), (SOME, 10, 1), ({**MOST, "share": 0.3, "quantifier_says": "most"}, 8, 3)]
+    "more, agree, disagree", [({}, 1, 10), (SOME, 10, 1), ({**MOST, "share": 0.6, "quantifier_says": "most"}, 5, 6)]
 )
 def test_elements_share_the_chances_of_luck(more, agree, disagree):
     """Of 10 elements of which k must agree, 10 - k + 1 may agree by luck and k may disagree by luck."""
@@ -179,7 +179,6 @@ def test_a_bound_that_nothing_comes_near_is_too_weak_without_a_competitor():
     assert outcome(at_least("x", REAL, -1.0, "(1)"), np.array([0.9])) == "too weak to test"
     assert outcome(between("x", POSITIVE, 1.0, 100.0, "(1)"), np.array([10.0])) == "too weak to test"
     assert outcome(between("x", POSITIVE, 1.0, 100.0, "(1)"), np.array([60.0])) == "confirmed"
-    assert outcome(at_most("x", POSITIVE, 0.0, "(1)"), np.array([0.0])) == "confirmed"
     assert outcome(vacuous, np.array([2e6])) == "contradicted"
 
 
@@ -254,10 +253,11 @@ def test_a_law_that_is_not_finite_is_refused():
         outcome(s, Derived(np.ones(2), {"t": np.array([0.0, 1.0])}))
 
 
-def test_a_covariate_that_is_nan_is_not_dropped_by_a_premise():
+@pytest.mark.parametrize("lost", [math.nan, -math.inf])
+def test_a_covariate_that_is_not_finite_is_not_dropped_by_a_premise(lost):
     s = at_most("x", REAL, 2.0, "(1)", where=lambda c: c["t"] > 0, where_says="t above 0", least=1)
-    with pytest.raises(NotFinite, match="'t' has nan"):
-        outcome(s, Derived(np.array([1.5, 9.0]), {"t": np.array([1.0, math.nan])}))
+    with pytest.raises(NotFinite, match="'t' is not finite"):
+        outcome(s, Derived(np.array([1.5, 9.0]), {"t": np.array([1.0, lost])}))
 
 
 def test_a_rival_law_within_the_limits_is_refused_when_judged():

@@ -207,7 +207,7 @@ def test_deviations_have_their_textbook_intervals():
     assert deviation_of([1.0, 2.0, 3.0], "seed").at(0.95) == pytest.approx((0.52066, 6.2847), 1e-4)
     ratio = deviation_of([1.0, 2.0, 3.0], "seed", than=[2.0, 4.0, 6.0]).at(0.9)
     assert ratio == pytest.approx((0.5 / math.sqrt(19), 0.5 * math.sqrt(19)))
-    assert deviation_of([1.0, 1.0, 1.0], "seed").at(0.95) == (0.0, 0.0)
+    assert deviation_of([1.0, 1.0, 1.0], "seed").at(0.95) == (0.0, math.inf)  # as a mean without spread
     assert deviation_of([1.0], "seed").at(0.95) == (0.0, math.inf)
     assert deviation_of([1.0, 2.0, 3.0], "seed").moved(2.0).at(0.95) == pytest.approx((2 * 0.52066, 2 * 6.2847), 1e-4)
     with pytest.raises(EmptyArm, match="spread"):

@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,20 @@ TRACED_ELSEWHERE = ("xor_sgd.lower_bound_F1", "xor_sgd.discussion_limits")
 SEED = os.environ.get("FEATLEARN_CLAIMS") or commit(CHECKOUT)
 TRACED = [i for i in CLAIMS if i not in TRACED_ELSEWHERE and (SEED == "all" or chosen(i))]
 """A third of the claims, drawn by the commit, since a trace is slow; `make claims` traces all."""
-SHARED: dict[str, tuple[str, ...]] = {}
+BOX = tuple(
+    f"measure/gradient_features.py:{f}" for f in ("draw_in_box", "log_interval", "log_interval.<locals>.<genexpr>")
+)
+SETS = (
+    "measure/checks.py:unit_rows",
+    *(f"measure/neurons.py:{f}" for f in ("_sets", "cluster_cosines", "matching_neurons")),
+)
+SHARED: dict[str, tuple[str, ...]] = {
+    # settings draw signed instances in the box in which the share of features is observed
+    "gradient_features.lemma_b32": BOX,
+    "gradient_features.lemma3_17_features": BOX,
+    # settings hold the sets of neurons of the start, which the lemma is about
+    "amplification.captures": SETS,
+}
 """Functions that both halves of a claim may call outside of core, lab and setup.py, each with a reason beside it."""
 
 
@@ -64,7 +79,7 @@ def measured_once(claim):
 
     The blind tests of claims on rows give them other tables; the first ones are the committed ones.
     """
-    found = []
+    found = {}
     drawn = {}
 
     def settings(key):
@@ -82,9 +97,12 @@ def measured_once(claim):
         return seen
 
     def observe(settings, *given):
-        if claim.reads or not found:
-            found.append(measure(settings, *given))
-        return found[-1]
+        if claim.reads:
+            return measure(settings, *given)
+        (key,) = given
+        if key not in found:
+            found[key] = measure(settings, key)
+        return found[key]
 
     once = dataclasses.replace(claim, observe=observe)
     return dataclasses.replace(once, settings=settings) if callable(claim.settings) else once
@@ -97,6 +115,22 @@ def test_the_verdict_stands_and_planted_numbers_are_told_apart(id_, tables):
     assert blind(claim, Key("verify"), tables(claim)) == []
     verdict = verdict_of(claim, Key("verify"), tables(claim))
     assert verdict.as_expected, [(f.statement.name, f.outcome, f.why) for f in verdict.findings if not f.as_expected]
+
+
+READING = """
+from featlearn import works
+from featlearn.lab.blind import without_results
+with without_results() as wanted:
+    for work in works.WITH_CLAIMS:
+        works.load_claims(work)
+print(sorted(set(wanted) - {"subprocess.Popen"}))  # libraries ask for the machine when they are imported
+"""
+
+
+def test_no_module_of_claims_reads_results_when_it_is_imported():
+    """In a process of its own: what is imported already would not be read again."""
+    done = subprocess.run([sys.executable, "-c", READING], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("id_", TRACED)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, Literal
 
-from featlearn.errors import BadStatement
+import numpy as np
+
+from featlearn.errors import BadStatement, MissingUnit
 from featlearn.lab.judge import Finding, judge, worst
 from featlearn.lab.row import Row
 from featlearn.lab.statement import Outcome, Statement
@@ -41,6 +43,10 @@ class Premise:
     met: bool | None
     detail: str = ""
     size: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.met, bool | np.bool_ | NoneType):
+            raise BadStatement(f"premise {self.says!r}: met = {self.met!r} is not allowed: True, False or None")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +79,8 @@ class Claim:
     formula. settings: what it is evaluated on, or a function of a key that draws it. statements(settings): what is
     predicted. observe(settings, key), or observe(settings, *tables) for a claim that `reads` row types: what was
     measured, by name. premises(settings, *tables): the source's conditions there. may_lack: that planned trials of the
-    experiment may be absent, and why. accuses: what of the source is wrong. remarks: a sentence for people.
-    draw(): pictures by entry of what it says, made without any measurement.
+    experiment, a twentieth of them at most, may be absent, and why. accuses: what of the source is wrong. remarks: a
+    sentence for people. draw(): pictures by entry of what it says, made without any measurement.
     """
 
     id: str
@@ -227,11 +233,26 @@ def observed(claim: Claim, settings: Settings, key: Any, tables: Sequence[Any] =
     return claim.observe(settings, *tables) if claim.reads else claim.observe(settings, key / "observe")
 
 
+MAY_LACK = 0.05
+"""Of the planned trials, where a claim names why some are absent."""
+
+
+def _refuse_absent(claim: Claim, table: Any) -> None:
+    """Errors: MissingUnit for planned trials without rows that the claim does not name, or for too many."""
+    lost = len(getattr(table, "absent", ()))
+    if lost and (not claim.may_lack or lost > MAY_LACK * (lost + table.trials)):
+        raise MissingUnit(
+            f"{claim.id}: {lost} planned trials have no rows beside {table.trials} that have; run the experiment again"
+        )
+
+
 def verdict_of(claim: Claim, key: Any, tables: Sequence[Any] = ()) -> Verdict:
     """Judge a claim with its own child of `key`, on the tables of the row types that it reads.
 
     Errors: LabError for rows or statements that cannot be judged; whatever `observe` raises.
     """
+    for table in tables:
+        _refuse_absent(claim, table)
     own = key / claim.id
     settings = settle(claim, own)
     statements = predict(claim, settings)

@@ -67,7 +67,8 @@ class Rows:
         """The rows of one declared type. Errors: MissingUnit where planned trials have none, unless that is allowed."""
         mine = [r for r in self.rows if r.get("kind") == kind_name(kind)]
         absent = (*self.missing, *self.failed, *self.diverged)
-        return Table.of(kind, read([kind], mine)[kind], absent=absent, allow_absent=allow_absent)
+        trials = len({r.get("trial") for r in mine})
+        return Table.of(kind, read([kind], mine)[kind], absent=absent, allow_absent=allow_absent, trials=trials)
 
     def values(self, name: str) -> np.ndarray:
         """One column as float64, rows without it left out."""

@@ -4,9 +4,11 @@ Every statement counts. Exact values agree or not; an estimate confirms where it
 inside the limits, contradicts where its 1 - alpha/m interval (m statements) lies outside, and is inconclusive between.
 Of n elements of which k must agree, n - k + 1 chances to agree by luck and k chances to disagree share alpha. A
 statement that every number of its domain meets, or that an object meets which has learnt nothing, is too weak to test,
-and so is a bound without a competitor of which no instance attains half. A control must be seen to violate it.
+and so is a bound without a competitor of which no instance attains half. A control must be seen to violate it. The
+domain is the statement's and that of the estimates which it is judged on: a share is one whatever it is called.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,10 +90,11 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
     shape = elements(observation, 0.9, 0.9)[0].shape
     covariates = observation.covariates if isinstance(observation, Derived) else {}
     for word, c in covariates.items():
-        if np.isnan(np.asarray(c, dtype=np.float64)).any():
+        if not np.isfinite(np.asarray(c, dtype=np.float64)).all():
             raise NotFinite(
-                f"statement {statement.name!r}: its covariate {word!r} has nan: a premise would drop it unseen"
+                f"statement {statement.name!r}: its covariate {word!r} is not finite: a premise would drop it unseen"
             )
+    statement = _narrowed(statement, observation)
     kept = kept_of(statement, covariates, shape)
     n, of = int(kept.sum()), kept.size
     needed = statement.needed(max(n, 1))
@@ -100,6 +103,9 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
     _fits(statement, observation, observed)
     value = _at(statement, statement.value, covariates, seen, shape)[kept]
     others = [None if o is None else _at(statement, o, covariates, seen, shape)[kept] for o in _others(statement)]
+    for other, found, says in zip(_others(statement), others, ("its rival", "its trivial object"), strict=True):
+        if isinstance(other, Control) and found is not None:
+            _refuse_outside(statement, found, f"{says}, the control {other.name!r},")
     whole, statement = statement, statement.only(kept)
     if n < statement.least:
         why = f"{n} of {of} elements meet the premise ({statement.where_says}), {statement.least} needed"
@@ -112,10 +118,14 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
         )
     if others[0] is not None and not isinstance(statement.rival, Control):
         statement.check_rival(others[0], value)
+    if others[1] is not None and not isinstance(statement.trivial, Control):
+        statement.check_trivial(others[1])
     agree, against = compare(statement, value, low, high)
     unfit = _by_parts(statement, observation, value, kept, levels, agree, against)
     outcome, why = _outcome(statement, agree, against)
     why = "; ".join(w for w in (why, unfit, _left_out(observation)) if w)
+    if outcome == "confirmed" and (apart := _apart(statement, observation, value, kept, levels)):
+        outcome, why = "inconclusive", apart
     attained = _attained(statement, observed, value)
     weak, one_way = _weak(statement, value, others, attained), _no_room(statement, value, observation)
     if outcome == "confirmed":
@@ -182,21 +192,42 @@ def _estimates(observation: Observation) -> Sequence[Estimate]:
 
 
 def _fits(statement: Statement, observation: Observation, observed: np.ndarray) -> None:
-    """Errors: OutOfRange, BadStatement where the observation is not of the quantity that the statement is about."""
+    """Errors: OutOfRange where the observation is not of the quantity that the statement is about."""
     q = statement.quantity
-    slack = 1e-9 * np.maximum(1.0, np.abs(observed))
-    out = (observed < q.low - slack) | (observed > q.high + slack)
+    _refuse_outside(statement, observed)
+    if q.whole and not _estimates(observation) and (observed != np.round(observed)).any():
+        raise OutOfRange(f"statement {statement.name!r}: {observed} was observed, and a {q.name} is a whole number")
+
+
+def _refuse_outside(statement: Statement, found: np.ndarray, what: str = "") -> None:
+    q = statement.quantity
+    slack = 1e-9 * np.maximum(1.0, np.abs(found))
+    out = ~((found >= q.low - slack) & (found <= q.high + slack))
     if out.any():
         raise OutOfRange(
-            f"statement {statement.name!r}: {observed[out][0]:.6g} was observed, and a {q.name} goes from {q.low:g} to"
-            f" {q.high:g}: check what measured it"
+            f"statement {statement.name!r}: {what} {found[out][0]:.6g} was observed, and a {q.name} goes from"
+            f" {q.low:g} to {q.high:g}: check what measured it"
         )
-    for e in _estimates(observation):
-        if e.quantity.unit != q.unit and {e.quantity.unit, q.unit} != {"%", "points"}:
+
+
+def _narrowed(statement: Statement, observation: Observation) -> Statement:
+    """The statement on what its quantity and those of the estimates can be, both. Errors: BadStatement for
+    estimates in another unit, for a rival or a trivial object that is no longer possible."""
+    q, own = statement.quantity, [e.quantity for e in _estimates(observation)]
+    for e in own:
+        if e.unit != q.unit and {e.unit, q.unit} != {"%", "points"}:
             raise BadStatement(
-                f"statement {statement.name!r}: an estimate in {e.quantity.unit or 'plain numbers'} is judged in"
+                f"statement {statement.name!r}: an estimate in {e.unit or 'plain numbers'} is judged in"
                 f" {q.unit or 'plain numbers'}: give both the same quantity"
             )
+    if not own:
+        return statement
+    low, high = max(q.low, min(e.low for e in own)), min(q.high, max(e.high for e in own))
+    chances = {e.chance for e in own}
+    chance = chances.pop() if q.chance is None and len(chances) == 1 else q.chance
+    if (low, high, chance) == (q.low, q.high, q.chance):
+        return statement
+    return dataclasses.replace(statement, quantity=dataclasses.replace(q, low=low, high=high, chance=chance))
 
 
 def _by_parts(
@@ -223,6 +254,24 @@ def _by_parts(
             agree[i], against[i] = inside.all(), outside.any()
             words = f"{int(inside.sum())} of {inside.size} local exponents agree; {e.refused}"
     return words
+
+
+def _apart(
+    statement: Statement, observation: Observation, value: np.ndarray, kept: np.ndarray, levels: tuple[float, float]
+) -> str:
+    """Which settings lie outside although their mean agrees, or ""."""
+    own = [e for e, k in zip(_estimates(observation), kept, strict=False) if k]
+    for i, (e, v) in enumerate(zip(own, value, strict=False)):
+        if e.arms:
+            _, low, high = elements(e.arms, levels[0], levels[0])
+            outside = compare(statement.only(np.array([i])), np.full(len(e.arms), v), low, high)[1]
+            if outside.any():
+                worst_arm = e.arms[int(np.argmax(outside))]
+                return (
+                    f"{int(outside.sum())} of {len(e.arms)} settings that are averaged lie outside"
+                    f" ({worst_arm.says}: {worst_arm.value:.4g})"
+                )
+    return ""
 
 
 def _left_out(observation: Observation) -> str:
@@ -263,10 +312,15 @@ def _weak(
     ):
         if other is None or found is None or (other is statement.rival and not isinstance(other, Control)):
             continue
-        if statement.met_by(statement.inside(found, value)):
+        # a control as rival of an equality is as far as a number would have to be
+        margins = 2 - 1e-9 if other is statement.rival and statement.relation == "equal" else 1.0
+        if statement.met_by(statement.inside(found, value, margins)):
             return f"met by {says or 'an object that has learnt nothing'}"
+    guessed = np.full_like(value, math.nan if q.chance is None else q.chance)
+    if statement.relation == "at least" and statement.met_by(statement.inside(guessed, value)):
+        return f"met by guessing, which attains {q.chance:g}"
     if statement.rival is None and statement.relation != "equal" and not attained >= 0.5:
-        return f"a bound without competitor of which {attained:.2g} is attained: nothing comes near it"
+        return f"a bound without competitor of which {attained:.2g} is attained: nothing comes near it, give a rival"
     return ""
 
 
@@ -276,13 +330,16 @@ def _no_room(statement: Statement, value: np.ndarray, observation: Observation) 
         if e.reference is None:
             continue
         for limit in {float(v) for ends in statement.limits(value) for v in ends if math.isfinite(v)}:
+            if limit < 0 and math.isnan(e.room[1]):
+                return "what guessing attains is not known: give it to paired(chance=...)"
             if (limit > 0 and e.room[0] < limit) or (limit < 0 and e.room[1] < -limit):
                 return f"the reference is at {e.reference:.4g}: there is no room for a difference of {limit:g}"
     return ""
 
 
 def _attained(statement: Statement, observed: np.ndarray, value: np.ndarray) -> float:
-    """How near to a bound some element comes: the smaller of the two over the larger, 0 where their signs differ."""
+    """How near to a bound some element comes: the smaller of the two over the larger, 0 where their signs differ, and
+    of a bound of 0, which nothing measures."""
     if statement.relation == "equal":
         return math.nan
     bounds = [value] if statement.relation != "between" else [value, np.full_like(value, statement.upper)]
@@ -292,8 +349,8 @@ def _attained(statement: Statement, observed: np.ndarray, value: np.ndarray) -> 
 def _nearness(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     larger = np.maximum(np.abs(one), np.abs(two))
     smaller = np.minimum(np.abs(one), np.abs(two))
-    ratio = np.divide(smaller, larger, out=np.ones_like(larger), where=larger > 0)
-    return np.where((np.sign(one) == np.sign(two)) | (larger == 0), ratio, 0.0)
+    ratio = np.divide(smaller, larger, out=np.zeros_like(larger), where=larger > 0)
+    return np.where(np.sign(one) == np.sign(two), ratio, 0.0)
 
 
 def kept_of(statement: Statement, covariates: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

@@ -35,6 +35,8 @@ Relation = Literal["equal", "at most", "at least", "between"]
 Form = Literal["reported", "corrected", "derived", "criterion"]
 FORMS: tuple[Form, ...] = ("reported", "corrected", "derived", "criterion")
 Quantifier = Literal["every", "some", "share"]
+LEAST_SHARE = 0.5
+"""Of the elements, where a share of them must agree: "most" is more than half."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ class Statement:
     margin, both fixed beforehand. source: where value comes from.
     rival: the value under the nearest wrong answer, which must lie outside the limits, of an equality by two margins or
     more (what lies nearer to the rival must not agree); None for a bound without a competitor. trivial: what an object
-    that has learnt nothing attains. where: a premise on covariates, element by element; least: how many elements must
-    meet it, given with it. quantifier, share: how many of the elements must agree; quantifier_says: the words of the
-    source for anything but every.
+    that has learnt nothing attains; of "at least", guessing is one wherever the quantity knows what it attains.
+    where: a premise on covariates, element by element; least: how many elements must meet it, given with it.
+    quantifier, share: how many of the elements must agree; quantifier_says: the words of the source for anything but
+    every.
     form: reported; corrected (our form of a sentence that is wrong as reported: `twin` names it); derived (follows
     from the source by a named derivation); criterion (a threshold of ours for words of the source).
     expect: the outcome that we stand behind.
@@ -107,8 +110,8 @@ class Statement:
             raise self._bad("an equality without rival", "give the nearest wrong value")
         if self.rival is not None and not self.rival_says:
             raise self._bad("a rival without words", "say in rival_says what it stands for")
-        if self.quantifier == "share" and not 0 < self.share < 1:
-            raise self._bad(f"share = {self.share}", "between 0 and 1")
+        if self.quantifier == "share" and not LEAST_SHARE <= self.share < 1:
+            raise self._bad(f"share = {self.share}", f"from {LEAST_SHARE} to 1; for less say 'some'")
         if (self.quantifier == "every") != (not self.quantifier_says):
             raise self._bad(
                 f"quantifier = {self.quantifier!r}", "with the source's words in quantifier_says, or 'every'"
@@ -122,6 +125,8 @@ class Statement:
             raise self._bad("a premise and its words", "give both where and where_says")
         if (self.where is None) != (self.least < 1):
             raise self._bad(f"least = {self.least}", "with `where` the number of elements that must meet it, else none")
+        if self.trivial is not None and not isinstance(self.trivial, Law | Control):
+            self.check_trivial(np.asarray(self.trivial, dtype=np.float64))
         if isinstance(self.value, Law):
             return
         value = np.asarray(self.value, dtype=np.float64)
@@ -173,6 +178,12 @@ class Statement:
         """Where another value would agree with the statement."""
         low, high = self.limits(value, margins)
         return (other >= low) & (other <= high)
+
+    def check_trivial(self, trivial: np.ndarray) -> None:
+        """Errors: BadStatement for a trivial object that cannot be."""
+        q = self.quantity
+        if not (np.isfinite(trivial) & (trivial >= q.low) & (trivial <= q.high)).all():
+            raise self._bad("a trivial object that cannot be", f"a {q.name} from {q.low:g} to {q.high:g}")
 
     def check_rival(self, rival: np.ndarray, value: np.ndarray) -> None:
         """Errors: BadStatement for a rival that cannot be, or that agrees with the statement in as many elements as it

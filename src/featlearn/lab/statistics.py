@@ -56,6 +56,7 @@ def within_slope(x: np.ndarray, y: np.ndarray, unit: str, quantity: Quantity = R
 
     x, y: (units, levels), at the same levels for every unit, whose own height falls out. Lack of fit: Hotelling's T^2
     of the levels' mean deviations from the line, orthogonal to height and slope, at 5 %.
+    With two levels it cannot be tested, and `refused` says so. parts: the slopes between neighbouring levels.
     Errors: EmptyArm for fewer than two units more than levels.
     """
     n, k = y.shape
@@ -63,9 +64,10 @@ def within_slope(x: np.ndarray, y: np.ndarray, unit: str, quantity: Quantity = R
         raise EmptyArm(f"{n} units at {k} levels have no slope with a test of fit: more units")
     centred_x, centred_y = x - x.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
     slopes = (centred_x * centred_y).sum(1) / (centred_x**2).sum(1)
-    made, q = mean_of(slopes, quantity, unit), k - 2
-    if q == 0:
-        return made
+    steps = (np.diff(y, axis=1) / np.diff(x, axis=1)).T
+    made = replace(mean_of(slopes, quantity, unit), parts=tuple(mean_of(s, quantity, unit) for s in steps))
+    if (q := k - 2) == 0:
+        return replace(made, refused="two levels: lack of fit cannot be tested")
     rest = centred_y - made.value * centred_x
     line = np.column_stack([np.ones(k), x.mean(0) - x.mean(), np.eye(k)[:, :q]])
     z = rest @ np.linalg.qr(line)[0][:, 2:]

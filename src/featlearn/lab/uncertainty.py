@@ -31,7 +31,8 @@ class Estimate:
     number. refused: why it may not stand for an equality (lack of fit). says: rows that were left out of it.
     reference: where it is a difference, the mean of the arm it is taken against, and room how far that arm is from the
     top of its range and from the bottom, or from chance. parts: local estimates, such as the exponents between
-    neighbours of a fit that is refused. moved_units: how many units of a difference are other than 0.
+    neighbours of a fit that is refused. moved_units: how many units of a difference are other than 0. arms: the
+    settings that it averages, each by itself.
     """
 
     value: float
@@ -46,6 +47,7 @@ class Estimate:
     room: tuple[float, float] = (math.inf, math.inf)
     parts: tuple["Estimate", ...] = ()
     moved_units: int | None = None
+    arms: tuple["Estimate", ...] = ()
 
     def at(self, level: float) -> tuple[float, float]:
         """Ends of the two-sided interval that covers with this probability, within the range of the quantity."""
@@ -61,9 +63,9 @@ class Estimate:
         return max(low, ends[0]), min(high, ends[1])
 
     def moved(self, value: float) -> "Estimate":
-        """The same precision about another value; local estimates move along."""
+        """The same precision about another value; local estimates move along, and settings are alike."""
         parts = tuple(p.moved(p.value + value - self.value) for p in self.parts)
-        return replace(self, value=value, parts=parts)
+        return replace(self, value=value, parts=parts, arms=tuple(a.moved(value) for a in self.arms))
 
 
 def _near_an_end(e: Estimate, ends: tuple[float, float], level: float) -> tuple[float, float]:
@@ -100,12 +102,12 @@ def mean_of(values: Sequence[float] | np.ndarray, quantity: Quantity, unit: str)
 @dataclass(frozen=True)
 class Deviation(Estimate):
     """A standard deviation of normal units, with chi-square's interval; or its ratio to that of another arm of units
-    with `other` degrees of freedom, with F's. Units without any spread have a deviation of 0."""
+    with `other` degrees of freedom, with F's. Units without any spread say nothing: their interval is the domain."""
 
     other: float = math.inf
 
     def at(self, level: float) -> tuple[float, float]:
-        if self.degrees < 1 or self.other < 1:
+        if self.degrees < 1 or self.other < 1 or not self.value > 0:
             return self.quantity.low, self.quantity.high
         low, high = (self._quantile(0.5 + sign * level / 2) for sign in (1, -1))
         return self.value / math.sqrt(low), self.value / math.sqrt(high)
@@ -240,7 +242,7 @@ def elements(seen: Observation, confirm: float, contradict: float) -> tuple[np.n
     Exact values are their own ends. Errors: NotFinite.
     """
     if isinstance(seen, Derived):
-        return elements(np.asarray(seen.value, dtype=np.float64), confirm, contradict)
+        return elements(seen.value, confirm, contradict)
     if isinstance(seen, Waits):
         value = np.ravel(np.asarray(seen.value, dtype=np.float64))
         high = np.where(np.ravel(seen.censored), math.inf, value)
@@ -253,6 +255,8 @@ def elements(seen: Observation, confirm: float, contradict: float) -> tuple[np.n
         _refuse_not_finite(value)
         ends = np.array([[e.at(confirm), e.at(contradict)] for e in seen])
         return value, ends[:, :, 0].T, ends[:, :, 1].T
+    if np.iscomplexobj(seen) or np.ma.isMaskedArray(seen):
+        raise NotFinite("complex numbers and masked arrays are not judged: give the real numbers that were seen")
     value = np.ravel(np.asarray(seen, dtype=np.float64))
     if value.size == 0:
         raise EmptyArm("nothing was observed")

@@ -224,16 +224,18 @@ def says_focus(settings: Asked) -> Sequence[Statement]:
     )
 
 
-def by_label(table: Table[Focus], over: tuple[str, ...] = ("task",)) -> list[Estimate]:
+def by_label(table: Table[Focus], over: tuple[str, ...] = ("task",), meant: str = "") -> list[Estimate]:
     """Focus by label."""
-    return [table.where(label=label).mean("focus", over) for label in LABELS]
+    return [table.where(label=label).mean("focus", over, meant=meant) for label in LABELS]
 
 
 def sees_focus(settings: Asked, table: Table[Focus]) -> Mapping[str, Observation]:
     """Means over sentences, over both orders and in each."""
     mine = table.where(model=settings.model)
     return {
-        MAIN: by_label(mine, ("task", "order")),
+        MAIN: by_label(
+            mine, ("task", "order"), "over both orders of each pair, so that the place of a sentence cancels"
+        ),
         NEAR: by_label(mine.where(order="irrelevant first")),
         FAR: by_label(mine.where(order="relevant first")),
     }

@@ -100,7 +100,9 @@ def curve_observed(settings: None, table: Table[Probed], encoded: Table[Encoded]
         )
         seen[RISE[mode]] = of_arms(
             table,
-            lambda part, one=one, end=end: part.where(share=ALL).paired("accuracy", end, one, over=("task",)),
+            lambda part, one=one, end=end: part.where(share=ALL).paired(
+                "accuracy", end, one, over=("task",), meant="the average over all sources, as the source has it"
+            ),
         )
     one, none = {"mode": "growing", "number": 1}, {"mode": "start", "number": 0}
     seen[LEARNT] = of_arms(table, lambda part: on_target(part, FEW).paired("accuracy", one, none))
