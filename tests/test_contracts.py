@@ -126,6 +126,7 @@ def test_every_module_of_tasks_is_reached_from_all():
         f"featlearn.tasks.{name}"
         for name in (
             "chat",
+            "choosing_kinds",
             "demonstrations",
             "metrics",
             "miniset",
