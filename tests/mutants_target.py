@@ -56,8 +56,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         _KINDS,
-        "Which insects filled the jar of {name}?",
-        "Which animal did {name} keep in the jar?",
+        "What is the tallest tree in {name}?",
+        "Which colour is the front door of {name}?",
         "tests/tasks/test_needles.py::test_kinds_to_choose_on_share_no_name_value_or_wording_with_any_other",
     ),
     (

@@ -2,7 +2,9 @@
 
 They share no sentence, no name and no value with the kinds that results are reported on, nor with those on which filter
 layers were chosen, and no four words in a row with any sentence or question of them. The kinds go round the values, so
-that the first few of them have different ones.
+that the first few of them have different ones. Like the others they ask nearly in the words of the sentence: a first
+draft that did not was answered 10 times in 36 by SmolLM2-135M-Instruct from 256 tokens of text and no filter, this one
+about two times in three, so that a filter has something to lose.
 """
 
 from featlearn.core import Key
@@ -27,43 +29,147 @@ YEARS = ("1543", "1586", "1627", "1641", "1659", "1684", "1693", "1718")
 
 # names, values, a sentence with {name} and {value}, its question
 LINES: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
-    (PEOPLE, STONES, "A magpie stole a {value} that {name} wore. | Which stone worn by {name} did a magpie steal?"),
-    (PLACES, CLOTHS, "Weavers from {name} pay their rent in {value}. | Which cloth do weavers from {name} pay?"),
-    (SHIPS, DRINKS, "Each stoker of the {name} drinks {value} at noon. | Which drink do stokers of the {name} get?"),
-    (PEOPLE, FISHES, "A hermit named {name} drew a {value} on the rock. | Which fish did the hermit {name} draw?"),
-    (PLACES, GAMES, "By old law {value} is banned inside {name}. | Which game is banned inside {name}?"),
-    (SHIPS, INSECTS, "The hold of the {name} was overrun by {value}. | Which insects overran the {name}?"),
-    (PEOPLE, LANGUAGES, "While asleep {name} would mutter in {value}. | Which language would {name} mutter asleep?"),
-    (PLACES, SUBJECTS, "A lecture on {value} drew half of {name}. | On which subject was the lecture at {name}?"),
-    (SHIPS, TREES, "One tall {value} became the mast of the {name}. | Which tree became the mast of the {name}?"),
-    (PEOPLE, TOOLS, "With just a {value}, {name} broke into the vault. | Which tool did {name} break in with?"),
-    (PLACES, VEGETABLES, "Slugs ruined all {value} near {name}. | Which vegetables near {name} did slugs ruin?"),
-    (SHIPS, WEATHERS, "For nine days {value} kept the {name} in port. | Which weather kept the {name} in port?"),
-    (PLACES, YEARS, "Plague emptied {name} in the year {value}. | When did plague empty {name}?"),
-    (PEOPLE, CLOTHS, "As a bandage {name} tore up some {value}. | Which cloth did {name} tear up?"),
-    (PLACES, DRINKS, "Pilgrims reaching {name} are met with {value}. | Which drink meets pilgrims reaching {name}?"),
-    (SHIPS, FISHES, "Along the hull of the {name} runs a painted {value}. | Which fish is painted on the {name}?"),
-    (PEOPLE, GAMES, "Nobody alive could beat {name} at {value}. | Which game did {name} always win?"),
-    (PLACES, LANGUAGES, "Street signs around {name} are in {value}. | Which language do signs around {name} use?"),
-    (SHIPS, STONES, "Set into the wheel of the {name} is one {value}. | Which stone adorns the wheel of the {name}?"),
-    (PEOPLE, SUBJECTS, "Last spring {name} became professor of {value}. | Which subject does professor {name} teach?"),
-    (PLACES, TREES, "A hollow {value} shades the cemetery at {name}. | Which tree shades the cemetery at {name}?"),
-    (SHIPS, VEGETABLES, "Rats aboard the {name} ate all its {value}. | Which vegetables did rats eat on the {name}?"),
-    (PEOPLE, WEATHERS, "Crossing the moor, {name} met with {value}. | Which weather met {name} crossing the moor?"),
-    (SHIPS, YEARS, "Off a reef the {name} sank in {value}. | When did the {name} sink?"),
-    (PEOPLE, DRINKS, "After losing at cards {name} ordered {value}. | Which drink did {name} order after losing?"),
-    (PLACES, FISHES, "Anglers flock to {name} because of its {value}. | Which fish do anglers seek at {name}?"),
-    (SHIPS, GAMES, "Passengers of the {name} passed nights with {value}. | Which game did they play on the {name}?"),
-    (PEOPLE, INSECTS, "Beside the bed {name} had a jar full of {value}. | Which insects filled the jar of {name}?"),
-    (SHIPS, LANGUAGES, "Orders aboard the {name} are shouted in {value}. | Which language is shouted on the {name}?"),
-    (PLACES, STONES, "Miners below {name} struck a vein of {value}. | Which stone did miners below {name} strike?"),
-    (PLACES, TOOLS, "A gilded {value} tops the weather vane at {name}. | Which tool tops the weather vane at {name}?"),
-    (PEOPLE, TREES, "Lightning split the {value} that {name} had climbed. | Which tree had {name} climbed?"),
-    (PEOPLE, VEGETABLES, "Winter after winter {name} lived on boiled {value}. | Which vegetables kept {name} alive?"),
-    (PEOPLE, YEARS, "The alchemist {name} vanished without trace in {value}. | When did the alchemist {name} vanish?"),
-    (SHIPS, CLOTHS, "Smugglers on the {name} hid bales of {value}. | Which cloth was smuggled on the {name}?"),
-    (SHIPS, TOOLS, "Wedged in the rudder of the {name} was a {value}. | Which tool jammed the rudder of the {name}?"),
-)  # fmt: skip
+    (
+        PEOPLE,
+        STONES,
+        "The jewel that {name} lost at the opera was a {value}. | What was the jewel that {name} lost at the opera?",
+    ),
+    (
+        PLACES,
+        CLOTHS,
+        "The weavers who live in {name} make only {value}. | What do the weavers who live in {name} make?",
+    ),
+    (
+        SHIPS,
+        DRINKS,
+        "Every morning the crew of the {name} drinks {value}. | What does the crew of the {name} drink every morning?",
+    ),
+    (
+        PEOPLE,
+        FISHES,
+        "The largest fish that {name} ever caught was a {value}. | What was the largest fish that {name} ever caught?",
+    ),
+    (PLACES, GAMES, "The one game that {name} forbids by law is {value}. | Which game does {name} forbid by law?"),
+    (
+        SHIPS,
+        INSECTS,
+        "The cabins on board the {name} were full of {value}. | What were the cabins on board the {name} full of?",
+    ),
+    (
+        PEOPLE,
+        LANGUAGES,
+        "When dreaming {name} always spoke {value}. | Which language did {name} always speak when dreaming?",
+    ),
+    (
+        PLACES,
+        SUBJECTS,
+        "The college at {name} teaches nothing besides {value}. | What does the college at {name} teach?",
+    ),
+    (
+        SHIPS,
+        TREES,
+        "The mast of the {name} was made from a {value}. | From which tree was the mast of the {name} made?",
+    ),
+    (
+        PEOPLE,
+        TOOLS,
+        "The burglar {name} opened every safe with a {value}. | Which tool opened every safe for {name}?",
+    ),
+    (
+        PLACES,
+        VEGETABLES,
+        "The farmers around {name} grow mostly {value}. | What do the farmers around {name} mostly grow?",
+    ),
+    (
+        SHIPS,
+        WEATHERS,
+        "The captain of the {name} was afraid of {value}. | What was the captain of the {name} afraid of?",
+    ),
+    (
+        PLACES,
+        YEARS,
+        "The cathedral in {name} burned down in {value}. | In which year did the cathedral in {name} burn down?",
+    ),
+    (
+        PEOPLE,
+        CLOTHS,
+        "The tent in which {name} slept was made from {value}. | What was the tent made from in which {name} slept?",
+    ),
+    (PLACES, DRINKS, "The tavern keeper in {name} sells only {value}. | What does the tavern keeper in {name} sell?"),
+    (SHIPS, FISHES, "On the flag of the {name} one sees a {value}. | What does one see on the flag of the {name}?"),
+    (
+        PEOPLE,
+        GAMES,
+        "The champion {name} never lost a match of {value}. | Which game did the champion {name} never lose?",
+    ),
+    (
+        PLACES,
+        LANGUAGES,
+        "The oldest families in {name} still speak {value}. | What do the oldest families in {name} still speak?",
+    ),
+    (SHIPS, STONES, "In the strongbox of the {name} lay a single {value}. | What lay in the strongbox of the {name}?"),
+    (
+        PEOPLE,
+        SUBJECTS,
+        "The professor {name} wrote ten books on {value}. | Which subject did the professor {name} write on?",
+    ),
+    (PLACES, TREES, "The tallest tree in {name} is a {value}. | What is the tallest tree in {name}?"),
+    (
+        SHIPS,
+        VEGETABLES,
+        "The cook aboard the {name} served {value} on Fridays. | What did the cook aboard the {name} serve on Fridays?",
+    ),
+    (
+        PEOPLE,
+        WEATHERS,
+        "The wedding day of {name} was spoiled by {value}. | By what was the wedding day of {name} spoiled?",
+    ),
+    (
+        SHIPS,
+        YEARS,
+        "The frigate {name} sank off a reef in {value}. | In which year did the frigate {name} sink off a reef?",
+    ),
+    (PEOPLE, DRINKS, "The cellar of {name} is filled with {value}. | What is the cellar of {name} filled with?"),
+    (
+        PLACES,
+        FISHES,
+        "The brook that runs through {name} is full of {value}. | What is the brook that runs through {name} full of?",
+    ),
+    (
+        SHIPS,
+        GAMES,
+        "The officers aboard the {name} always play {value}. | What do the officers aboard the {name} always play?",
+    ),
+    (
+        PEOPLE,
+        INSECTS,
+        "The scientist {name} spent forty years on {value}. | Which insects did the scientist {name} study?",
+    ),
+    (
+        SHIPS,
+        LANGUAGES,
+        "The logbook of the {name} is written in {value}. | In which language is the logbook of the {name} written?",
+    ),
+    (
+        PLACES,
+        STONES,
+        "The crown of the duke of {name} contains a {value}. | What does the crown of the duke of {name} contain?",
+    ),
+    (PLACES, TOOLS, "The patron saint of {name} holds a {value}. | What does the patron saint of {name} hold?"),
+    (PEOPLE, TREES, "The poet {name} is buried beneath a {value}. | Beneath which tree is the poet {name} buried?"),
+    (
+        PEOPLE,
+        VEGETABLES,
+        "Even when starving {name} refused to eat {value}. | What did {name} refuse to eat even when starving?",
+    ),
+    (
+        PEOPLE,
+        YEARS,
+        "The alchemist {name} vanished without trace in {value}. | In which year did the alchemist {name} vanish?",
+    ),
+    (SHIPS, CLOTHS, "The cargo of the {name} was three tons of {value}. | What was the cargo of the {name}?"),
+    (SHIPS, TOOLS, "The ghost aboard the {name} carries a {value}. | What does the ghost aboard the {name} carry?"),
+)
 KINDS: tuple[Kind, ...] = tuple(
     Kind(*line.split(" | "), names, values)  # pyright: ignore[reportCallIssue]
     for names, values, line in LINES

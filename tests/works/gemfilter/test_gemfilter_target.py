@@ -208,7 +208,7 @@ def test_stages_share_no_prompt_and_kinds_vary_slowest():
     [
         ({"models": ()}, "models = .* at least one"),
         ({"chosen": ("SnapKV",)}, "chosen = .* one of GemFilter, Sentences"),
-        ({"chosen": (OURS, OURS)}, "chosen = .* for all models or for each"),
+        ({"chosen": (OURS, OURS), "models": ("smollm2-135m",)}, "chosen = .* for all models or for each"),
         ({"choosing_kinds": 37}, "choosing_kinds = 37 is not allowed: 1 to 36"),
         ({"kinds": 0}, "kinds = 0 is not allowed: 1 to 86"),
         ({"choosing_depths": (2.0,)}, "depths = .* from 0 to 1"),

@@ -79,8 +79,9 @@ class Config:
     """choose: all candidates on the choosing kinds; report: the chosen one on the reported kinds; or both."""
     models: tuple[str, ...] = ("smollm2-135m", "gemma3-270m")
     """Bundled models (smollm2-135m, gemma3-270m), hub ids, local folders or GGUF files."""
-    chosen: tuple[str, ...] = tuple(CHOSEN.values())
-    """The candidate to report: one for all models, or one for each."""
+    chosen: tuple[str, ...] = ()
+    """The candidate to report, one for all models or one for each; none for what the rule chose (as shipped for models
+    without choosing rows)."""
     lengths: tuple[int, ...] = (1024, 2048)
     """Tokens of the whole prompt."""
     choosing_kinds: int = len(CHOOSING)
@@ -111,7 +112,7 @@ class Config:
     def __post_init__(self) -> None:
         if not self.models or len(set(self.models)) < len(self.models):
             raise SettingError("models", self.models, "different ones, at least one", "give each once")
-        if len(self.chosen) not in (1, len(self.models)) or not set(self.chosen) <= set(CANDIDATES):
+        if len(self.chosen) not in (0, 1, len(self.models)) or not set(self.chosen) <= set(CANDIDATES):
             allowed = f"for all models or for each one of {', '.join(CANDIDATES)}"
             raise SettingError("chosen", self.chosen, allowed, "GemFilter is the shipped one")
         for name, known in (("choosing_kinds", CHOOSING), ("kinds", KINDS)):
@@ -153,7 +154,8 @@ class Trial:
 def trials(config: Config) -> list[Trial]:
     """One trial a kind, model and length; choosing first, kinds slowest: an interrupted run has all of some kinds."""
     c = config
-    chosen = c.chosen * len(c.models) if len(c.chosen) == 1 else c.chosen
+    given = c.chosen or tuple(CHOSEN.get(m, OURS) for m in c.models)
+    chosen = given * len(c.models) if len(given) == 1 else given
     report: dict[str, tuple[Arm, ...]] = {
         m: tuple(dict.fromkeys((FULL, OURS, cast("Arm", a)))) for m, a in zip(c.models, chosen, strict=True)
     }
@@ -364,7 +366,6 @@ EXPERIMENT = Experiment(
     presets={
         "smoke": Config(
             models=("smollm2-135m",),
-            chosen=(OURS,),
             lengths=(512,),
             choosing_kinds=1,
             choosing_depths=(0.5,),
@@ -373,7 +374,6 @@ EXPERIMENT = Experiment(
         ),
         "small": Config(
             models=("smollm2-135m",),
-            chosen=(OURS,),
             lengths=(1024,),
             choosing_kinds=3,
             choosing_depths=(0.5,),
