@@ -249,7 +249,7 @@ def answered(model: Any, tokenizer: Any, prompt: Prompt, trial: Trial) -> dict[A
     sentence = sentences_of(tokenizer, prompt.input_ids)
     for method, budget in ((SENTENCES, trial.keep), (HALF, trial.keep // 2)):
         kept[method] = whole_sentences(scores[0][0], sentence, protected[0], budget)
-    again = {m: k for m, k in kept.items() if m in wanted or (m, LOOK in wanted) == (OURS, True)}
+    again = {m: k for m, k in kept.items() if m in wanted or (m == OURS and LOOK in wanted)}
     new = replied(model, ids, again, trial.max_new_tokens)
     if LOOK in wanted:
         with keeping(layout, model, (layer,)) as (seeing, later):
@@ -353,7 +353,7 @@ def draw(table: Rows) -> Mapping[str, Picture]:
 def cost(trial: Trial) -> Cost:
     """Measured on one core for both models: a prefill with a part that grows with the square, and replies."""
     n = trial.length
-    replies = 8 if len(trial.methods) > len(CANDIDATES) else 4
+    replies = 10 if len(trial.methods) > len(CANDIDATES) else 4
     return Cost(len(trial.depths) * (replies + n * 0.005 * (1 + n / 7000)), 1700 + n * 0.3)
 
 
