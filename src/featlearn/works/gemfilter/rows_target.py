@@ -8,7 +8,7 @@ go from the simplest to the dearest.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from featlearn.lab.quantity import COUNT, NAME, PERCENT, SEED, SHARE
 from featlearn.lab.row import Row
@@ -62,13 +62,13 @@ class ChoosingAnswer(TargetAnswer):
     kind: Literal["choosing answer"] = "choosing answer"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-def difference(part: Table[TargetAnswer], method: Arm) -> Estimate:
+def difference(part: Table[Any], method: Arm) -> Estimate:
     """Right answers of a method less those of the full cache on the same prompts, over kinds, of one model and length:
     each kind is the mean over its depths."""
     return less(part, "accuracy", {"method": method}, {"method": FULL})
 
 
-def worst_share(part: Table[TargetAnswer], method: Arm) -> float:
+def worst_share(part: Table[Any], method: Arm) -> float:
     """Percent of right answers of one model, over kinds, at the worse of the lengths."""
     lengths = part.where(method=method).by("length").values()
     return min(round(mean_by_unit(own, "accuracy").value, 9) for own in lengths)  # equal shares are equal numbers

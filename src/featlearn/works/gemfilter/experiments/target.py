@@ -238,12 +238,13 @@ def answered(model: Any, tokenizer: Any, prompt: Prompt, trial: Trial) -> dict[A
     with keeping(layout, model, layers) as (seeing, seen):
         filled = kv_eviction.prefill(seeing, ids, mask.long())
     with torch.inference_mode():
-        scores = [score_layer(layout, *seen[i], mask, scoring) for i in layers]
+        read = [seen[i] for i in layers]
+        scores = [score_layer(layout, attn, hidden, rotary, mask, scoring) for attn, hidden, rotary in read]
 
     def tokens(found: Tensor) -> Tensor:
         return best(found, mask, protected, [trial.keep])[0].cpu()
 
-    kept: dict[Arm, Tensor] = {OURS: tokens(scores[0])}
+    kept: dict[str, Tensor] = {OURS: tokens(scores[0])}
     if LAYERS in wanted:
         kept[LAYERS] = tokens(added(scores))
     sentence = sentences_of(tokenizer, prompt.input_ids)
@@ -269,9 +270,9 @@ def answered(model: Any, tokenizer: Any, prompt: Prompt, trial: Trial) -> dict[A
     return {m: Reply(tokenizer.decode(new[m], skip_special_tokens=True), kept.get(m)) for m in wanted}
 
 
-def replied(model: Any, ids: Tensor, kept: Mapping[Arm, Tensor], max_new_tokens: int) -> dict[Arm, Tensor]:
+def replied(model: Any, ids: Tensor, kept: Mapping[str, Tensor], max_new_tokens: int) -> dict[str, Tensor]:
     """New tokens of greedy replies to a prompt of 1 n tokens cut to each choice of them; equally many in one batch."""
-    out: dict[Arm, Tensor] = {}
+    out: dict[str, Tensor] = {}
     for size in sorted({len(k) for k in kept.values()}):
         part = {m: k for m, k in kept.items() if len(k) == size}
         rows = torch.stack([ids[0, k.to(ids.device)] for k in part.values()])
