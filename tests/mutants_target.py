@@ -1,7 +1,7 @@
 """Mutants of the target of GemFilter, for the runner of `tests/test_mutants.py`."""
 
 _METHODS = "src/featlearn/methods/gemfilter/alternatives.py"
-_KINDS = "src/featlearn/tasks/choosing_kinds.py"
+_KINDS = "src/featlearn/tasks/validation_kinds.py"
 _ROWS, _CLAIMS, _EXPERIMENT = (
     f"src/featlearn/works/gemfilter/{name}.py" for name in ("rows_target", "claims/target", "experiments/target")
 )
@@ -32,20 +32,20 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "[[0.0], [0.0], [0.0]]",
         f"{_M}whole_sentences_by_hand[2-protected8-kept8]",
     ),
-    # two layers, a second look
+    # two layers, a second query
     (_METHODS, "part / total", "part", f"{_M}added_scores_by_hand"),
     (_METHODS, "part.masked_fill(part == -torch.inf, 0)", "part", f"{_M}added_scores_by_hand"),
     (
         _METHODS,
         "scoring)[:, :-1]",
         "scoring)[:, 1:]",
-        f"{_M}a_second_look_is_the_attention_of_one_query[llama]",
+        f"{_M}a_second_query_is_the_attention_of_one_query[llama]",
     ),
     (
         _METHODS,
         "layout.queries(attn, *token)",
         "layout.queries(attn, *prompt)[:, :, -1:]",
-        f"{_M}a_second_look_is_the_attention_of_one_query[gemma2]",
+        f"{_M}a_second_query_is_the_attention_of_one_query[gemma2]",
     ),
     # kinds to choose on, and where they are hidden
     (

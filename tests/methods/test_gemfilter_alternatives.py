@@ -1,4 +1,4 @@
-"""Whole sentences, two layers and a second look: by hand, and against the model's own attention."""
+"""Whole sentences, two layers and a second query: by hand, and against the model's own attention."""
 
 import copy
 import dataclasses
@@ -10,7 +10,7 @@ from test_gemfilter import brute_force
 
 from featlearn.core import SettingError
 from featlearn.methods.gemfilter import RAW, SOFTMAX, Scoring, layout_of, select
-from featlearn.methods.gemfilter.alternatives import added, second_look, sentences_of, whole_sentences
+from featlearn.methods.gemfilter.alternatives import added, second_query, sentences_of, whole_sentences
 from featlearn.methods.gemfilter.selecting import observe
 
 
@@ -97,22 +97,22 @@ def test_added_scores_by_hand():
             added([wrong, torch.ones(1, 2)])
 
 
-def looked(model, ids, layer, scoring):
-    """The second look at all but the last token of a prompt, by that one."""
+def queried(model, ids, layer, scoring):
+    """The second query at all but the last token of a prompt, by that one."""
     layout, mask = layout_of(model), torch.ones_like(ids, dtype=torch.bool)
     with torch.no_grad():
         attn, hidden, (cos, sin) = observe(layout, model, ids, mask, layer)
         prompt, token = (hidden[:, :-1], (cos[:, :-1], sin[:, :-1])), (hidden[:, -1:], (cos[:, -1:], sin[:, -1:]))
-        return second_look(layout, attn, prompt, token, scoring)
+        return second_query(layout, attn, prompt, token, scoring)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3_text", "gemma2"])
-def test_a_second_look_is_the_attention_of_one_query(family):
+def test_a_second_query_is_the_attention_of_one_query(family):
     model, ids = copy.deepcopy(build(family)).double(), ids_of(1, 50)
     model.set_attn_implementation("eager")
     layer = layout_of(model).global_layers(model)[-1]
     for scoring in (SOFTMAX, Scoring(rows=16, softmax=True, pool=7), RAW):
-        found = looked(model, ids, layer, scoring)
+        found = queried(model, ids, layer, scoring)
         one = dataclasses.replace(scoring, rows=1)
         assert torch.allclose(found, brute_force(model, ids, layer, one)[:, :-1], atol=1e-10, rtol=0)
         assert torch.allclose(found, select(model, ids, layer=layer, keep=5, scoring=one).scores[:, :-1].double())

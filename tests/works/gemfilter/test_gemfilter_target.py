@@ -24,11 +24,11 @@ from featlearn.works.gemfilter.rows_target import (
     CHOSEN,
     HALF,
     LAYERS,
-    LOOK,
     ONE_RUN_SENTENCES,
+    QUERIED,
     SENTENCES,
-    ChoosingAnswer,
     TargetAnswer,
+    ValidationAnswer,
     by_the_rule,
     kinds_needed,
 )
@@ -58,8 +58,8 @@ def rows(kind, methods, right, kinds, models=tuple(MODELS)):
     ]
 
 
-def choosing(right, kinds=12):
-    return Table.of(ChoosingAnswer, rows(ChoosingAnswer, (FULL, *CANDIDATES), right, kinds))
+def validation(right, kinds=12):
+    return Table.of(ValidationAnswer, rows(ValidationAnswer, (FULL, *CANDIDATES), right, kinds))
 
 
 def reported(right, kinds=86):
@@ -77,11 +77,11 @@ def test_the_rule_takes_the_best_at_the_worse_length():
     def right(model, method, n, i, j):
         if method == SENTENCES:  # all of the short prompts, a third of the long ones
             return n == 1024 or i % 3 == 0
-        if method == LOOK:  # half of both: more at the worse length
+        if method == QUERIED:  # half of both: more at the worse length
             return i % 2 == 0
         return i % 6 == 0
 
-    assert by_the_rule(choosing(right)) == dict.fromkeys(MODELS, LOOK)
+    assert by_the_rule(validation(right)) == dict.fromkeys(MODELS, QUERIED)
 
 
 def test_of_equals_the_rule_takes_the_simpler_one_and_each_model_has_its_own():
@@ -90,13 +90,13 @@ def test_of_equals_the_rule_takes_the_simpler_one_and_each_model_has_its_own():
             return method in (ONE_RUN, LAYERS, SENTENCES) and i % 3 > 0
         return i % 3 > 0
 
-    assert by_the_rule(choosing(right)) == {"smollm2-135m": OURS, "gemma3-270m": SENTENCES}
+    assert by_the_rule(validation(right)) == {"smollm2-135m": OURS, "gemma3-270m": SENTENCES}
     assert CANDIDATES[0] == OURS
     assert set(CANDIDATES[-2:]) == {ONE_RUN, ONE_RUN_SENTENCES}
 
 
 def test_shares_are_over_kinds_and_the_full_cache_is_no_candidate():
-    found = choosing(lambda model, method, n, i, j: method == FULL or (method == HALF and j == 1))
+    found = validation(lambda model, method, n, i, j: method == FULL or (method == HALF and j == 1))
     assert by_the_rule(found) == dict.fromkeys(MODELS, HALF)
     assert rows_target.worst_share(found.where(model="gemma3-270m"), HALF) == pytest.approx(100 / 3)
 
@@ -105,10 +105,10 @@ def test_kinds_needed_are_those_of_the_spread_over_kinds():
     def right(model, method, n, i, j):
         return method == FULL or i % 4 > 0  # one kind in four is lost wholly
 
-    part = choosing(right).where(model="gemma3-270m", length=1024)
+    part = validation(right).where(model="gemma3-270m", length=1024)
     spread = torch.tensor([-100.0 * (i % 4 == 0) for i in range(12)]).double().std()
     assert kinds_needed(rows_target.difference(part, OURS)) == units_needed(float(spread), 5.0)
-    same = choosing(alike).where(model="gemma3-270m", length=1024)
+    same = validation(alike).where(model="gemma3-270m", length=1024)
     assert kinds_needed(rows_target.difference(same, OURS)) is None
 
 
@@ -116,11 +116,11 @@ def test_the_candidate_that_is_reported_is_the_one_that_the_rule_chose():
     from pathlib import Path
 
     store = Store(Path(__file__).resolve().parents[3] / "evidence")
-    found = [r for record in store.records("gemfilter/target") for r in record.rows if r["kind"] == "choosing answer"]
+    found = [r for record in store.records("gemfilter/target") for r in record.rows if r["kind"] == "validation answer"]
     if not found:
         assert set(CHOSEN.values()) == {OURS}
     else:
-        table = Table.of(ChoosingAnswer, read([ChoosingAnswer], found)[ChoosingAnswer])
+        table = Table.of(ValidationAnswer, read([ValidationAnswer], found)[ValidationAnswer])
         assert by_the_rule(table) == dict(CHOSEN)
 
 
@@ -128,7 +128,7 @@ def test_the_candidate_that_is_reported_is_the_one_that_the_rule_chose():
 
 
 def judged(right, chose=alike, which=0):
-    return verdict_of(CLAIMS[which], Key("test"), (reported(right), choosing(chose)))
+    return verdict_of(CLAIMS[which], Key("test"), (reported(right), validation(chose)))
 
 
 def outcomes(right):
@@ -167,7 +167,7 @@ def test_a_claim_judges_its_own_model():
 def test_premises_are_a_full_cache_off_the_floor_and_the_choice_of_the_rule():
     _, floor = outcomes(lambda m, method, n, i, j: n == 1024 or i % 10 == 0)
     assert floor == [False, False, True, False]
-    other = judged(mostly, lambda m, method, n, i, j: method == LOOK)
+    other = judged(mostly, lambda m, method, n, i, j: method == QUERIED)
     assert [p.met for p in other.premises] == [False, False, False, True]
     assert other.scope == "premise unmet"
     assert {c.entries for c in CLAIMS} == {()}
@@ -176,7 +176,7 @@ def test_premises_are_a_full_cache_off_the_floor_and_the_choice_of_the_rule():
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.id)
 def test_claims_are_blind_and_their_halves_apart(claim):
-    tables = (reported(mostly), choosing(alike))
+    tables = (reported(mostly), validation(alike))
     assert blind(claim, Key("test"), tables) == []
     assert apart(claim, Key("test"), tables) == []
 
@@ -187,16 +187,16 @@ def test_claims_are_blind_and_their_halves_apart(claim):
 def test_stages_share_no_prompt_and_kinds_vary_slowest():
     paper = EXPERIMENT.presets["paper"]
     both = EXPERIMENT.trials(paper)
-    stages = {s: EXPERIMENT.trials(dataclasses.replace(paper, stage=s)) for s in ("choose", "report")}
-    assert both == stages["choose"] + stages["report"]
+    stages = {s: EXPERIMENT.trials(dataclasses.replace(paper, stage=s)) for s in ("validation", "reported")}
+    assert both == stages["validation"] + stages["reported"]
     assert [len(t) for t in stages.values()] == [36 * 2 * 2, 86 * 2 * 2]
     for found in stages.values():
         assert [t.needle for t in found] == sorted(t.needle for t in found)
         assert {(t.model, t.length) for t in found[:4]} == {(m, n) for m in MODELS for n in LENGTHS}
         assert {len(t.depths) for t in found} == {3}
-    assert {t.methods for t in stages["choose"]} == {(FULL, *CANDIDATES)}
-    assert {t.methods for t in stages["report"]} == {tuple(dict.fromkeys((FULL, OURS, c))) for c in CHOSEN.values()}
-    other = dataclasses.replace(paper, stage="report", chosen=(SENTENCES, OURS))
+    assert {t.methods for t in stages["validation"]} == {(FULL, *CANDIDATES)}
+    assert {t.methods for t in stages["reported"]} == {tuple(dict.fromkeys((FULL, OURS, c))) for c in CHOSEN.values()}
+    other = dataclasses.replace(paper, stage="reported", chosen=(SENTENCES, OURS))
     assert {t.model: t.methods for t in EXPERIMENT.trials(other)} == {
         "smollm2-135m": (FULL, OURS, SENTENCES),
         "gemma3-270m": (FULL, OURS),
@@ -209,9 +209,9 @@ def test_stages_share_no_prompt_and_kinds_vary_slowest():
         ({"models": ()}, "models = .* at least one"),
         ({"chosen": ("SnapKV",)}, "chosen = .* one of GemFilter, Sentences"),
         ({"chosen": (OURS, OURS), "models": ("smollm2-135m",)}, "chosen = .* for all models or for each"),
-        ({"choosing_kinds": 37}, "choosing_kinds = 37 is not allowed: 1 to 36"),
+        ({"validation_kinds": 37}, "validation_kinds = 37 is not allowed: 1 to 36"),
         ({"kinds": 0}, "kinds = 0 is not allowed: 1 to 86"),
-        ({"choosing_depths": (2.0,)}, "depths = .* from 0 to 1"),
+        ({"validation_depths": (2.0,)}, "depths = .* from 0 to 1"),
         ({"depths": ()}, "depths"),
         ({"lengths": (64,)}, "lengths = .* at least 128"),
         ({"keep": 1}, "keep = 1 is not allowed: at least 2"),
@@ -227,7 +227,7 @@ def test_senseless_settings_are_refused(change, says):
 
 @pytest.fixture(scope="module")
 def asked(places):  # noqa: F811
-    """The model, its tokenizer, a choosing trial and its prompt."""
+    """The model, its tokenizer, a validation trial and its prompt."""
     from featlearn.works.gemfilter.experiments import target
 
     config = dataclasses.replace(EXPERIMENT.presets["smoke"], models=(places[0],), haystack=places[1], layer=1)
@@ -261,14 +261,14 @@ def test_every_method_replies_as_the_model_does_on_what_it_kept(asked):
     token = new(first.indices[0])[:1]
     later = torch.cat([ids, token[None]], dim=1)
     one = dataclasses.replace(SOFTMAX, rows=1)
-    looked = select(model, later, layer=1, keep=320, scoring=one).scores[:, :-1]
+    queried = select(model, later, layer=1, keep=320, scoring=one).scores[:, :-1]
     mask = torch.ones_like(protected)
     wanted = {
         OURS: first.indices[0],
         HALF: whole_sentences(first.scores[0], sentence, protected[0], 160),
         SENTENCES: whole_sentences(first.scores[0], sentence, protected[0], 320),
         LAYERS: best(added([first.scores, second.scores]), mask, protected, [320])[0],
-        LOOK: best(added([first.scores, looked]), mask, protected, [320])[0],
+        QUERIED: best(added([first.scores, queried]), mask, protected, [320])[0],
     }
     for method, kept in wanted.items():
         assert found[method].kept.tolist() == kept.tolist(), method
@@ -294,7 +294,7 @@ def test_one_run_and_the_full_cache_go_on_from_the_first_prefill(asked):
     assert (found[FULL].text, found[FULL].kept) == (tokenizer.decode(new, skip_special_tokens=True), None)
 
 
-@pytest.mark.parametrize("method", [LAYERS, LOOK, HALF, ONE_RUN_SENTENCES])
+@pytest.mark.parametrize("method", [LAYERS, QUERIED, HALF, ONE_RUN_SENTENCES])
 def test_fewer_methods_change_no_reply(asked, method):
     from featlearn.works.gemfilter.experiments.target import answered
 
@@ -307,17 +307,17 @@ def test_fewer_methods_change_no_reply(asked, method):
 
 
 def test_needles_of_the_stages_are_hidden_in_different_halves(asked, places):  # noqa: F811
-    from featlearn.tasks.choosing_kinds import of_choosing_kind
+    from featlearn.tasks.validation_kinds import of_validation_kind
     from featlearn.works.gemfilter.experiments import target
     from featlearn.works.gemfilter.experiments.prompts import haystack_text, needle_number
 
     _, tokenizer, trial, _ = asked
     texts = {which: haystack_text(places[1], which, 0, 10**6) for which in ("validation", "reported")}
-    for choosing, which, needle in (
-        (True, "validation", of_choosing_kind(0, target.KEY)),
+    for validation, which, needle in (
+        (True, "validation", of_validation_kind(0, target.KEY)),
         (False, "reported", needle_number("kinds", 0)),
     ):
-        prompt = target.prompt_for(tokenizer, dataclasses.replace(trial, choosing=choosing), 1.0)
+        prompt = target.prompt_for(tokenizer, dataclasses.replace(trial, validation=validation), 1.0)
         text = tokenizer.decode(prompt.input_ids[: prompt.needle[0]]).split("text.\n\n")[1]
         assert len(text) > 200
         assert {w for w, t in texts.items() if text in t} == {which}
@@ -325,18 +325,20 @@ def test_needles_of_the_stages_are_hidden_in_different_halves(asked, places):  #
 
 
 def test_the_summary_tells_what_was_chosen_and_what_is_needed():
-    made = rows(ChoosingAnswer, (FULL, *CANDIDATES), lambda m, method, n, i, j: method in (FULL, LOOK) or i % 4 > 0, 12)
+    made = rows(
+        ValidationAnswer, (FULL, *CANDIDATES), lambda m, method, n, i, j: method in (FULL, QUERIED) or i % 4 > 0, 12
+    )
     made += rows(TargetAnswer, (FULL, OURS), mostly, 86)
     table = Rows(tuple(plain(r) for r in made))
     found = {(r.setting, r.row, r.metric): r for r in EXPERIMENT.summarise(table)}
-    assert found["choose, gemma3-270m", LOOK, "chosen by the rule"].value == 1
-    gap = found["choose, gemma3-270m, n = 1024", f"{OURS} - full", "difference"]
+    assert found["validation, gemma3-270m", QUERIED, "chosen by the rule"].value == 1
+    gap = found["validation, gemma3-270m, n = 1024", f"{OURS} - full", "difference"]
     assert (gap.value, gap.n) == (-25.0, 12)
     needed = "kinds of sentence for 80 % power at 5 points"
-    power = found["choose, gemma3-270m, n = 1024", f"{OURS} - full", needed].value
+    power = found["validation, gemma3-270m, n = 1024", f"{OURS} - full", needed].value
     assert power == units_needed(100 * (0.25 * 0.75 * 12 / 11) ** 0.5, 5.0)
-    assert ("choose, gemma3-270m, n = 1024", f"{LOOK} - full", needed) not in found
-    assert found["report, smollm2-135m, n = 2048", f"{OURS} - full", "difference"].n == 86
-    assert not any(s.startswith("report") and m == needed for s, _, m in found)
+    assert ("validation, gemma3-270m, n = 1024", f"{QUERIED} - full", needed) not in found
+    assert found["reported, smollm2-135m, n = 2048", f"{OURS} - full", "difference"].n == 86
+    assert not any(s.startswith("reported") and m == needed for s, _, m in found)
     picture = EXPERIMENT.draw(table)["gemfilter.target"]
     assert len(picture.data) == 2 * 2 * (8 + 2)

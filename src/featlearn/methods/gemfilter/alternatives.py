@@ -1,4 +1,4 @@
-"""Other choices of the tokens to keep than `select`: whole sentences, two filter layers, a second look.
+"""Other choices of the tokens to keep than `select`: whole sentences, two filter layers, a second query.
 
 They are candidates of `gemfilter/target`, which chooses between them and reports what was chosen. Each takes scores as
 `scores` makes them, so that any pass one serves.
@@ -87,7 +87,7 @@ def added(parts: Sequence[Float[Tensor, "b n"]]) -> Float[Tensor, "b n"]:
     return torch.stack(shares).sum(0)
 
 
-def second_look(
+def second_query(
     layout: Layout,
     attn: nn.Module,
     prompt: tuple[Float[Tensor, "b n e"], tuple[Tensor, Tensor]],

@@ -1,7 +1,7 @@
 """Rows of `gemfilter/target`, in a file of their own, and the rule by which a candidate is chosen from them.
 
 The unit is the kind of sentence. The rule stood before any row: for each model the candidate with the highest mean
-share of right answers over the choosing kinds, at the worse of its lengths; of equals the first of CANDIDATES, which
+share of right answers over the validation kinds, at the worse of its lengths; of equals the first of CANDIDATES, which
 go from the simplest to the dearest.
 """
 
@@ -18,20 +18,20 @@ from featlearn.lab.uncertainty import Estimate
 from featlearn.works.gemfilter.rows import FULL, OURS, less, mean_by_unit
 
 HALF, SENTENCES = "Sentences (half)", "Sentences"
-LAYERS, LOOK, ONE_RUN_SENTENCES = "Two layers", "Second look", "One run (sentences)"
+LAYERS, QUERIED, ONE_RUN_SENTENCES = "Two layers", "Second query", "One run (sentences)"
 Candidate = Literal[
     "GemFilter",
     "Sentences (half)",
     "Sentences",
     "Two layers",
-    "Second look",
+    "Second query",
     "One run",
     "One run (sentences)",
 ]
 Arm = Literal["Full cache", Candidate]
 CANDIDATES: tuple[Candidate, ...] = get_args(Candidate)
 CHOSEN: Mapping[str, Candidate] = MappingProxyType({"smollm2-135m": OURS, "gemma3-270m": OURS})
-"""What the rule gives on the choosing rows: as shipped while there are none. A test holds it to them."""
+"""What the rule gives on the validation rows: as shipped while there are none. A test holds it to them."""
 MARGIN = 5.0
 """Points of right answers that count as no loss."""
 
@@ -55,11 +55,11 @@ class TargetAnswer(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoosingAnswer(TargetAnswer):
+class ValidationAnswer(TargetAnswer):
     """As TargetAnswer, of a kind to choose on."""
 
     experiment, unit, key = "gemfilter/target", "sentence", ("model", "length", "depth", "method")
-    kind: Literal["choosing answer"] = "choosing answer"  # pyright: ignore[reportIncompatibleVariableOverride]
+    kind: Literal["validation answer"] = "validation answer"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def difference(part: Table[Any], method: Arm) -> Estimate:
@@ -74,12 +74,12 @@ def worst_share(part: Table[Any], method: Arm) -> float:
     return min(round(mean_by_unit(own, "accuracy").value, 9) for own in lengths)  # equal shares are equal numbers
 
 
-def by_the_rule(table: Table[ChoosingAnswer]) -> dict[str, Candidate]:
-    """For each model the candidate that the rule chooses from choosing rows: see the top of this file."""
+def by_the_rule(table: Table[ValidationAnswer]) -> dict[str, Candidate]:
+    """For each model the candidate that the rule chooses from validation rows: see the top of this file."""
     return {model: max(CANDIDATES, key=lambda c: worst_share(part, c)) for model, part in table.by("model").items()}
 
 
 def kinds_needed(gap: Estimate) -> int | None:
     """Kinds for 80 % power to see that a difference without a loss exceeds -MARGIN, of the spread that was seen over
-    choosing kinds; None where they do not differ at all, so that nothing is known of it."""
+    validation kinds; None where they do not differ at all, so that nothing is known of it."""
     return units_needed(gap.error * gap.n**0.5, MARGIN) if gap.n > 1 and gap.error > 0 else None

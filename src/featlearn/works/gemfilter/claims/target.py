@@ -16,8 +16,8 @@ from featlearn.works.gemfilter.rows import FULL, mean_by_unit
 from featlearn.works.gemfilter.rows_target import (
     CHOSEN,
     MARGIN,
-    ChoosingAnswer,
     TargetAnswer,
+    ValidationAnswer,
     by_the_rule,
     difference,
 )
@@ -46,15 +46,15 @@ def says(settings: str) -> Sequence[Statement]:
     ]
 
 
-def sees(settings: str, table: Table[TargetAnswer], choosing: Table[ChoosingAnswer]) -> Mapping[str, Observation]:
+def sees(settings: str, table: Table[TargetAnswer], validation: Table[ValidationAnswer]) -> Mapping[str, Observation]:
     """Differences over kinds of sentence of the reported rows, each the mean over its depths."""
     parts = table.where(model=settings).by("length")
     return {name: difference(parts[n], CHOSEN[settings]) for n, name in NAMES.items()}
 
 
-def premises(settings: str, table: Table[TargetAnswer], choosing: Table[ChoosingAnswer]) -> tuple[Premise, ...]:
+def premises(settings: str, table: Table[TargetAnswer], validation: Table[ValidationAnswer]) -> tuple[Premise, ...]:
     """Neither the models nor a number of the work, a candidate that the rule chose, and a full cache that can lose."""
-    rule, chosen = by_the_rule(choosing).get(settings, "none"), CHOSEN[settings]
+    rule, chosen = by_the_rule(validation).get(settings, "none"), CHOSEN[settings]
     parts = table.where(model=settings, method=FULL).by("length")
     shares = [mean_by_unit(parts[n], "accuracy").value for n in LENGTHS]
     said = ", ".join(f"{s:.0f} % of {n} tokens" for s, n in zip(shares, LENGTHS, strict=True))
@@ -77,7 +77,7 @@ def _claim(model: str) -> Claim:
         statements=says,
         observe=sees,
         premises=premises,
-        reads=(TargetAnswer, ChoosingAnswer),
+        reads=(TargetAnswer, ValidationAnswer),
         remarks="Confirmed where the lower end of the 90 % interval lies above the margin, one-sided at 5 %; the "
         "summary of the experiment shows the 95 % interval. Nothing is said of lengths together.",
     )

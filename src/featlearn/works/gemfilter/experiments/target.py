@@ -1,15 +1,15 @@
 """The target: 256 tokens kept, and no more than five points of right answers lost to the full cache on needles.
 
-Two stages. `--stage choose` asks needles of 36 kinds of sentence that are reported nowhere, hidden in the half of the
-texts on which settings are chosen, with GemFilter as shipped and six candidates; `--stage report` asks the 86 kinds of
-`gemfilter/kinds` in the other half, with the full cache, GemFilter as shipped and the candidate that the first stage
-chose (`rows_target.CHOSEN`, or --chosen).
+Two stages. `--stage validation` asks needles of 36 kinds of sentence that are reported nowhere, hidden in the half of
+the texts on which settings are chosen, with GemFilter as shipped and six candidates; `--stage reported` asks the 86
+kinds of `gemfilter/kinds` in the other half, with the full cache, GemFilter as shipped and the candidate that the first
+stage chose (`rows_target.CHOSEN`, or --chosen).
 
 Fixed before any row: the kinds and texts of both stages, the lengths, the depths, the candidates, the margin of five
 points, that each length is judged by itself over kinds of sentence, and the rule. For each model it takes the candidate
-with the highest mean share of right answers over the choosing kinds at the worse of the lengths; of equals the first of
-`rows_target.CANDIDATES`, which go from the simplest to the dearest (one run gives up the short second prompt for a
-prefill of all layers). How many kinds the comparison needs is computed from the choosing rows.
+with the highest mean share of right answers over the validation kinds at the worse of the lengths; of equals the first
+of `rows_target.CANDIDATES`, which go from the simplest to the dearest (one run gives up the short second prompt for a
+prefill of all layers). How many kinds the comparison needs is computed from the validation rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,17 +28,17 @@ from featlearn.lab.row import kind_name
 from featlearn.lab.table import Table
 from featlearn.methods import kv_eviction
 from featlearn.methods.gemfilter import Layout, layout_of
-from featlearn.methods.gemfilter.alternatives import added, second_look, sentences_of, whole_sentences
+from featlearn.methods.gemfilter.alternatives import added, second_query, sentences_of, whole_sentences
 from featlearn.methods.gemfilter.generating import greedily
 from featlearn.methods.gemfilter.selecting import best, score_layer
 from featlearn.methods.gemfilter.views import PLAIN_OUTPUT, undisturbed
 from featlearn.methods.long_context import NO_PENALTIES
 from featlearn.report import style
 from featlearn.report.plots import Heat, Picture, heat_maps
-from featlearn.tasks.choosing_kinds import KINDS as CHOOSING
-from featlearn.tasks.choosing_kinds import of_choosing_kind
 from featlearn.tasks.needle_kinds import KINDS
 from featlearn.tasks.needles import Prompt, found_in, hide, recall
+from featlearn.tasks.validation_kinds import KINDS as VALIDATION_KINDS
+from featlearn.tasks.validation_kinds import of_validation_kind
 from featlearn.works.gemfilter.experiments.prompts import (
     check_grid,
     haystack_text,
@@ -55,19 +55,19 @@ from featlearn.works.gemfilter.rows_target import (
     CHOSEN,
     HALF,
     LAYERS,
-    LOOK,
     MARGIN,
     ONE_RUN_SENTENCES,
+    QUERIED,
     SENTENCES,
     Arm,
-    ChoosingAnswer,
     TargetAnswer,
+    ValidationAnswer,
     by_the_rule,
     difference,
     kinds_needed,
 )
 
-Stage = Literal["choose", "report", "both"]
+Stage = Literal["validation", "reported", "both"]
 KEY = Key("gemfilter/target/needles")
 
 
@@ -76,17 +76,17 @@ class Config:
     """A candidate chosen on needles of some kinds of sentence, and reported on others."""
 
     stage: Stage = "both"
-    """choose: all candidates on the choosing kinds; report: the chosen one on the reported kinds; or both."""
+    """validation: all candidates on the validation kinds; reported: the chosen one on the reported kinds; or both."""
     models: tuple[str, ...] = ("smollm2-135m", "gemma3-270m")
     """Bundled models (smollm2-135m, gemma3-270m), hub ids, local folders or GGUF files."""
     chosen: tuple[str, ...] = ()
     """The candidate to report, one for all models or one for each; none for what the rule chose (as shipped for models
-    without choosing rows)."""
+    without validation rows)."""
     lengths: tuple[int, ...] = (1024, 2048)
     """Tokens of the whole prompt."""
-    choosing_kinds: int = len(CHOOSING)
+    validation_kinds: int = len(VALIDATION_KINDS)
     """Kinds of sentence to choose on, the first so many."""
-    choosing_depths: tuple[float, ...] = (0.2, 0.5, 0.8)
+    validation_depths: tuple[float, ...] = (0.2, 0.5, 0.8)
     """Where their needles are: 0 at the start of the text, 1 at its end."""
     kinds: int = len(KINDS)
     """Kinds of sentence to report on, the first so many."""
@@ -115,10 +115,10 @@ class Config:
         if len(self.chosen) not in (0, 1, len(self.models)) or not set(self.chosen) <= set(CANDIDATES):
             allowed = f"for all models or for each one of {', '.join(CANDIDATES)}"
             raise SettingError("chosen", self.chosen, allowed, "GemFilter is the shipped one")
-        for name, known in (("choosing_kinds", CHOOSING), ("kinds", KINDS)):
+        for name, known in (("validation_kinds", VALIDATION_KINDS), ("kinds", KINDS)):
             if not 1 <= getattr(self, name) <= len(known):
                 raise SettingError(name, getattr(self, name), f"1 to {len(known)}", "leave it out for all")
-        check_grid(self.lengths, self.choosing_depths, (1,), "reported")
+        check_grid(self.lengths, self.validation_depths, (1,), "reported")
         check_grid(self.lengths, self.depths, (1,), "reported")
         if self.keep < 2:
             raise SettingError("keep", self.keep, "at least 2", "a candidate keeps half of them")
@@ -135,7 +135,7 @@ class Config:
 class Trial:
     """One kind of sentence at one length for one model, at all depths."""
 
-    choosing: bool
+    validation: bool
     model: str
     needle: int
     length: int
@@ -152,23 +152,23 @@ class Trial:
 
 
 def trials(config: Config) -> list[Trial]:
-    """One trial a kind, model and length; choosing first, kinds slowest: an interrupted run has all of some kinds."""
+    """One trial a kind, model and length; validation first, kinds slowest: an interrupted run has all of some kinds."""
     c = config
     given = c.chosen or tuple(CHOSEN.get(m, OURS) for m in c.models)
     chosen = given * len(c.models) if len(given) == 1 else given
-    report: dict[str, tuple[Arm, ...]] = {
+    chosen_of: dict[str, tuple[Arm, ...]] = {
         m: tuple(dict.fromkeys((FULL, OURS, cast("Arm", a)))) for m, a in zip(c.models, chosen, strict=True)
     }
-    choose: dict[str, tuple[Arm, ...]] = dict.fromkeys(c.models, (FULL, *CANDIDATES))
-    stages = {"choose": (True,), "report": (False,), "both": (True, False)}[c.stage]
+    every: dict[str, tuple[Arm, ...]] = dict.fromkeys(c.models, (FULL, *CANDIDATES))
+    stages = {"validation": (True,), "reported": (False,), "both": (True, False)}[c.stage]
     return [
         Trial(
-            choosing=choosing,
+            validation=validation,
             model=model,
             needle=i,
             length=length,
-            depths=c.choosing_depths if choosing else c.depths,
-            methods=(choose if choosing else report)[model],
+            depths=c.validation_depths if validation else c.depths,
+            methods=(every if validation else chosen_of)[model],
             keep=c.keep,
             haystack=c.haystack,
             layer=c.layer,
@@ -178,8 +178,8 @@ def trials(config: Config) -> list[Trial]:
             dtype=c.dtype,
             device=c.device,
         )
-        for choosing in stages
-        for i in range(c.choosing_kinds if choosing else c.kinds)
+        for validation in stages
+        for i in range(c.validation_kinds if validation else c.kinds)
         for model in c.models
         for length in c.lengths
     ]
@@ -187,10 +187,10 @@ def trials(config: Config) -> list[Trial]:
 
 def prompt_for(tokenizer: Any, trial: Trial, depth: float) -> Prompt:
     """The prompt of one depth: of reported kinds that of `gemfilter/kinds`."""
-    if not trial.choosing:
+    if not trial.validation:
         return prompt_of(tokenizer, trial.haystack, "kinds", trial.needle, trial.length, depth, trial.chat)
     text = haystack_text(trial.haystack, "validation", trial.needle, 8 * trial.length)
-    needle = of_choosing_kind(trial.needle, KEY)
+    needle = of_validation_kind(trial.needle, KEY)
     return hide(tokenizer, text, needle, length=trial.length, depth=depth, chat=trial.chat)
 
 
@@ -202,7 +202,7 @@ def run_trial(trial: Trial) -> TrialResult:
         prompt = prompt_for(tokenizer, trial, depth)
         for method, reply in answered(model, tokenizer, prompt, trial).items():
             made.append(
-                (ChoosingAnswer if trial.choosing else TargetAnswer)(
+                (ValidationAnswer if trial.validation else TargetAnswer)(
                     model=trial.model,
                     length=trial.length,
                     sentence=trial.needle,
@@ -250,15 +250,15 @@ def answered(model: Any, tokenizer: Any, prompt: Prompt, trial: Trial) -> dict[A
     sentence = sentences_of(tokenizer, prompt.input_ids)
     for method, budget in ((SENTENCES, trial.keep), (HALF, trial.keep // 2)):
         kept[method] = whole_sentences(scores[0][0], sentence, protected[0], budget)
-    again = {m: k for m, k in kept.items() if m in wanted or (m == OURS and LOOK in wanted)}
+    again = {m: k for m, k in kept.items() if m in wanted or (m == OURS and QUERIED in wanted)}
     new = replied(model, ids, again, trial.max_new_tokens)
-    if LOOK in wanted:
+    if QUERIED in wanted:
         with keeping(layout, model, (layer,)) as (seeing, later):
             read_on(seeing, filled, new[OURS][:1])
         with torch.inference_mode():
-            looked = second_look(layout, seen[layer][0], seen[layer][1:], later[layer][1:], scoring)
-        kept[LOOK] = tokens(added([scores[0], looked]))
-        new |= replied(model, ids, {LOOK: kept[LOOK]}, trial.max_new_tokens)
+            queried = second_query(layout, seen[layer][0], seen[layer][1:], later[layer][1:], scoring)
+        kept[QUERIED] = tokens(added([scores[0], queried]))
+        new |= replied(model, ids, {QUERIED: kept[QUERIED]}, trial.max_new_tokens)
     for method, same in ((ONE_RUN, OURS), (ONE_RUN_SENTENCES, SENTENCES)):
         kept[method] = kept[same]
         if method in wanted:
@@ -292,13 +292,13 @@ def read_on(seeing: Any, filled: kv_eviction.Prefilled, token: Tensor) -> None:
 def parts_of(table: Rows) -> list[tuple[str, Table[Any]]]:
     """The rows of each stage that has any, by its name."""
     there = {r["kind"] for r in table.rows}
-    stages = (("choose", ChoosingAnswer), ("report", TargetAnswer))
+    stages = (("validation", ValidationAnswer), ("reported", TargetAnswer))
     return [(stage, table.of(kind, allow_absent=True)) for stage, kind in stages if kind_name(kind) in there]
 
 
 def summarise(table: Rows) -> Sequence[SummaryRow]:
     """By stage, model and length: right answers, what is kept of the needle, differences to the full cache; of the
-    choosing kinds what the rule chooses, and how many kinds each comparison needs."""
+    validation kinds what the rule chooses, and how many kinds each comparison needs."""
     found: list[SummaryRow] = []
     for stage, rows in parts_of(table):
         for (model, length), part in rows.by("model", "length").items():
@@ -311,11 +311,11 @@ def summarise(table: Rows) -> Sequence[SummaryRow]:
                     continue
                 gap, name = difference(part, cast("Arm", method)), f"{method} - full"
                 found.append(SummaryRow.of(setting, name, "difference", gap, unit="points"))
-                needed = kinds_needed(gap) if stage == "choose" else None
+                needed = kinds_needed(gap) if stage == "validation" else None
                 if needed is not None:
                     metric = f"kinds of sentence for 80 % power at {MARGIN:g} points"
                     found.append(SummaryRow.of(setting, name, metric, float(needed)))
-        if stage == "choose":
+        if stage == "validation":
             for model, method in by_the_rule(rows).items():
                 found.append(SummaryRow.of(f"{stage}, {model}", method, "chosen by the rule", 1.0))
     return found
@@ -362,22 +362,22 @@ EXPERIMENT = Experiment(
     id="gemfilter/target",
     title="The target: as many needles as the full cache from 256 tokens, within five points",
     reproduces=(),
-    rows=(ChoosingAnswer, TargetAnswer),
+    rows=(ValidationAnswer, TargetAnswer),
     Config=Config,
     presets={
         "smoke": Config(
             models=("smollm2-135m",),
             lengths=(512,),
-            choosing_kinds=1,
-            choosing_depths=(0.5,),
+            validation_kinds=1,
+            validation_depths=(0.5,),
             kinds=1,
             depths=(0.5,),
         ),
         "small": Config(
             models=("smollm2-135m",),
             lengths=(1024,),
-            choosing_kinds=3,
-            choosing_depths=(0.5,),
+            validation_kinds=3,
+            validation_depths=(0.5,),
             kinds=6,
             depths=(0.5,),
         ),
@@ -398,7 +398,7 @@ EXPERIMENT = Experiment(
         Deviation(
             "selection",
             reported="the best tokens of one filter layer",
-            ours="that, whole sentences, two layers, a second look, and keys of the first run",
+            ours="that, whole sentences, two layers, a second query, and keys of the first run",
             why="needles are found and read wrongly from fragments; what was tried is told, whatever comes of it",
         ),
     ),

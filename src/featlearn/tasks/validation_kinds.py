@@ -176,8 +176,8 @@ KINDS: tuple[Kind, ...] = tuple(
 )
 
 
-def of_choosing_kind(i: int, key: Key) -> Needle:
+def of_validation_kind(i: int, key: Key) -> Needle:
     """The one needle of the i-th kind: its own name and value, whatever other kinds are used."""
-    kind, draw = KINDS[i], (key / "choosing kinds" / i).numpy()
+    kind, draw = KINDS[i], (key / "validation kinds" / i).numpy()
     name, value = kind.names[draw.integers(len(kind.names))], kind.values[draw.integers(len(kind.values))]
     return Needle(kind.sentence.format(name=name, value=value), kind.question.format(name=name), value)
