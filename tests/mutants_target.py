@@ -12,13 +12,13 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # sentences
     (_METHODS, r"[\"')\]]*\s+|\n", r"[\"')\]]*\s*|\n", f"{_M}sentences_by_hand[pieces3-numbers3]"),
     (_METHODS, r"\s+|\n\s*", r"\s+", f"{_M}sentences_by_hand[pieces5-numbers5]"),
-    (_METHODS, "for p in pieces]) - 1", "for p in pieces])", f"{_M}sentences_by_hand[pieces0-numbers0]"),
+    (_METHODS, "for p in pieces]) - 1", "for p in pieces])", f"{_M}sentences_by_hand[pieces1-numbers1]"),
     (_METHODS, "number[~kept], own[~kept]", "number, own", f"{_M}whole_sentences_by_hand[4-protected10-kept10]"),
     (
         _METHODS,
         "[-own, number, -best[number]]",
         "[number, -own, -best[number]]",
-        f"{_M}whole_sentences_by_hand[2-protected1-kept1]",
+        f"{_M}whole_sentences_by_hand[6-protected2-kept2]",
     ),
     (
         _METHODS,
