@@ -134,6 +134,7 @@ def test_every_module_of_tasks_is_reached_from_all():
             "prompts",
             "ruler",
             "ruler_words",
+            "validation_kinds",
         )
     }  # texts, no vectors
     assert prompts < there

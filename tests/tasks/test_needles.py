@@ -1,5 +1,7 @@
 """Needles: exact lengths, known positions, disjoint sets, scores by hand."""
 
+import re
+
 import pytest
 import torch
 
@@ -16,6 +18,8 @@ from featlearn.tasks.needles import (
     overlap,
     recall,
 )
+from featlearn.tasks.validation_kinds import KINDS as VALIDATION_KINDS
+from featlearn.tasks.validation_kinds import of_validation_kind
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra; lift when it is part of the core")
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
@@ -134,6 +138,46 @@ def test_many_kinds_share_nothing_with_those_that_choose_settings():
     for i, kind in enumerate(KINDS):
         assert all("{value}" in kind.sentence and "{name}" in text for text in (kind.sentence, kind.question))
         assert of_kind(i, Key("a")).sentence.count(of_kind(i, Key("a")).answer) == 1
+
+
+def runs_of(text, k=4):
+    """Every k words in a row, a name or a value standing for itself."""
+    words = re.findall(r"[a-z{}']+", text.casefold())
+    return {tuple(words[i : i + k]) for i in range(len(words) - k + 1)}
+
+
+def test_kinds_to_choose_on_share_no_name_value_or_wording_with_any_other():
+    others = (*KINDS, *VALIDATION, *REPORTED)
+    words, own = ({w for kind in kinds for w in (*kind.names, *kind.values)} for kinds in (others, VALIDATION_KINDS))
+    assert own.isdisjoint(words)
+    assert {part.casefold() for w in own for part in w.split()}.isdisjoint(
+        part.casefold() for w in words for part in w.split()
+    )
+    said = {run for kind in others for text in (kind.sentence, kind.question) for run in runs_of(text)}
+    assert len(said) > 500
+    for kind in VALIDATION_KINDS:
+        assert runs_of(kind.sentence).isdisjoint(said), kind.sentence
+        assert runs_of(kind.question).isdisjoint(said), kind.question
+    assert {kind.question for kind in VALIDATION_KINDS}.isdisjoint(kind.question for kind in others)
+
+
+def test_kinds_to_choose_on_are_needles():
+    assert (
+        len({kind.sentence for kind in VALIDATION_KINDS})
+        == len({kind.question for kind in VALIDATION_KINDS})
+        == len(VALIDATION_KINDS)
+        >= 32
+    )
+    for i, kind in enumerate(VALIDATION_KINDS):
+        assert all("{value}" in kind.sentence and "{name}" in text for text in (kind.sentence, kind.question))
+        needle = of_validation_kind(i, Key("a"))
+        assert needle.sentence.count(needle.answer) == 1
+        assert needle.answer in kind.values
+        assert needle.answer not in needle.question
+        assert [n in needle.sentence and n in needle.question for n in kind.names].count(True) == 1
+    assert (
+        len({of_validation_kind(i, Key("a")).answer for i in range(len(VALIDATION_KINDS))}) > len(VALIDATION_KINDS) // 2
+    )
 
 
 def test_recall_and_distance_by_hand():

@@ -20,7 +20,9 @@ from featlearn.works.gemfilter.rows import OURS, Answer
 
 transformers = pytest.importorskip("transformers", reason="needs the llm extra; lift when it is part of the core")
 
-IDS = tuple(f"gemfilter/{name}" for name in ("needle", "kinds", "layers", "cost", "minibench", "sparse", "ruler"))
+IDS = tuple(
+    f"gemfilter/{name}" for name in ("needle", "kinds", "layers", "cost", "minibench", "sparse", "ruler", "target")
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +68,10 @@ def smoke(id_, places):
     experiment = load(id_)
     model, folder = places
     config = experiment.presets["smoke"]
-    changes = {"models": (model,)} if id_ == "gemfilter/ruler" else {"model": model}
+    changes = {"models": (model,)} if hasattr(config, "models") else {"model": model}
     if hasattr(config, "haystack"):
         changes["haystack"] = folder
-    if id_ in ("gemfilter/needle", "gemfilter/kinds", "gemfilter/cost", "gemfilter/sparse", "gemfilter/ruler"):
+    if hasattr(config, "layer"):
         changes["layer"] = 1
     if id_ == "gemfilter/minibench":
         changes |= {"layers": (1,), "length": 3800}
@@ -90,7 +92,7 @@ def test_smoke(id_, places, tmp_path):
     assert all(np.isfinite(r.value) for r in report.summary)
     pictures = experiment.draw(report.table)
     assert pictures
-    assert set(pictures) <= {*experiment.reproduces, "gemfilter.sparse", "gemfilter.kinds", "gemfilter.ruler"}
+    assert set(pictures) <= {*experiment.reproduces, id_.replace("/", ".")}
     assert all(p.caption and p.data for p in pictures.values())
     for trial in experiment.trials(config):
         assert experiment.cost(trial).seconds > 0

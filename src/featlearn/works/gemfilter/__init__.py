@@ -1,6 +1,6 @@
 """GemFilter: names of the modules of its experiments and claims."""
 
-EXPERIMENTS: tuple[str, ...] = ("needle", "kinds", "layers", "cost", "minibench", "sparse", "ruler")
+EXPERIMENTS: tuple[str, ...] = ("needle", "kinds", "layers", "cost", "minibench", "sparse", "ruler", "target")
 CLAIMS: tuple[str, ...] = (
     "attention",
     "algorithm",
