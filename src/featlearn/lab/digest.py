@@ -31,7 +31,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -43,8 +43,8 @@ CHECKS = "featlearn.core.check"
 """Whose wrapper only refuses: no part of what it is about, since the type checks of a test run take its place."""
 INVENTORY = "featlearn.lab.inventory"
 """Who names it reads what is reported: the numbers of the work that it belongs to are part of it."""
-SHOWN = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...))
-SHOWN += (fractions.Fraction, decimal.Decimal, datetime.date, datetime.timedelta)
+_SIMPLE = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...))
+SHOWN = (*_SIMPLE, fractions.Fraction, decimal.Decimal, datetime.date, datetime.timedelta)
 """Kinds of values whose repr is exact and the same everywhere; and, by name, those of torch."""
 TORCH = ("torch.dtype", "torch.device", "torch.memory_format")
 
@@ -192,7 +192,7 @@ def _named_code(value: Any, walk: _Walk) -> Any:
             walk.reach.append(value)
         if not wraps:
             break
-        value = value.__wrapped__
+        value = cast(Any, value).__wrapped__
     name = str(getattr(value, "__qualname__", type(value).__qualname__))
     known = isinstance(value, FunctionType | type) and _ours(_home(value), walk.beside)  # of others the name alone
     return ["code", name, _source(value) if known else ""]

@@ -8,7 +8,7 @@ Clopper and Pearson stands in: a test simulates the coverage of both at 3, 5, 11
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import special
@@ -255,7 +255,7 @@ def elements(seen: Observation, confirm: float, contradict: float) -> tuple[np.n
         _refuse_not_finite(value)
         ends = np.array([[e.at(confirm), e.at(contradict)] for e in seen])
         return value, ends[:, :, 0].T, ends[:, :, 1].T
-    if np.iscomplexobj(seen) or np.ma.isMaskedArray(seen):
+    if np.iscomplexobj(cast(Any, seen)) or np.ma.isMaskedArray(seen):
         raise NotFinite("complex numbers and masked arrays are not judged: give the real numbers that were seen")
     value = np.ravel(np.asarray(seen, dtype=np.float64))
     if value.size == 0:
