@@ -86,19 +86,29 @@ def test_kernels_of_another_rate_contradict_the_quoted_one(tables, power):
     assert len(contradicted(judged("prior_rates", other))) == 2
 
 
-def test_a_kernel_whose_best_point_ends_its_grid_was_not_given_its_best(tables):
+def test_a_kernel_whose_grid_ends_where_it_still_saves_was_not_given_its_best(tables):
     budgets = tables(Budget)
-    assert [p.met for p in judged("prior_rates", budgets).premises] == [False]
-    on = [r for r in budgets.rows if r.learner != "Network"]
 
-    def twice(rows_, **at):
-        """The same rows at further points, where twice as many samples are needed."""
-        return [dataclasses.replace(r, samples=r.samples and 2 * r.samples, **at) for r in rows_]
+    def met(table):
+        return [p.met for p in judged("prior_rates", table).premises]
 
-    more = twice([r for r in on if r.noise == 1e-6], noise=1e-9)
-    wider = twice([r for r in (*on, *more) if r.learner == "RBF" and r.share == 4.0], share=16.0)
-    table = Table.of(Budget, [*budgets.rows, *more, *wider])
-    assert [p.met for p in judged("prior_rates", table).premises] == [True]
+    def grid(kernel, saved):
+        """A grid of three points (bandwidths, or penalties) of which the last saves this share of the samples."""
+        at, points = ("share", (1.0, 4.0, 16.0)) if kernel == "RBF" else ("noise", (1e-3, 1e-6, 1e-9))
+        one = [r for r in budgets.rows if r.learner == kernel and (r.share, r.noise) in ((1.0, 1e-6), (0.0, 1e-6))]
+        shares = zip(points, (1.0, 0.7, 0.7 * (1 - saved)), strict=True)
+        return [dataclasses.replace(r, samples=r.samples * part, **{at: v}) for v, part in shares for r in one]
+
+    def table(ntk, rbf):
+        network = [r for r in budgets.rows if r.learner == "Network"]
+        return Table.of(Budget, [*network, *grid("NTK", ntk), *grid("RBF", rbf)])
+
+    assert met(table(0.04, 0.04)) == [True]  # a plateau
+    assert met(table(-0.2, -0.2)) == [True]  # a point inside
+    assert met(table(0.04, 0.06)) == [False]
+    assert met(table(0.06, 0.04)) == [False]
+    two = [r for r in table(0.04, 0.04).rows if r.learner != "NTK" or r.noise != 1e-9]
+    assert met(Table.of(Budget, two)) == [False]
 
 
 def test_growth_at_the_rate_of_phase_2_contradicts_the_induction(tables):

@@ -66,9 +66,9 @@ class Config:
     """Budget in units of d after which the network is given up."""
     patience: float = 2.0
     """A step size is given up at this many times the samples of the first that arrived."""
-    penalties: tuple[float, ...] = (1e-6, 1e-3)
+    penalties: tuple[float, ...] = (1e-9, 1e-6, 1e-3)
     """Ridge penalties of the kernels, in units of their diagonal."""
-    bandwidths: tuple[float, ...] = (1.0, 4.0)
+    bandwidths: tuple[float, ...] = (1.0, 4.0, 16.0, 64.0)
     """Squared bandwidths of the Gaussian kernel, in units of d."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Reported seeds, below 1000: one start, one stream of samples and one test set each."""
@@ -269,6 +269,8 @@ EXPERIMENT = Experiment(
             kernel_d=(16, 32, 64),
             shares=(0.0625, 0.25, 1.0),
             noise=(0.8, 1.2, 1.8, 2.7, 4.0),
+            penalties=(1e-6, 1e-3),
+            bandwidths=(1.0, 4.0),
             validation_seeds=(1000, 1001),
             n_test=1000,
         ),
