@@ -228,10 +228,11 @@ def test_tests_that_are_red_before_any_edit_are_refused_or_left_out(checkout):
 
 
 JUDGE = {
-    "src/featlearn/catalog.py": "def layers(store): return store",
+    "src/featlearn/catalog.py": """def layers(store): return store
+def tables_of(store): return None""",
     "src/featlearn/cli/__init__.py": "",
-    "src/featlearn/cli/verify.py": """def tables_of(store): return None
-def check(claims, tables, store): return [(c.id, c.ask()) for c in claims]""",
+    "src/featlearn/cli/verify.py": """def check(claims, tables, store):
+    return [(c.id, c.ask()) for c in claims]""",
     "src/featlearn/lab/__init__.py": "",
     "src/featlearn/lab/verdicts.py": 'def as_json(found): return {"id": found[0], "outcome": found[1]}',
     "src/featlearn/works/__init__.py": """import hashlib, inspect

@@ -62,9 +62,13 @@ def bytes_digest(data: bytes) -> str:
 def rows_digest(rows: Iterable[Any]) -> str:
     """Of rows: mappings or row dataclasses of numbers and text."""
     plain: list[dict[str, Any]] = []
+    names: dict[type, list[str]] = {}
     for row in rows:
-        shown: Any = dataclasses.asdict(row) if dataclasses.is_dataclass(row) else row  # pyright: ignore[reportArgumentType]
-        plain.append(dict(shown))
+        kind = type(row)
+        if kind not in names:
+            names[kind] = [f.name for f in dataclasses.fields(row)] if dataclasses.is_dataclass(row) else []
+        values: Any = row
+        plain.append({n: getattr(row, n) for n in names[kind]} if names[kind] else dict(values))
     return text_digest(json.dumps(plain, sort_keys=True))
 
 

@@ -57,6 +57,7 @@ class Rows:
     failed: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
     other_code: tuple[str, ...] = ()
+    _tables: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
 
     def where(self, **equal: Any) -> "Rows":
         """The rows whose fields equal the given values."""
@@ -65,10 +66,13 @@ class Rows:
 
     def of(self, kind: type[R], *, allow_absent: bool = False) -> Table[R]:
         """The rows of one declared type. Errors: MissingUnit where planned trials have none, unless that is allowed."""
-        mine = [r for r in self.rows if r.get("kind") == kind_name(kind)]
-        absent = (*self.missing, *self.failed, *self.diverged)
-        trials = len({r.get("trial") for r in mine})
-        return Table.of(kind, read([kind], mine)[kind], absent=absent, allow_absent=allow_absent, trials=trials)
+        if (kind, allow_absent) not in self._tables:  # many claims read the rows of one run
+            mine = [r for r in self.rows if r.get("kind") == kind_name(kind)]
+            absent = (*self.missing, *self.failed, *self.diverged)
+            trials = len({r.get("trial") for r in mine})
+            made = Table.of(kind, read([kind], mine)[kind], absent=absent, allow_absent=allow_absent, trials=trials)
+            self._tables[kind, allow_absent] = made
+        return self._tables[kind, allow_absent]
 
     def values(self, name: str) -> np.ndarray:
         """One column as float64, rows without it left out."""

@@ -137,8 +137,8 @@ def outcomes(right):
 
 
 def mostly(model, method, n, i, j):
-    """As alike, one needle in 29 right or wrong where the full cache's is not."""
-    return alike(model, method, n, i, j) != (method == OURS and (5 * i + j) % 29 == 0)
+    """As alike, one needle in 19 right or wrong where the full cache's is not: in 14 kinds of 86."""
+    return alike(model, method, n, i, j) != (method == OURS and (5 * i + j) % 19 == 0)
 
 
 def test_answers_that_hardly_differ_are_confirmed():

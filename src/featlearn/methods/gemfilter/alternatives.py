@@ -28,7 +28,10 @@ def sentences_of(tokenizer: Any, input_ids: Int[Tensor, " n"]) -> Int[Tensor, " 
     language.
 
     Example:
-        >>> sentences_of(tokenizer, tokenizer("It rains. We go.", return_tensors="pt").input_ids[0])
+        >>> import types
+        >>> words = ["It", " rains", ".", " We", " go", "."]
+        >>> tokenizer = types.SimpleNamespace(decode=lambda ids: words[ids[0]])
+        >>> sentences_of(tokenizer, torch.arange(6))
         tensor([0, 0, 0, 1, 1, 1])
     """
     pieces = [tokenizer.decode([i]) for i in input_ids.tolist()]

@@ -74,7 +74,7 @@ def full_cache(part: Table[RulerScore]) -> Estimate:
 def difference(part: Table[RulerScore], method: Method, budget: int) -> Estimate:
     """Score of a method less that of the full cache on the same prompts: mean over haystacks of one model and task.
 
-    At the floor it has no room, so that no judge takes it for a result.
+    At the floor it has no room, so that no judge takes it for a result. Open answers are not guessed: chance is 0.
     """
-    made = part.paired("score", {"method": method, "budget": budget}, {"method": FULL, "budget": 0})
+    made = part.paired("score", {"method": method, "budget": budget}, {"method": FULL, "budget": 0}, chance=0.0)
     return replace(made, room=(made.room[0], 0.0)) if at_the_floor(full_cache(part)) else made

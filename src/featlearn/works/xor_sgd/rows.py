@@ -173,3 +173,22 @@ def chosen(table: Table[R], learner: str, share: float | None = None) -> list[Se
         at = dict(zip(("share", "noise"), choice.point, strict=True))
         found.append(Selected(d, choice, here.where(role="reported", **at)))
     return found
+
+
+def saved_at_edges(table: Table[Budget], learner: str) -> list[float]:
+    """For each d the largest share of the samples that the last step of an axis saves before the grid ends.
+
+    From the validation seeds, at the other axis as it was selected. 0 inside; 1 for a grid of one or two points, which
+    has no inside.
+    """
+    shares: list[float] = []
+    for p in chosen(table, learner):
+        means = {k: float(np.mean(v)) for k, v in grid_of(table.where(learner=learner, d=p.d)).items()}
+        saved = 0.0 if len(means) > 2 else 1.0
+        for i in range(2):
+            line = sorted(k for k in means if k[1 - i] == p.choice.point[1 - i])
+            if len(line) > 1 and p.choice.point in (line[0], line[-1]):
+                before = line[1] if p.choice.point == line[0] else line[-2]
+                saved = max(saved, 1 - math.exp(means[p.choice.point] - means[before]))
+        shares.append(saved)
+    return shares

@@ -15,6 +15,7 @@ from featlearn.lab.statement import Statement, at_least, at_most, between, equal
 from featlearn.lab.table import Table
 from featlearn.lab.uncertainty import Estimate, Observation, mean_of
 from featlearn.methods.gemfilter.recommended import KNOWN
+from featlearn.tasks.miniset import QUESTIONS
 from featlearn.works.gemfilter.rows import (
     BEST,
     FULL,
@@ -340,9 +341,10 @@ def sees_tasks(settings: tuple[bool, ...], table: Table[Score]) -> Mapping[str, 
         able = off_the_floor(part)
         for k in BUDGETS:
             ours, snap = ({"method": m, "budget": k} for m in (OURS, SNAPKV))
-            for name, task, one, two in ((QA, "single-document QA", ours, snap), (SHOTS, FEW, snap, ours)):
+            arms = ((QA, "single-document QA", ours, snap, 0.0), (SHOTS, FEW, snap, ours, 100 / len(QUESTIONS)))
+            for name, task, one, two, chance in arms:
                 if task in able:
-                    seen[name].append(part.where(task=task).paired("score", one, two))
+                    seen[name].append(part.where(task=task).paired("score", one, two, chance=chance))
     return seen
 
 
