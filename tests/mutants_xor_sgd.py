@@ -74,8 +74,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "works/xor_sgd/claims/samples.py",
-        "not any(edges.values())",
+        "all(max(of, default=1.0) < AT_EDGES for of in shares.values())",
         "True",
-        "tests/works/xor_sgd/test_xor_sgd_on_rows.py::test_a_kernel_whose_best_point_ends_its_grid_was_not_given_its_best",
+        "tests/works/xor_sgd/test_xor_sgd_on_rows.py::test_a_kernel_whose_grid_ends_where_it_still_saves_was_not_given_its_best",
+    ),
+    (
+        "works/xor_sgd/rows.py",
+        "0.0 if len(means) > 2 else 1.0",
+        "0.0",
+        "tests/works/xor_sgd/test_xor_sgd_on_rows.py::test_a_kernel_whose_grid_ends_where_it_still_saves_was_not_given_its_best",
     ),
 ]
