@@ -157,7 +157,7 @@ def show(judged: "Sequence[Judged]") -> None:
             Text(f"{v.id}: {faces}{scope}{'' if v.as_expected else ' (not as expected)'}", style=style), soft_wrap=True
         )
         if v.stale_rows:
-            again = "; ".join(f"featlearn run {r} --again changed" for r in v.reads)
+            again = "; ".join(f"featlearn run {r} --again" for r in v.reads)
             out.print(Text(f"  its rows were made by other code, so it covers nothing: {again}"), soft_wrap=True)
         if not v.statements and v.why:
             out.print(Padding(Text(v.why), (0, 0, 0, 2)))
