@@ -69,12 +69,12 @@ WRONG = [
         "runs with every clean label right and every flipped one wrong",
     ),
     ("theorem1_beyond", Fit, part("grid", clean_acc=99.5), "runs with every clean test label right"),
-    ("rate_comparison", Fit, more_error, "exponent of the error in d, n = 40"),
+    ("rate_comparison", Fit, more_error, "exponent of the error in d, n = 40, start below a step"),
     (
         "rate_comparison",
         Fit,
         lambda r: {"clean_acc": 100 - (100 - r.clean_acc) * (r.n / 100) ** 1.2} if r.part == FEW else {},
-        "exponent of the error in n",
+        "exponent of the error in n, start below a step",
     ),
     ("lemma12", Step, lambda r: {"aligned": 99.0}, "share of networks whose sets are aligned, t = 1"),
     ("lemma12", Step, lambda r: {"cos_own_min": 0.1}, "least cosine over the sets, t = 1"),
@@ -170,7 +170,7 @@ def test_every_statement_on_rows_that_we_stand_behind_has_wrong_rows(tables):
         if s.expect == "confirmed"
     }
     left = {
-        ("rate_comparison", "exponent of the error in d, n = 100"),  # as with 40 samples
+        ("rate_comparison", "exponent of the error in d, n = 100, start below a step"),  # as with 40 samples
         ("lemma12", "exponent in d of the median cosine, start"),  # as at t = 1
     }
     assert sure - planted == left

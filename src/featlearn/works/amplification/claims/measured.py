@@ -152,11 +152,13 @@ def beyond(settings: None, table: Table[Fit]) -> tuple[Premise, ...]:
 
 # rates ---------------------------------------------------------------------------------------------------------------
 
+STARTS = {"start below a step": SMALL, "start above a step": 0.1}
+"""omega sqrt(m d) of the rows of few samples: a step moves by about 0.05."""
 GROUPS = 10
 """Groups of seeds whose mean errors have logarithms; a run alone may have no error at all."""
 
 
-def growth(table: Table[Fit], over: str, scale: float = SMALL, **equal_: int) -> Estimate:
+def growth(table: Table[Fit], over: str, scale: float, **equal_: int) -> Estimate:
     """Exponent of the error on clean labels in d or n; the unit is a group of seeds."""
     x, y = [], []
     for at, part in table.where(part=FEW, scale=scale, **equal_).by(over).items():
@@ -170,10 +172,11 @@ def growth(table: Table[Fit], over: str, scale: float = SMALL, **equal_: int) ->
 def says_rate(settings: None) -> Sequence[Statement]:
     """The error does not grow with d at fixed n and sigma^2 d, and falls with n like n^(-1/2) or faster."""
     flat = "Section 3: a rate that does not depend on the dimension, against sqrt(d/n) for isotropic XOR"
+    faster = {"rival": 0.0, "rival_says": "no gain from samples"}
     return (
         *(
             exponent(
-                f"exponent of the error in d, n = {n}",
+                f"exponent of the error in d, n = {n}, {start}",
                 "at most",
                 0.0,
                 flat,
@@ -182,26 +185,23 @@ def says_rate(settings: None) -> Sequence[Statement]:
                 rival_says="sqrt(d)",
                 form="criterion",
             )
+            for start in STARTS
             for n in (40, 100)
         ),
-        exponent(
-            "exponent of the error in n",
-            "at most",
-            -0.5,
-            "Theorem 1: sqrt(1/n)",
-            rival=0.0,
-            rival_says="no gain from samples",
+        *(
+            exponent(f"exponent of the error in n, {start}", "at most", -0.5, "Theorem 1: sqrt(1/n)", **faster)
+            for start in STARTS
         ),
     )
 
 
 def sees_rate(settings: None, table: Table[Fit]) -> Mapping[str, Observation]:
     """Rows of few samples."""
-    return {
-        "exponent of the error in d, n = 40": growth(table, "d", n=40),
-        "exponent of the error in d, n = 100": growth(table, "d", n=100),
-        "exponent of the error in n": growth(table, "n", d=1800),
-    }
+    seen: dict[str, Observation] = {}
+    for start, scale in STARTS.items():
+        seen |= {f"exponent of the error in d, n = {n}, {start}": growth(table, "d", scale, n=n) for n in (40, 100)}
+        seen[f"exponent of the error in n, {start}"] = growth(table, "n", scale, d=1800)
+    return seen
 
 
 def few(settings: None, table: Table[Fit]) -> tuple[Premise, ...]:
@@ -385,8 +385,8 @@ CLAIMS: tuple[Claim, ...] = (
         observe=sees_rate,
         premises=few,
         reads=(Fit,),
-        remarks="Judged at a start that is small against a step. In the rows of a start that is larger than a step, "
-        "which A6 admits with the same C, the error grows with d; a bound that does not depend on d allows it.",
+        remarks="The premises admit both starts with the same C. 400 seeds left the larger start with 100 samples "
+        "open, at 0.31 [0.14, 0.48]: seeds were raised to 1,600, and the criterion stayed.",
     ),
     Claim(
         id="amplification.figure1",
