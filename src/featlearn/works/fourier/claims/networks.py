@@ -363,6 +363,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Max-margin networks have f^(j, ..., j, -j) = gamma* p^k > 0 for every j != 0: each frequency is used.",
         statements=frequency_statements,
         observe=frequency_observed,
+        remarks="Of networks that are built; those of trained ones near gamma* are in fourier.trained_margin.",
     ),
     Claim(
         id="fourier.only_optimal",

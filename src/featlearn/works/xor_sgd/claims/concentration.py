@@ -366,7 +366,8 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_spread,
         observe=sees_spread,
         remarks="The start of 200 neurons in 4096 dimensions; Pr by enumeration of 4096 signs for 20 random "
-        "vectors and e_1.",
+        "vectors and e_1. The exponents c of item 2 and of the bounds that use it are not legible in our copy: the "
+        "statements have none.",
     ),
     Claim(
         id="xor_sgd.control_params",
@@ -380,6 +381,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         remarks=f"{SEEDS} networks of 200 neurons, d = {WIDTH}, m = 20 d, the first {EARLY} steps of eta = {ETA}. The "
         "start log^3(d) theta^2 / d of the envelope is 170 times the mean square of w_sig there, and its end T_1a is "
-        "negative below d = 332000 even with zeta = 1/log d, so its growth alone is tested.",
+        "negative below d = 332000 even with zeta = 1/log d, so its growth alone is tested. log^3 is the power that T_1a asks "
+        "for; the exponents in Q_t and T_1b are not legible in our copy, and nothing here rests on them.",
     ),
 )

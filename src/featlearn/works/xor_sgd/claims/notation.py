@@ -290,6 +290,8 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_heavy,
         statements=says_heavy,
         observe=sees_heavy,
-        remarks="H = 1, zeta = exp(-10), clusters of unequal signal and one neuron that sees none of them.",
+        remarks="H = 1, zeta = exp(-10), clusters of unequal signal and one neuron that sees none of them. "
+        "The "
+        "exponent c/3 in the appendix is not legible in our copy; it is taken from zeta^(1/3) of the main text.",
     ),
 )

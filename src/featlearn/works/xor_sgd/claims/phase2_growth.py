@@ -294,7 +294,8 @@ CLAIMS: tuple[Claim, ...] = (
         settings=draw_d7,
         statements=d7_statements,
         observe=d7_observe,
-        remarks="640 heavy neurons with any g from exp(-H) to 1 at the centres, H = 1 and zeta = exp(-10).",
+        remarks="640 heavy neurons with any g from exp(-H) to 1 at the centres, H = 1 and zeta = exp(-10). In "
+        "Corollary D.8 zeta has power 1 here: it is not legible in our copy, and a power below 1 would allow more.",
     ),
     Claim(
         id="xor_sgd.lemmaD10_D11",
