@@ -381,7 +381,8 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         remarks=f"{SEEDS} networks of 200 neurons, d = {WIDTH}, m = 20 d, the first {EARLY} steps of eta = {ETA}. The "
         "start log^3(d) theta^2 / d of the envelope is 170 times the mean square of w_sig there, and its end T_1a is "
-        "negative below d = 332000 even with zeta = 1/log d, so its growth alone is tested. log^3 is the power that T_1a asks "
-        "for; the exponents in Q_t and T_1b are not legible in our copy, and nothing here rests on them.",
+        "negative below d = 332000 even with zeta = 1/log d, so its growth alone is tested. log^3 is "
+        "the power that T_1a asks for. The exponents in Q_t and T_1b are not legible in our copy, and nothing rests on "
+        "them here.",
     ),
 )

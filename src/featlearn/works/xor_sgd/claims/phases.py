@@ -380,8 +380,8 @@ CLAIMS: tuple[Claim, ...] = (
             Premise("eta <= zeta^3 with zeta = log^(-c/3) d of the proof", None, "c is not given"),
         ),
         reads=(Phase,),
-        remarks="The main text iterates for Theta(loglog d / eta) steps, Appendix E for zeta^(-1/160) / eta, as our copy "
-        "has it: a power of log d, within O(log d / eta) of Theorem 3.1 where it is at most 1.",
+        remarks="The main text iterates for Theta(loglog d / eta) steps, Appendix E for zeta^(-1/160) / eta, as our "
+        "copy has it: a power of log d, within O(log d / eta) of Theorem 3.1 where it is at most 1.",
     ),
     Claim(
         id="xor_sgd.remark4_3",
