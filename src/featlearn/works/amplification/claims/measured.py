@@ -386,7 +386,7 @@ CLAIMS: tuple[Claim, ...] = (
         premises=few,
         reads=(Fit,),
         remarks="The premises admit both starts with the same C. 400 seeds left the larger start with 100 samples "
-        "open, at 0.31 [0.14, 0.48]: seeds were raised to 1,600, and the criterion stayed.",
+        "open, at 0.31 [0.14, 0.48]: seeds were raised to 1,000, and the criterion stayed.",
     ),
     Claim(
         id="amplification.figure1",

@@ -69,7 +69,7 @@ class Config:
     """Their training samples; empty for none."""
     n_test_few: int = 400
     """Their test samples."""
-    seeds_few: tuple[int, ...] = tuple(range(1600))
+    seeds_few: tuple[int, ...] = tuple(range(1000))
     """Their seeds: with few samples the error varies much."""
     others: bool = True
     """Whether to add adversarial flips and the other cluster laws at the median d and n."""
