@@ -10,13 +10,19 @@ DEFAULT = "see the default"
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
-    """Refuse no seeds, seeds below 0, which no row can hold, and seeds given twice."""
+    """Refuse no seeds, seeds below 0, which no row can hold, seeds given twice, and both roles of seeds at once: those
+    from VALIDATION on are for choosing settings, and no mean mixes them with reported ones."""
     if not seeds:
         raise SettingError("seeds", "()", "one or more seeds", "give for instance 0 1 2 3 4")
     if min(seeds) < 0:
         raise SettingError("seeds", tuple(seeds), "at least 0", "give for instance 0 1 2 3 4")
     if len(set(seeds)) < len(seeds):
         raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
+    if min(seeds) < VALIDATION <= max(seeds):
+        span = f"{min(seeds)} to {max(seeds)}"
+        raise SettingError(
+            "seeds", span, f"all below {VALIDATION} or none", f"those from {VALIDATION} on are for choosing"
+        )
 
 
 def check_validation_seeds(seeds: Sequence[int], validation_seeds: Sequence[int]) -> None:

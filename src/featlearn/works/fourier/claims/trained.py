@@ -26,7 +26,11 @@ FIGURES = {
 }
 """k -> entry of the neurons, entry of the histograms."""
 GROUPS = {
-    3: {"p = 47, half of all points": (47, 0.5), "p = 97, half of all points": (97, 0.5)},
+    3: {
+        "p = 47, half of all points": (47, 0.5),
+        "p = 97, half of all points": (97, 0.5),
+        "p = 97, all points": (97, 1.0),
+    },
     4: {"p = 7, half of all points": (7, 0.5), "p = 13, half of all points": (13, 0.5), "p = 7, all points": (7, 1.0)},
     5: {"p = 5, half of all points": (5, 0.5), "p = 11, half of all points": (11, 0.5), "p = 5, all points": (5, 1.0)},
 }
