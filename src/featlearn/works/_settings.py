@@ -9,19 +9,19 @@ from featlearn.lab.estimate import VALIDATION
 DEFAULT = "see the default"
 
 
-def check_seeds(seeds: Sequence[int]) -> None:
+def check_seeds(seeds: Sequence[int], field: str = "seeds") -> None:
     """Refuse no seeds, seeds below 0, which no row can hold, seeds given twice, and both roles of seeds at once: those
     from VALIDATION on are for choosing settings, and no mean mixes them with reported ones."""
     if not seeds:
-        raise SettingError("seeds", "()", "one or more seeds", "give for instance 0 1 2 3 4")
+        raise SettingError(field, "()", "one or more seeds", "give for instance 0 1 2 3 4")
     if min(seeds) < 0:
-        raise SettingError("seeds", tuple(seeds), "at least 0", "give for instance 0 1 2 3 4")
+        raise SettingError(field, tuple(seeds), "at least 0", "give for instance 0 1 2 3 4")
     if len(set(seeds)) < len(seeds):
-        raise SettingError("seeds", tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
+        raise SettingError(field, tuple(seeds), "each seed once", "drop the duplicates: they are not independent")
     if min(seeds) < VALIDATION <= max(seeds):
         span = f"{min(seeds)} to {max(seeds)}"
         raise SettingError(
-            "seeds", span, f"all below {VALIDATION} or none", f"those from {VALIDATION} on are for choosing"
+            field, span, f"all below {VALIDATION} or none", f"those from {VALIDATION} on are for choosing"
         )
 
 

@@ -191,6 +191,7 @@ def test_the_boundary_in_the_plane():
         (lambda: theorem1.Config(n=()), "n"),
         (lambda: theorem1.Config(alpha=(0.0,)), "alpha"),
         (lambda: theorem1.Config(seeds=(1, 1)), "seeds"),
+        (lambda: theorem1.Config(seeds_few=(999, 1000)), "seeds_few"),  # the means would refuse them after all work
         (lambda: theorem1.Config(scale=0.0), "scale"),
         (lambda: theorem1.Config(chunk=0), "chunk"),
         (lambda: theorem1.Config(n_test=0), "n_test"),

@@ -209,8 +209,24 @@ def test_sizes_other_than_k_and_p_are_premises(tables):
 )
 def test_one_run_contradicts_claims_on_all_points(tables, claim, change, statement):
     other = changed(tables(Minimised), lambda r: change if (r.k, r.p, r.seed, r.penalty) == (3, 11, 2, 0.01) else {})
-    more = (tables(Climb),) if claim == "trained_loss" else ()
-    assert outcomes(judged(claim, other, *more))[statement] == "contradicted"
+    assert (
+        outcomes(judged(claim, other, *(tables(kind) for kind in CLAIMS[claim].reads[1:])))[statement] == "contradicted"
+    )
+
+
+@pytest.mark.parametrize(
+    "claim, change, statement",
+    [
+        ("trained_margin", {"cosine_low": 0.99}, minimised.COSINES),
+        ("trained_margin", {"same": 100.0}, minimised.SAME),
+        ("trained_near_best", {"phase": 0.001}, minimised.PHASES),
+    ],
+)
+def test_neurons_that_are_the_same_far_from_the_best_margin_say_nothing(tables, claim, change, statement):
+    """Networks below half of gamma* are the control."""
+    others = [tables(kind) for kind in CLAIMS[claim].reads]
+    others[-1] = changed(tables(Network), lambda r: change if r.margin < minimised.FAR else {})
+    assert outcomes(judged(claim, *others))[statement] == "too weak to test"
 
 
 def test_a_loss_that_was_once_below_the_closed_form_contradicts_it(tables):
@@ -240,11 +256,15 @@ def test_inputs_are_one_hot_in_predictions():
 
 def test_runs_that_are_no_minimisers_are_dropped_and_counted(tables):
     finding = next(
-        f for f in judged("trained_margin", tables(Minimised)).findings if f.statement.name == minimised.MINIMISERS
+        f
+        for f in judged("trained_margin", *(tables(kind) for kind in (Minimised, Climb, Network))).findings
+        if f.statement.name == minimised.MINIMISERS
     )
     assert finding.kept < finding.of
     far = changed(tables(Minimised), lambda r: {"loss": 1.1 * r.least_loss})
-    assert outcomes(judged("trained_margin", far))[minimised.MINIMISERS] == "inconclusive"
+    assert (
+        outcomes(judged("trained_margin", far, tables(Climb), tables(Network)))[minimised.MINIMISERS] == "inconclusive"
+    )
 
 
 @pytest.mark.parametrize("margin, cosines", [(0.96, "confirmed"), (0.98, "contradicted")])
@@ -252,7 +272,7 @@ def test_only_networks_near_the_best_margin_have_to_be_cosines(tables, margin, c
     """A run below 0.97 gamma* may have other neurons, one above may not."""
     row = {"margin": margin, "cosine_low": 0.5}
     other = changed(tables(Minimised), lambda r: row if (r.k, r.p, r.seed, r.penalty) == (3, 11, 2, 0.01) else {})
-    assert outcomes(judged("trained_near_best", other))[minimised.COSINES] == cosines
+    assert outcomes(judged("trained_near_best", other, tables(Network)))[minimised.COSINES] == cosines
 
 
 def test_heads_that_are_not_sparse_contradict_the_figures(tables):

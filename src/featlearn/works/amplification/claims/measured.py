@@ -388,8 +388,9 @@ CLAIMS: tuple[Claim, ...] = (
         premises=few,
         reads=(Fit,),
         remarks="The premises admit both starts with the same C. From the larger one the error is smaller and grows "
-        "with d towards that of the small one, which a bound free of d allows; whether faster than the criterion has it is "
-        "open with 100 samples. 400 seeds had left it open, and were raised to 1,000, all that are not for choosing.",
+        "with d towards that of the small one, which a bound free of d allows. Whether it grows faster than the "
+        "criterion allows is open with 100 samples: 400 seeds had left it open, and were raised to 1,000, all that "
+        "are not for choosing.",
     ),
     Claim(
         id="amplification.figure1",

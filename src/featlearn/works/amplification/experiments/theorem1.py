@@ -84,8 +84,8 @@ class Config:
         check_counts(self, "chunk", "n_test", "n_test_few")
         if self.rounding not in ("up", "down"):
             raise SettingError("rounding", self.rounding, "up or down", "up is the default")
-        for seeds in (self.seeds, self.seeds_few):
-            check_seeds(seeds)
+        check_seeds(self.seeds)
+        check_seeds(self.seeds_few, "seeds_few")
         for trial in trials(self):
             for alpha in trial.alpha:
                 ensembles.check(trial.setting, alpha)
