@@ -101,22 +101,26 @@ def check(row: Row) -> None:
     """Errors: NotFinite, OutOfRange, UnknownLevel, TypeError for the first value that its column does not allow."""
     for c in columns(type(row)).values():
         value = getattr(row, c.name)
-        where = f"{type(row).__name__}.{c.name} = {value!r} is not allowed"
         if value is None:
             if not c.optional:
-                raise OutOfRange(f"{where}: a {c.quantity.name}; declare the column `| None` if a row may lack it")
+                why = f"a {c.quantity.name}; declare the column `| None` if a row may lack it"
+                raise OutOfRange(_refused(row, c.name, why))
         elif c.quantity.levels:
             check_level(type(row), c.name, value)
         elif c.type is str or c.type is bool:
             if not isinstance(value, c.type):
-                raise OutOfRange(f"{where}: of type {c.type.__name__}; convert it")
+                raise OutOfRange(_refused(row, c.name, f"of type {c.type.__name__}; convert it"))
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise OutOfRange(f"{where}: a number; convert it")
+            raise OutOfRange(_refused(row, c.name, "a number; convert it"))
         elif not math.isfinite(value):
-            raise NotFinite(f"{where}: a finite number; give None for no value")
+            raise NotFinite(_refused(row, c.name, "a finite number; give None for no value"))
         elif not c.quantity.holds(float(value)):
-            kind = "a whole number " if c.quantity.whole else ""
-            raise OutOfRange(f"{where}: {kind}from {c.quantity.low:g} to {c.quantity.high:g}; check what measured it")
+            ends = f"from {c.quantity.low:g} to {c.quantity.high:g}; check what measured it"
+            raise OutOfRange(_refused(row, c.name, f"a whole number {ends}" if c.quantity.whole else ends))
+
+
+def _refused(row: Row, name: str, why: str) -> str:
+    return f"{type(row).__name__}.{name} = {getattr(row, name)!r} is not allowed: {why}"
 
 
 def plain(row: Row) -> dict[str, Any]:
