@@ -43,7 +43,7 @@ def recall_of(rule, layer):
     return {LAST: 60.0, MIDDLE: 15.0, RANDOM: 25.0, SNAPKV: 50.0}.get(rule, 25.0)
 
 
-def kept(recall=recall_of, focus=lambda rule: 18.0 if rule == BEST else 14.0, union=400.0, spread=2.0):
+def kept(recall=recall_of, focus=lambda rule: 18.0 if rule in (BEST, LAST) else 14.0, union=400.0, spread=2.0):
     """40 kinds of sentence; recall spreads by kind."""
     rng, rows = Key("rows").numpy(), []
     for sentence in range(40):
@@ -190,10 +190,13 @@ BAD = {
     "layers next alone": (partial(only, BEST, lambda i: 99.0 if i != filter_layer() + 1 else 60.0), measured.NEXT),
     "rows": (partial(only, LAST, lambda i: 25.0), "needle kept: last row less random tokens"),
     "rows middle": (partial(only, MIDDLE, lambda i: 70.0), "needle kept: random tokens less middle row"),
-    "figG_5": (
-        partial(kept, focus=lambda rule: 14.0),
-        "share of the kept tokens in needle or last 32: GemFilter less SnapKV",
-    ),
+    **{
+        f"figG_5 {i}": (
+            partial(kept, focus=lambda r, other=rule: 12.0 if r == other else {BEST: 18.0, LAST: 18.0}.get(r, 14.0)),
+            f"share of the kept tokens in needle or last 32: GemFilter less SnapKV, {words}",
+        )
+        for i, (words, (rule, _, _)) in enumerate(measured.FOCUS.items())
+    },
     "figG_5 union": (partial(kept, union=256.0), "positions of a layer's groups of heads together, over those of one"),
     "fig9_4": (partial(answers, ours=5.0), "right answers of 1024 tokens: GemFilter less SnapKV"),
     "fig9_4 full": (partial(answers, ours=5.0), "right answers of 1024 tokens: GemFilter less Full cache"),
