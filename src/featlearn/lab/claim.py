@@ -152,9 +152,9 @@ def _part(f: Finding) -> Part:
 
 def covering(reported: str, scope: str, parts: Sequence[Part]) -> bool:
     """Whether a verdict covers its entries: no premise is known to be unmet, a statement of the source (not only a
-    derived one) could have failed, and the outcome is one."""
+    derived one, or an audit of its numbers) could have failed, and the outcome is one."""
     decided = ("confirmed", "contradicted")
-    tested = any(outcome in decided and form != "derived" for _, form, _, outcome in parts)
+    tested = any(outcome in decided and form not in ("derived", "audit") for _, form, _, outcome in parts)
     return reported in decided and scope != "premise unmet" and tested
 
 

@@ -84,7 +84,8 @@ def entry_state(
         outcomes = [o for o in OUTCOMES if any(c.verdict == o for c in mine)]
         verdict = outcomes[0] if outcomes else "not run"
         scope = min((c.scope for c in mine), key=[*SCOPES].index)
-        deciding = [c for c in mine if c.verdict == verdict]
+        gravity = {name: i for i, name in enumerate(HITS)}
+        deciding = sorted((c for c in mine if c.verdict == verdict), key=lambda c: gravity.get(c.hits, len(gravity)))
         why = deciding[0].why if deciding else ""
         if verdict == "contradicted":
             why = f"{what_is_hit([c.hits for c in deciding])}{': ' if why else ''}{why}"

@@ -132,6 +132,8 @@ def judge(statement: Statement, seen: Mapping[str, Observation], m: int = 1, alp
         for other, says in zip(_others(statement), (statement.rival_says, statement.trivial_says), strict=True):
             if isinstance(other, Control) and not _violates(statement, other, seen, value, kept, levels):
                 outcome, why = "inconclusive", f"the control ({says or other.name}) is not seen to violate it"
+    if one_way and outcome == "contradicted" and _reversed(statement, value, high[1], against):
+        one_way = ""
     if one_way or (weak and outcome != "contradicted"):
         outcome, why = "too weak to test", one_way or weak
     return Finding(
@@ -335,6 +337,13 @@ def _no_room(statement: Statement, value: np.ndarray, observation: Observation) 
             if (limit > 0 and e.room[0] < limit) or (limit < 0 and e.room[1] < -limit):
                 return f"the reference is at {e.reference:.4g}: there is no room for a difference of {limit:g}"
     return ""
+
+
+def _reversed(statement: Statement, value: np.ndarray, high: np.ndarray, against: np.ndarray) -> bool:
+    """Whether differences that had no room to be as large as stated have the other sign, which no ceiling makes."""
+    least, _ = statement.limits(value)
+    other_sign = against & (least > 0) & (high < 0)
+    return bool(against.size - other_sign.sum() < statement.needed(against.size))
 
 
 def _attained(statement: Statement, observed: np.ndarray, value: np.ndarray) -> float:

@@ -32,8 +32,8 @@ OUTCOMES: tuple[Outcome, ...] = (
 """From the worst to the best: a face of a verdict is the worst of its statements."""
 
 Relation = Literal["equal", "at most", "at least", "between"]
-Form = Literal["reported", "corrected", "derived", "criterion"]
-FORMS: tuple[Form, ...] = ("reported", "corrected", "derived", "criterion")
+Form = Literal["reported", "corrected", "derived", "criterion", "audit"]
+FORMS: tuple[Form, ...] = ("reported", "corrected", "derived", "criterion", "audit")
 Quantifier = Literal["every", "some", "share"]
 LEAST_SHARE = 0.5
 """Of the elements, where a share of them must agree: "most" is more than half."""

@@ -60,6 +60,7 @@ CLAIMS: Mapping[str, str] = {
     "scope": "How far an outcome reaches: as stated, other size, premise not decidable, premise unmet.",
     "reported face": "The outcome of a claim's statements as the paper has them.",
     "corrected face": "The outcome of the same claim in the form that we hold to be right where the paper is wrong.",
+    "audit": "Reported numbers set against one another, by arithmetic: nothing was run, and no entry is covered by it.",
     "criterion": "A threshold of ours that stands for words of the source without a number.",
     "derived": "Said of a statement that follows from the source by a named derivation: it supports an entry and never "
     "carries it.",

@@ -8,7 +8,13 @@ from featlearn.report.context import Site
 from featlearn.report.html import Html, badge, table, tag
 from featlearn.report.model import ClaimPage, State, by_work, group_of, verdict_state
 
-FORMS = {"reported": "as reported", "corrected": "as corrected", "derived": "derived", "criterion": "by our criterion"}
+FORMS = {
+    "reported": "as reported",
+    "corrected": "as corrected",
+    "derived": "derived",
+    "criterion": "by our criterion",
+    "audit": "audit of reported numbers",
+}
 """Where a statement stands to its source, in words."""
 
 DECIDED = ("confirmed", "contradicted", "inconclusive", "too weak to test")

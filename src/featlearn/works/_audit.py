@@ -4,7 +4,10 @@ A work's `claims/tables.py` recomputes from here; the cells themselves stand in 
 reported numbers by `said` and `averages_fit`, what observes reads cells by `table`: the two share nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -87,6 +90,15 @@ def averages_fit(
         rival=np.array([np.mean(others[r][:-1]) for r in shown]),
         rival_says="the last column left out",
     )
+
+
+def audited(says: Callable[..., Sequence[Statement]]) -> Callable[..., Sequence[Statement]]:
+    """The statements of a claim that reads reported numbers alone, as audits: nothing was run, nothing is covered."""
+    return partial(_as_audits, says)
+
+
+def _as_audits(says: Callable[..., Sequence[Statement]], settings: Any) -> Sequence[Statement]:
+    return [s if s.form == "corrected" else replace(s, form="audit") for s in says(settings)]
 
 
 # --- orders ----------------------------------------------------------------------------------------------------------

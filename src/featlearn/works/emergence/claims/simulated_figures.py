@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from featlearn.lab.claim import Claim
+from featlearn.lab.claim import Claim, Premise
 from featlearn.lab.inventory import reported
 from featlearn.lab.quantity import COSINE, PERCENT, POINTS, POSITIVE
 from featlearn.lab.statement import Statement, at_least, at_most, between, order
@@ -151,14 +151,27 @@ def sees_share(settings: None, *tables: Table) -> Mapping[str, Observation]:
     return found
 
 
+CURVES_SAY = {
+    2: "Interval labels: Network learns the fastest, RF stays lower than it and NTK.",
+    4: "Where class -1 has most samples, too, Network ends above NTK and RF.",
+}
+
+
+def gathering_sizes(
+    sim: Simulation, settings: None, table: Table[Gathered], curve: Table[Curve]
+) -> tuple[Premise, ...]:
+    """Those of the curves, and the seeds whose neurons were kept: a figure shows those of one."""
+    seeds = len(table.units())
+    kept = Premise("neurons of five seeds", seeds == 5, f"of {seeds}", size=True)
+    return (*sizes(sim, settings, table, curve), kept)
+
+
 def _claims(n: int, sim: Simulation) -> tuple[Claim, Claim]:
     plain = n != 2
     curves = Claim(
         id=f"emergence.curves{n}",
         entries=tuple(f"emergence.{name}" for name in CURVES[n]),
-        says="Network ends above NTK and RF, and all three guess without structure."
-        if plain
-        else "Interval labels: Network learns the fastest, NTK catches up, RF stays lower.",
+        says=CURVES_SAY.get(n, "Network ends above NTK and RF, and all three guess without structure."),
         statements=partial(says_parity, sim) if plain else says_interval,
         observe=partial(sees_parity, sim) if plain else sees_interval,
         premises=partial(sizes, sim),
@@ -171,7 +184,7 @@ def _claims(n: int, sim: Simulation) -> tuple[Claim, Claim]:
         says="Neurons gather at +-wstar in the first step, and are nearer after the second.",
         statements=partial(says_gathering, sim),
         observe=partial(sees_gathering, sim),
-        premises=partial(sizes, sim),
+        premises=partial(gathering_sizes, sim),
         reads=(sim.rows.gathered, sim.rows.curve),
         remarks=SAME_IN_D if sim.one else "",
     )

@@ -12,6 +12,7 @@ from featlearn.lab.inventory import reported
 from featlearn.lab.quantity import REAL
 from featlearn.lab.statement import Statement, at_least, equal
 from featlearn.lab.uncertainty import Observation
+from featlearn.works._audit import audited
 
 NETWORKS = ("ResNet(128)", "ResNet(256)")
 MEANS, PAIRS = ("cos_v1_vbar", "cos_v2_vbar", "cos_v3_vbar"), ("cos_v1_v2", "cos_v1_v3", "cos_v2_v3")
@@ -89,7 +90,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The reported cosines of v1, v2, v3 with their mean follow from those between them, for lengths above 0: "
         "t' G^-1 t = 1 with t the former and G the matrix of the latter.",
         settings=reported_cosines,
-        statements=says_consistent,
+        statements=audited(says_consistent),
         observe=sees_consistent,
         remarks="Whether the numbers agree with each other, not whether filters have them. The lengths that they need "
         "are far from equal: v1 to v3 as 5.7 to 1.8 to 1 in ResNet(128), and 4.3 to 7.9 to 1 in ResNet(256), so that "

@@ -520,7 +520,7 @@ CLAIMS: tuple[Claim, ...] = (
             quote="F.avg_pool1d(in_pro, kernel=kernel, ...)",
             place="Thesis, Appendix G.4.1, PyTorch listing, line 16",
             reading="torch's own avg_pool1d on the 4-D tensor of the lines before",
-            hits="statement",
+            hits="misprint",
             derivation="The signature of torch's avg_pool1d has kernel_size and no kernel, and its input is 2-D or "
             "3-D; the released code has kernel_size and drops the query axis, so that no result rests on this line.",
         ),

@@ -13,6 +13,7 @@ from featlearn.lab.quantity import COUNT, POSITIVE, SHARE
 from featlearn.lab.statement import Statement, at_least, at_most, equal, order
 from featlearn.lab.uncertainty import Observation, mean_of
 from featlearn.tasks.needles import distance, overlap, recall
+from featlearn.works._audit import audited
 
 # --- compression -----------------------------------------------------------------------------------------------------
 
@@ -86,6 +87,7 @@ def says_score(settings: None) -> Sequence[Statement]:
             11 / 12,
             f"{source}: no reply scores more",
             axis="average",
+            form="audit",
         ),
         at_most(
             "reported averages of the middle and the largest row",
@@ -93,13 +95,14 @@ def says_score(settings: None) -> Sequence[Statement]:
             ORDINARY,
             "G.4.4: both fail to find the needle; what a, and, in, on score",
             axis="row",
-            form="criterion",
+            form="audit",
         ),
         order(
             "reported average of two runs less one run",
             SHARE,
             "G.4.5: the one run is worse",
             delta=0.001,
+            form="audit",
         ),
     )
 
@@ -190,7 +193,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="gemfilter.fig9_1_compression",
         entries=("gemfilter.fig9_1",),
         says="108172 tokens to 100 is a reduction by more than 1000.",
-        statements=says_compression,
+        statements=audited(says_compression),
         observe=sees_compression,
         remarks="Section 9.3.1 has 'k = 1024' and 'from 128K to 1024 tokens in Figure 9.1'; read as numbers of that "
         "figure they differ from its caption, which is the one that gives the 1000 times.",

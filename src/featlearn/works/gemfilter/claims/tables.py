@@ -13,7 +13,7 @@ from featlearn.lab.claim import Claim
 from featlearn.lab.quantity import COUNT, PERCENT, POINTS
 from featlearn.lab.statement import Statement, at_least, at_most, equal, order
 from featlearn.lab.uncertainty import Estimate, Observation, mean_of
-from featlearn.works._audit import Row, Rows, averages, cells
+from featlearn.works._audit import Row, Rows, audited, averages, cells
 from featlearn.works._audit import table as table_of
 
 LLAMA, MISTRAL, PHI = "LLaMa 3.1 8B Instruct", "Mistral Nemo 12B Instruct", "Phi 3.5 Mini 3.8B Instruct"
@@ -296,7 +296,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.table9_1", "gemfilter.table9_2", "gemfilter.tableG_1"),
         says="Every reported average is the mean of its row, to two decimals.",
         settings=every_row,
-        statements=says_averages,
+        statements=audited(says_averages),
         observe=sees_averages,
     ),
     Claim(
@@ -305,7 +305,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The drop of GemFilter with 1024 tokens is negligible, and it is comparable to SnapKV (Section 9.4.2, "
         "which gives no threshold).",
         settings=nine_one,
-        statements=says_loss,
+        statements=audited(says_loss),
         observe=sees_loss,
         remarks="No threshold is in the text, so nothing of it is confirmed or contradicted.",
     ),
@@ -314,7 +314,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.table9_1",),
         says="GemFilter is above H2O at equal budget and at less, and GemFilter-2048 above full attention on Mistral.",
         settings=nine_one,
-        statements=says_orders,
+        statements=audited(says_orders),
         observe=sees_orders,
         remarks="The 8 % and 32 % of tokens kept are rounded to whole percents, which cannot tell k over a mean length "
         "from a mean of shares.",
@@ -324,7 +324,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.table9_2",),
         says="The average peaks at filter layer 13, and layers 13 to 25 are close.",
         settings=nine_two,
-        statements=says_layers,
+        statements=audited(says_layers),
         observe=sees_layers,
         remarks="The sentence is about the average; by data set no layer is best on more than five of 14. Layers "
         "between 14 and 19, 19 and 25, 25 and 31 were not measured.",
@@ -334,7 +334,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.tableG_1",),
         says="All four methods gain by the chat template, on average over six data sets.",
         settings=with_template,
-        statements=says_gains,
+        statements=audited(says_gains),
         observe=sees_gains,
         remarks="By data set the exception is NarrativeQA, on which two of the four lose.",
     ),
@@ -343,7 +343,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("gemfilter.tableG_1",),
         says="With the chat template GemFilter is comparable to the other methods (G.4.7, which gives no threshold).",
         settings=with_template,
-        statements=says_comparable,
+        statements=audited(says_comparable),
         observe=sees_comparable,
         remarks="Its average is the lowest of the four; six data sets do not tell whether by more than a twentieth.",
     ),

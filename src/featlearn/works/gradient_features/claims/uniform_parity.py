@@ -367,7 +367,7 @@ CLAIMS: tuple[Claim, ...] = (
             quote="If i is not in A, then g_ij = xi_{k-1} prod_{l in A u {j}} w_il",
             place="Lemma B.63, (B.548) and (B.549)",
             reading="g_ij as defined in (B.546), the expectation with relu', for coordinates j in A and outside",
-            hits="statement",
+            hits="misprint",
             derivation="relu' = (1 + sign)/2 and the half without sign has mean 0, so g_ij is 1/2 E[y x_j sign(<w, x> "
             "- b)], half a Fourier coefficient of majority: at A without j for j in A, which has k - 1 members, and "
             "at A with j for j outside, which has k + 1. The indices, i for j and k - 1 for k + 1, are misprints: "
@@ -394,7 +394,7 @@ CLAIMS: tuple[Claim, ...] = (
             quote="B_G = Theta(B_G1) = Theta(d^-k)",
             place="Lemma B.64",
             reading="k fixed and d large",
-            hits="statement",
+            hits="misprint",
             derivation="By (B.557) the norm of the gradient is sqrt(k xi_{k-1}^2 + (d - k) xi_{k+1}^2) up to a factor, "
             "and |xi_{k-1}| is of order d^(-(k-1)/2), |xi_{k+1}| smaller by k/d: the norm is of order d^(-(k-1)/2). "
             "Read as d^(-Theta(k)), as (B.557) suggests and Theorem B.65 needs, it is right.",

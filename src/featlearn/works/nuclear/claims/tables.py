@@ -14,7 +14,7 @@ from featlearn.lab.inventory import entry
 from featlearn.lab.quantity import COUNT, PERCENT, POINTS, REAL
 from featlearn.lab.statement import Statement, at_least, at_most, both, equal
 from featlearn.lab.uncertainty import Observation
-from featlearn.works._audit import Rows, averages, averages_fit, less, means, place, said, without
+from featlearn.works._audit import Rows, audited, averages, averages_fit, less, means, place, said, without
 from featlearn.works._audit import table as table_of
 
 BASES = ("ERM", "Mixup", "SWAD")
@@ -387,7 +387,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="nuclear.table_averages",
         entries=EVERY,
         says="Averages of Tables 6.1-6.3 and E.1-E.6 are the means of their rows; SelfReg in 6.1 is another claim.",
-        statements=averages_said,
+        statements=audited(averages_said),
         observe=averages_observed,
         remarks="CORAL in 6.1 and CDANN in E.3 are within what rounding of their cells can make.",
     ),
@@ -395,7 +395,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="nuclear.table6_1_selfreg",
         entries=("nuclear.table6_1",),
         says="The average of SelfReg in Table 6.1 is the mean of its row.",
-        statements=selfreg_said,
+        statements=audited(selfreg_said),
         observe=selfreg_observed,
         accuses=Accusation(
             quote="SelfReg ... 64.2",
@@ -411,14 +411,14 @@ CLAIMS: tuple[Claim, ...] = (
         id="nuclear.table6_1_order",
         entries=("nuclear.table6_1",),
         says="The 21 methods of other work go up by reported average; SWAD-NU is best of 25.",
-        statements=order_said,
+        statements=audited(order_said),
         observe=order_observed,
     ),
     Claim(
         id="nuclear.table6_1_gains",
         entries=("nuclear.table6_1",),
         says="The nuclear norm lowers no column of ERM or SWAD, and gains significantly over the five data sets.",
-        statements=gains_said,
+        statements=audited(gains_said),
         observe=gains_observed,
         remarks="The text gives no threshold for 'significantly'; two standard errors are ours. The row of ERM is "
         "quoted from Gulrajani and Lopez-Paz (2021), as the caption says: a gap to it is one of two programs, too.",
@@ -427,7 +427,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="nuclear.table6_2_averages",
         entries=("nuclear.table6_2", "nuclear.fig6_4"),
         says="The nuclear norm raises all 15 averages of ERM, Mixup and SWAD over domains, the bars of Figure 6.4.",
-        statements=pairs_said,
+        statements=audited(pairs_said),
         observe=pairs_observed,
         draw=draw_bars,
     ),
@@ -436,14 +436,14 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("nuclear.table6_3", "nuclear.tableE_6"),
         says="With SWAD, NU is best of none, CORAL, MIRO and NU on VLCS, PACS and DomainNet; on all five data sets "
         "MIRO is best on average and NU second.",
-        statements=alternatives_said,
+        statements=audited(alternatives_said),
         observe=alternatives_observed,
     ),
     Claim(
         id="nuclear.table_rows",
         entries=EVERY,
         says="Tables that share rows have the same numbers; Fishr and mDSDI on OfficeHome are a claim of their own.",
-        statements=rows_said,
+        statements=audited(rows_said),
         observe=rows_observed,
         remarks="Fish, Mixstyle, SAM and MIRO have no rows in Tables E.1 to E.5.",
     ),
@@ -451,7 +451,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="nuclear.tableE_3_swap",
         entries=("nuclear.tableE_3", "nuclear.table6_1"),
         says="Fishr and mDSDI have one average on OfficeHome in Tables E.3 and 6.1.",
-        statements=swap_said,
+        statements=audited(swap_said),
         observe=swap_observed,
         accuses=Accusation(
             quote="Fishr 69.2, mDSDI 67.8",
@@ -466,7 +466,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="nuclear.text_figures",
         entries=("nuclear.text_claims",),
         says="1.7 points on average, 3.5 on Terra Incognita with ERM, 3.1 on DomainNet with Mixup.",
-        statements=prose_said,
+        statements=audited(prose_said),
         observe=prose_observed,
     ),
 )

@@ -15,7 +15,7 @@ from featlearn.lab.inventory import reported
 from featlearn.lab.quantity import COUNT, POINTS
 from featlearn.lab.statement import Statement, at_least, at_most, equal
 from featlearn.lab.uncertainty import Observation
-from featlearn.works._audit import said
+from featlearn.works._audit import audited, said
 from featlearn.works._audit import table as table_of
 
 DIGIT = 0.01
@@ -232,14 +232,14 @@ CLAIMS: tuple[Claim, ...] = (
         id="tradeoff.table_cells",
         entries=TABLES,
         says="Cells that stand in two tables are the same.",
-        statements=cells_said,
+        statements=audited(cells_said),
         observe=cells_observed,
     ),
     Claim(
         id="tradeoff.table_gains",
         entries=("tradeoff.table7_1", "tradeoff.table7_2"),
         says="Contrastive regularisation gains 0.7 to 1 points on fine-tuning in Table 7.1, 0.4 to 4.8 in Table 7.2.",
-        statements=gains_said,
+        statements=audited(gains_said),
         observe=gains_observed,
     ),
     Claim(
@@ -247,7 +247,7 @@ CLAIMS: tuple[Claim, ...] = (
         entries=("tradeoff.tableF_5", "tradeoff.tableF_6", "tradeoff.tableF_7", "tradeoff.tableF_8"),
         says="Contrastive regularisation is consistently ahead of fine-tuning on the same views: on the whole in every "
         "table, and in 86 of 90 cells; of linear probing in 19 of 20 of Table F.5.",
-        statements=consistently_said,
+        statements=audited(consistently_said),
         observe=consistently_observed,
         remarks="The text claims no single cell; it sets fine-tuning in bold where that is ahead in Table F.5, and "
         "linear probing too, over which regularisation 'can achieve' more. The four cells in which fine-tuning is "

@@ -12,6 +12,7 @@ from featlearn.lab.claim import Claim
 from featlearn.lab.quantity import POINTS
 from featlearn.lab.statement import Statement, at_least, at_most
 from featlearn.lab.uncertainty import Observation
+from featlearn.works._audit import audited
 from featlearn.works._audit import table as table_of
 from featlearn.works.tradeoff.claims.tables import COLUMNS, DIGIT, EXACT, MIXTURES, row
 
@@ -260,14 +261,14 @@ CLAIMS: tuple[Claim, ...] = (
         id="tradeoff.table_diversity",
         entries=("tradeoff.tableF_5", "tradeoff.fig7_3"),
         says="With more diverse data the accuracy on the target falls, after linear probing and after fine-tuning.",
-        statements=diverse_said,
+        statements=audited(diverse_said),
         observe=diverse_observed,
     ),
     Claim(
         id="tradeoff.table_fewer_labels",
         entries=("tradeoff.figF_2", "tradeoff.tableF_5"),
         says="With fewer labels the trade-off is more significant, as a share of the accuracy.",
-        statements=fewer_said,
+        statements=audited(fewer_said),
         observe=fewer_observed,
         remarks="The text does not say in what the trade-off is measured: in points the loss of linear probing is "
         "as large with all labels in this panel, and the other eight of Figure F.2 have no numbers.",
@@ -276,7 +277,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="tradeoff.table_sizes",
         entries=("tradeoff.tableF_1", "tradeoff.tableF_2", "tradeoff.tableF_3", "tradeoff.tableF_4"),
         says="The trade-off shows with few labels and much data of the target, and is hidden otherwise.",
-        statements=sizes_said,
+        statements=audited(sizes_said),
         observe=sizes_observed,
         remarks="On birds the diverse model is ahead at 8k labels, on vehicles the specific one still is.",
     ),
@@ -284,7 +285,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="tradeoff.table_probing",
         entries=("tradeoff.tableF_9", "tradeoff.tableF_10", "tradeoff.tableF_11"),
         says="Regularisation before linear probing helps, more so after diverse data, and closes part of the gap.",
-        statements=probing_said,
+        statements=audited(probing_said),
         observe=probing_observed,
         remarks="CINIC-10 alone loses 0.03 points, without deviations: three digits of a table.",
     ),
