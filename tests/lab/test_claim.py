@@ -109,10 +109,12 @@ def test_truth_table_of_faces(one, two):
 
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("outcome", OUTCOMES)
-@pytest.mark.parametrize("form", ["reported", "derived", "criterion"])
+@pytest.mark.parametrize("form", ["reported", "derived", "criterion", "audit"])
 def test_truth_table_of_cover(outcome, form, scope):
     made = verdict([finding(outcome, form)], scope)
-    expected = outcome in ("confirmed", "contradicted") and form != "derived" and scope != "premise unmet"
+    expected = (
+        outcome in ("confirmed", "contradicted") and form in ("reported", "criterion") and scope != "premise unmet"
+    )
     assert made.covers is expected
     assert not verdict([finding(outcome, form)], scope, error="Traceback").covers
 

@@ -38,6 +38,10 @@ def test_a_contradiction_says_what_of_the_paper_it_hits():
     assert state(proof).why == "Contradicts a step of the proof, not the statement: because"
     assert state(number, proof).why.startswith("Contradicts a step of the proof")
     assert state(number, proof, whole).why.startswith("Contradicts the statement as reported: ")
+    other = State("w.d", "contradicted", why="of the proof alone", hits="proof")
+    assert (
+        state(other, whole).why == "Contradicts the statement as reported: because"
+    )  # the reason is that of the gravest
     assert state(proof, State("w.d", "confirmed", hits="statement")).why.startswith("Contradicts a step of the proof")
     ours = state(State("w.a", "contradicted"))
     assert ours.why == "Contradicts a reading or criterion of ours, and shows nothing of the paper wrong: because"

@@ -210,6 +210,11 @@ def test_an_arm_at_the_ceiling_or_at_chance_cannot_show_a_difference():
     assert outcome(s, free) == "confirmed"
     found = judge(s, {"gain": full})
     assert (found.outcome, "no room for a difference of 2" in found.why) == ("too weak to test", True)
+    below = known(-16.0, 0.5, POINTS, reference=100.0, room=(0.0, 50.0))
+    assert outcome(s, below) == "contradicted"  # of the other sign, which no ceiling makes
+    assert outcome(s, known(-0.5, 0.5, POINTS, reference=100.0, room=(0.0, 50.0))) == "too weak to test"
+    assert outcome(s, [below, full]) == "contradicted"
+    assert outcome(s, [free, full]) == "too weak to test"
     no_worse = at_least("gain", POINTS, 0.0, "(1)", margin=2.0, rival=-50.0, rival_says="broken")
     chance = known(0.0, 0.5, POINTS, reference=50.5, room=(49.5, 0.5))
     assert outcome(no_worse, chance) == "too weak to test"
