@@ -8,19 +8,18 @@ from scipy.stats import beta
 
 from featlearn.lab.claim import Claim
 from featlearn.lab.inventory import reported
-from featlearn.lab.quantity import COSINE, PERCENT, POINTS, POSITIVE, REAL
+from featlearn.lab.quantity import COSINE, PERCENT, POSITIVE, REAL
 from featlearn.lab.statement import Outcome, Statement, at_least, between, equal, exponent, order
 from featlearn.lab.statistics import within_slope
 from featlearn.lab.table import Table
-from featlearn.lab.uncertainty import Estimate, Observation, mean_of
+from featlearn.lab.uncertainty import Estimate, Observation
 from featlearn.works.emergence.claims.simulated_tables import AS_ONE, RATES, TABLES, against, said
-from featlearn.works.emergence.rows import KEPT, Cause, Final, Point
+from featlearn.works.emergence.rows import KEPT, Final, Point
 
 # --- accuracies ------------------------------------------------------------------------------------------------------
 
 NEAR, ONE, TWO = "largest cosine after step 2", "test accuracy of One Step", "test accuracy of Two Step"
-SMALL = "test accuracy of One Step after the first step of Two Step"
-LESS = {how: f"Two Step less One Step, {how}" for how in ("its best first step", "that of Two Step", "the start kept")}
+LESS = {how: f"Two Step less One Step, {how}" for how in ("its best first step", "the start kept")}
 BEST = "validation accuracy of One Step at each first step and rate, the worst seed"
 [SAID_ONE], [SAID_TWO], [COS_ONE] = (
     said(TABLES[1], *which) for which in (("test_acc", "One Step"), ("test_acc", "Two Step"), ("cos", "One Step"))
@@ -29,7 +28,7 @@ BEST = "validation accuracy of One Step at each first step and rate, the worst s
 
 def says_chain(settings: None) -> Sequence[Statement]:
     """About 52 % after one step, about 100 % after two, with cosines above 0.99: after the first step that is best for
-    the row, after that of Two Step, which is as small as the theory asks, and where the start is kept."""
+    the row, and where the start is kept."""
     text = "Section A.7.1: "
     less = f"{text}the features need to be improved in the second step; five points by our criterion"
     one = against(SAID_TWO, "as reported for Two Step", "seed", margin=5.0)
@@ -39,7 +38,6 @@ def says_chain(settings: None) -> Sequence[Statement]:
     return [
         at_least(NEAR, COSINE, 0.99, f"{text}cosine similarity > 0.99", **near),
         equal(ONE, PERCENT, SAID_ONE, f"{text}about 52 %, by the best classifiers", expect="contradicted", **one),
-        equal(SMALL, PERCENT, SAID_ONE, f"{text}One Step gets test accuracy about 52 %", **one),
         equal(TWO, PERCENT, SAID_TWO, f"{text}Two Step gets accuracy about 100 %", **two),
         *(
             order(name, PERCENT, less, delta=5.0, form="criterion", expect=full.get(how, "confirmed"))
@@ -48,18 +46,14 @@ def says_chain(settings: None) -> Sequence[Statement]:
     ]
 
 
-def sees_chain(settings: None, table: Table[Final], causes: Table[Cause]) -> Mapping[str, Observation]:
+def sees_chain(settings: None, table: Table[Final]) -> Mapping[str, Observation]:
     """By seed."""
-    part, small = table.where(structure=True), causes.where(structure=True, row="One Step")
-    small = small.keep(lambda r: r.cause.endswith("as for Two Step"), "the first step of Two Step").column("test_acc")
-    two = part.where(row="Two Step")
-    own, kept = (part.paired("test_acc", {"row": "Two Step"}, {"row": r}) for r in ("One Step", KEPT))
-    gaps = (own, mean_of(two.column("test_acc") - small, POINTS, "seed"), kept)
+    part = table.where(structure=True)
+    gaps = (part.paired("test_acc", {"row": "Two Step"}, {"row": r}) for r in ("One Step", KEPT))
     return {
-        NEAR: two.column("cos"),
+        NEAR: part.where(row="Two Step").column("cos"),
         ONE: part.where(row="One Step").column("test_acc"),
-        SMALL: small,
-        TWO: two.column("test_acc"),
+        TWO: part.where(row="Two Step").column("test_acc"),
     } | dict(zip(LESS.values(), gaps, strict=True))
 
 
@@ -153,9 +147,10 @@ CLAIMS: tuple[Claim, ...] = (
         statements=says_chain,
         observe=sees_chain,
         premises=(RATES,),
-        reads=(TABLES[1].rows.final, TABLES[1].rows.cause),
-        remarks="The sentence speaks of runs whose first step and penalty the paper does not give. Of ours it is true "
-        "after a first step as small as the theory asks, and not after the one that is best for the row.",
+        reads=(TABLES[1].rows.final,),
+        remarks="The sentence speaks of runs whose first step and penalty the paper does not give. Ours is not true of "
+        "the first step that is best for the row. After one as small as the theory asks nothing is said: the step size "
+        "of that row's classifier was not chosen for it, and the classifier has not fitted its samples.",
     ),
     Claim(
         id="emergence.one_step_any_size",
