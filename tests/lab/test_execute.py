@@ -18,6 +18,7 @@ import pytest
 from featlearn.errors import RunError, StoreError
 from featlearn.lab.execute import plan, run
 from featlearn.lab.experiment import Experiment
+from featlearn.lab.find import origin
 from featlearn.lab.load import load_source, source_of
 from featlearn.lab.store import Store, read_manifest
 from featlearn.lab.submit import ProcessPool
@@ -113,12 +114,25 @@ def test_record_says_where_it_came_from(tmp_path, toy):
     assert read_manifest(report.manifest).trials == [record.hash]
 
 
+def test_the_origin_of_trials_is_named_once_where_it_is_one_and_as_mixed_where_not(tmp_path, toy):
+    store = Store(tmp_path)
+    hashes = read_manifest(run(toy, toy.presets["small"], store=store, preset="small").manifest).trials
+    found = origin(store, toy.id, hashes)
+    assert found is not None
+    assert (found.device, "mixed" in found.commit) == ("cpu", False)
+    other = dataclasses.replace(store.read(toy.id, hashes[0]), device="cuda")
+    assert origin(store, toy.id, hashes, {hashes[0]: other}).device == "mixed: cpu, cuda"
+    assert origin(store, toy.id, []) is None
+
+
 def test_progress_and_expected_cost(tmp_path, toy):
     config = dataclasses.replace(toy.presets["small"], pause=0.02)
     todo = plan(toy, config, Store(tmp_path))
     assert todo.seconds == pytest.approx(3 * 0.52)
     assert todo.seconds_with(2) == pytest.approx(1.5 * 0.52)
     assert todo.seconds_with(8) == pytest.approx(0.52)  # not below the longest trial
+    uneven = dataclasses.replace(todo, costs=(4.0, 1.0, 1.0))
+    assert [uneven.seconds_with(n) for n in (0, 1, 2)] == [6.0, 6.0, 4.0]
     assert todo.mib == 60.0
     seen = []
     run(toy, config, store=tmp_path, progress=lambda *a: seen.append(a))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import special
+from scipy.stats import nct, t
 
 from featlearn.core import Key
 from featlearn.errors import EmptyArm
@@ -82,6 +83,15 @@ def test_too_few_units_have_no_slope():
     x, y = units(Key("few"), n=3)
     with pytest.raises(EmptyArm):
         within_slope(x, y, "seed")
+
+
+@pytest.mark.parametrize("spread, margin, power", [(5.0, 5.0, 0.8), (1.0, 2.0, 0.8), (9.0, 2.0, 0.9), (1.0, 4.0, 0.6)])
+def test_units_needed_are_the_fewest_by_the_noncentral_t(spread, margin, power):
+    """With degrees of freedom n - 1 in both places, which few units tell from n."""
+    n = units_needed(spread, margin, power)
+    reach = [nct.sf(t.ppf(0.95, k - 1), k - 1, margin * k**0.5 / spread) for k in (n - 1, n) if k > 1]
+    assert reach[-1] >= power
+    assert all(r < power for r in reach[:-1])
 
 
 def test_units_needed_have_the_power_they_are_asked_for():
