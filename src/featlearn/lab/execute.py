@@ -282,13 +282,6 @@ def _collect(job: Job, todo: Plan, submit: Submit | None, progress: Progress | N
             progress(n, total, rate * max(todo.seconds - expected, 0.0))
 
 
-def preset_of(experiment: Experiment, name: str) -> Any:
-    """A preset by name; RunError with the names there are."""
-    if name not in experiment.presets:
-        raise RunError(f"preset = {name} is not allowed: one of {', '.join(experiment.presets)}; choose one of them")
-    return experiment.presets[name]
-
-
 def changes(config: Any, preset: Any) -> dict[str, Any]:
     """The fields of a config that differ from its preset, with the values they have now."""
     ours, theirs = fields_of(config, "config"), fields_of(preset, "config")

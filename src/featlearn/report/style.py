@@ -20,10 +20,8 @@ METHODS: Mapping[str, str] = {
 }
 WITHOUT = (" w/o structure", ", without the norm")
 REPORTED = "#1F2328"  # reported numbers: near black, hollow diamonds
-PREDICT = "#1F2328"
 OBSERVE = "#0072B2"
 RIVAL = "#D55E00"
-BAND = "#0072B2"
 STAR_PLUS = "#D62728"  # the ground truth, red, as in the paper
 STAR_MINUS = "#F28E2B"  # its negative, orange
 NEURON = "#8A94A0"

@@ -110,11 +110,6 @@ def clean_push(net: Net, x: Array) -> Array:
     return slope(net(z), labels(x))
 
 
-def clean(net: Net, x: Array) -> tuple[Array, Array]:
-    """Clean gradients, eq. (4.7), with the last factor x."""
-    return gradients(net, x, clean_push(net, x))
-
-
 def random_net(p: int, d: int, key: Key, size: float = 1.0) -> Net:
     """Gaussian weights, sizes spread over a factor of ten."""
     rng = key.numpy()

@@ -323,9 +323,10 @@ INTERVAL = {
     "interval_one_step": ("a classifier on one-step features fails.", says_one),
 }
 SAME_IN_D = (
-    "Inputs lie in the span of the D = 100 patterns, so that in pattern coordinates both dimensions are one "
-    "computation: accuracies are the same for both, and only cosines of weights with a part outside of the span "
-    "differ. What is one computation counts once, at d = 100."
+    "Inputs lie in the span of the D = 100 patterns, so that in pattern coordinates both dimensions, and d = 500 of "
+    "Table A.1, are one computation: accuracies are the same for all, and only cosines of weights with a part outside "
+    "of the span differ. Within a table what is one computation counts once, at d = 100, but where curves, neurons and "
+    "orders show both dimensions."
 )
 REMARKS = {
     3: f"{SAME_IN_D} NTK is reported above RF at d = 100 and below it at d = 2000, which our runs cannot tell.",

@@ -68,11 +68,6 @@ class Adversary:
         return answer + float(signal[keep])
 
 
-def sq_bound(dim: int, size: int) -> float:
-    """C(D,k)^(1/3) / 2: the least number of queries, or of 1/tolerance."""
-    return 0.5 * math.comb(dim, size) ** (1 / 3)
-
-
 def all_parities(z: Float[Array, "n D"], masks: Int[Array, " s"], signs: Float[Array, " s"]) -> Float[Array, " n"]:
     """sum_A signs_A f_A(z), by one inverse transform."""
     table = np.zeros(len(z))

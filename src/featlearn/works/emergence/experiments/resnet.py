@@ -14,7 +14,6 @@ from featlearn.core import Key
 from featlearn.measure.clusters import spherical_kmeans, unit
 
 STAGES = (1, 2, 3, 4)
-TRUNKS = ("v1", "v2", "v3")
 SHARE = 6
 """A group has one filter of so many: a third of a cluster, if both are of one size."""
 

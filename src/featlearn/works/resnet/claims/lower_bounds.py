@@ -241,10 +241,6 @@ def draw_background(key: Key) -> Background:
     return Background(g.exponential(size=(7, 4)) ** 2, g.dirichlet(np.ones(7)), values)
 
 
-def _signs(d: int) -> np.ndarray:
-    return 1.0 - 2.0 * ((np.arange(2**d)[:, None] >> np.arange(d)) & 1)
-
-
 AFTER, GAP = "risk of E[K | x_1] over that of K", "risk of K less that of E[K | x_1]"
 BEHIND = "target sets within alpha^2/16 of kernels that see the background"
 HIDDEN = Cube(8, 4, 16)
