@@ -94,8 +94,8 @@ CLAIMS: tuple[Claim, ...] = tuple(
         observe=sees(task),
         premises=premises(task),
         reads=(Total,),
-        remarks="The work says nothing of random sub-networks of that size: in the easier setting of either task they "
-        "learn all the same, so that there it cannot be the choice of neurons that does it.",
+        remarks="The work says nothing of random sub-networks of that size: with most seeds they, too, end "
+        "within the point of the full network, so that there it cannot be the choice of neurons that does it.",
     )
     for name, task, what in (("prop_b1", XOR, "XOR"), ("prop_b1_parity", PARITY, "Parities"))
 )
