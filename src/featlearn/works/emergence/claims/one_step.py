@@ -150,8 +150,8 @@ CLAIMS: tuple[Claim, ...] = (
         reads=(TABLES[1].rows.final,),
         remarks="The sentence speaks of runs whose first step and penalty the paper does not give. Ours is not true of "
         "the first step that is best for the row. After one as small as the theory asks nothing is said: the step size "
-        "of that row's classifier was not chosen for it, and the classifier has not fitted its samples. The start is kept "
-        "at a scale that was fitted to the reported cosines; at larger ones the gap is smaller.",
+        "of that row's classifier was not chosen for it, and the classifier has not fitted its samples. The start is "
+        "kept at a scale that was fitted to the reported cosines; at larger ones the gap is smaller.",
     ),
     Claim(
         id="emergence.one_step_any_size",
