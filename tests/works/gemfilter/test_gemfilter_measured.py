@@ -65,7 +65,7 @@ def kept(recall=recall_of, focus=lambda rule: 18.0 if rule in (BEST, LAST) else 
                         if value >= 90
                         else float(np.clip(value + spread * (shift if rule != LAST else -shift), 0, 100)),
                         distance=0.0,
-                        focus=focus(rule) + 0.1 * shift,
+                        focus=focus(rule) + (0.1 if rule == SNAPKV else 0.2) * shift,
                         union=union if rule == SNAPKV else None,
                     )
                     rows.append(row)

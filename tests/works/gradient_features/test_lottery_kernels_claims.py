@@ -18,14 +18,14 @@ from featlearn.works.gradient_features.rows_kernels import (
     Fit,
     needed,
 )
-from featlearn.works.gradient_features.rows_lottery import CUT, FULL, TICKET, ZERO, Total
+from featlearn.works.gradient_features.rows_lottery import CUT, FULL, RANDOM, TICKET, ZERO, Total
 
 # lottery -------------------------------------------------------------------------------------------------------------
 
 
-def totals(share=4.0, ticket=0.2, cut=25.0, zero=0.0):
+def totals(share=4.0, ticket=0.2, cut=25.0, zero=0.0, random=3.0):
     """Four seeds in two settings of either task."""
-    ends = {FULL: 0.1, TICKET: 0.1 + ticket, ZERO: 0.1 + ticket + zero, CUT: 0.1 + ticket + cut}
+    ends = {FULL: 0.1, TICKET: 0.1 + ticket, ZERO: 0.1 + ticket + zero, CUT: 0.1 + ticket + cut, RANDOM: 0.1 + random}
     rows = [
         Total(
             setting=f"{task}, {level:g}",
@@ -49,6 +49,12 @@ def totals(share=4.0, ticket=0.2, cut=25.0, zero=0.0):
 def test_a_bad_ticket_is_told(claim, wrong):
     assert verdict_of(claim, Key("verify"), totals()).as_expected
     assert not verdict_of(claim, Key("verify"), totals(**wrong)).as_expected
+
+
+@pytest.mark.parametrize("claim", lottery.CLAIMS, ids=lambda c: c.id)
+def test_a_ticket_that_is_no_better_than_random_neurons_says_nothing(claim):
+    found = verdict_of(claim, Key("verify"), totals(random=0.2)).findings
+    assert {f.statement.name: f.outcome for f in found}[lottery.WITHIN] == "too weak to test"
 
 
 # kernels -------------------------------------------------------------------------------------------------------------
